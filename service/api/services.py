@@ -154,27 +154,19 @@ def wired_services(
     )
     space = FreeSpace(settings.data_dir, settings.disk_reserve_bytes)
     regions = RegionStores(data, catalog, loaded.extractor)
-    models = ModelViews(
-        [
-            ModelView(name, model, data.view(model.header.digest), maintained=name in loaded.views)
-            for name, model in loaded.served.items()
-        ],
-        catalog,
-        regions,
-        lambda name: loading_advice(name, settings.models),
-    )
+    models = model_views(settings, loaded, catalog, regions)
     on_cpu = device_of(settings.device) == "cpu"  # whose work may be done in any thread; a GPU belongs to one
     # The more threads there are inside an operator, the sooner they pay.
     accelerator = AcceleratorQueue(settings.queue_cost, light_cost=LIGHT_COST // usual_threads() if on_cpu else None)
     pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
-    metrics = Metrics(shared=processes > 1)
-    metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)
-    metrics.gauge("queue_cost", "Cost of the work admitted to the accelerator.", lambda: accelerator.admitted_cost)
-    pictures = LocalPictures(catalog, models)
+    takes_pictures = loaded.extractor.accepts_pictures
+    intake = Intake.from_settings(
+        settings, catalog, originals, pool.inspect, wake, space=space, accepts_pictures=takes_pictures, clock=clock
+    )
     return Services(
         settings=settings,
         catalog=catalog,
-        pictures=pictures,
+        pictures=LocalPictures(catalog, models),
         originals=originals,
         uploads=uploads,
         space=space,
@@ -188,26 +180,35 @@ def wired_services(
         cache=result_cache(settings, catalog),
         pool=pool,
         picture_files=PictureFiles(originals, pool, catalog.read_only),
-        intake=Intake.from_settings(
-            settings,
-            catalog,
-            originals,
-            pool.inspect,
-            wake,
-            space=space,
-            accepts_pictures=loaded.extractor.accepts_pictures,
-            clock=clock,
-        ),
+        intake=intake,
         upload_slots=UploadSlots(settings.max_uploads),
         progress=JobProgress(catalog, models),
         stream_slots=StreamSlots(),
         keys=KeyRing(data.keys, clock),
         rate_limiter=open_rate_limiter(settings),
-        metrics=metrics,
+        metrics=metrics_of(space, accelerator, processes),
         tracing=Tracing.from_settings(settings),
         wake=wake,
         clock=clock,
     )
+
+
+def model_views(settings: Settings, loaded: LoadedModels, catalog: Catalog, regions: RegionStores) -> ModelViews:
+    """The views of all models that are served."""
+    data = DataDir(settings.data_dir)
+    views = [
+        ModelView(name, model, data.view(model.header.digest), maintained=name in loaded.views)
+        for name, model in loaded.served.items()
+    ]
+    return ModelViews(views, catalog, regions, lambda name: loading_advice(name, settings.models))
+
+
+def metrics_of(space: FreeSpace, accelerator: AcceleratorQueue, processes: int) -> Metrics:
+    """The metrics of a web process, one of so many, with what it knows without a look at what is stored."""
+    metrics = Metrics(shared=processes > 1)
+    metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)
+    metrics.gauge("queue_cost", "Cost of the work admitted to the accelerator.", lambda: accelerator.admitted_cost)
+    return metrics
 
 
 def result_cache(settings: Settings, catalog: Catalog) -> ResultCache:

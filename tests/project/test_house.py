@@ -15,6 +15,11 @@ from tests.support.project_files import ROOT, python_files, text_files
 LONGEST = 400
 # A file may be longer only with a reason here that says why it holds one thing.
 LONGER: dict[str, str] = {}
+MOST_LINES = 40  # of a function, without its parameters and docstring
+LONGER_FUNCTIONS = {
+    "models/kernels/triton_kernels.py": {"score_pairs_kernel": "Triton compiles one function"},
+    "service/api/services.py": {"wired_services": "each part of the web side, one a line"},
+}
 WRITTEN_BY_PROGRAMS = {"clients/python/regard_client/answers.py"}
 
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
@@ -236,6 +241,25 @@ def test_no_file_holds_two_things(path: str) -> None:
     length = len((ROOT / path).read_text(encoding="utf-8").splitlines())
     short = length <= LONGEST or path in WRITTEN_BY_PROGRAMS
     assert short or LONGER.get(path), f"{path} has {length} lines: split it, or give a reason"
+
+
+def lengths(source: str) -> Iterator[tuple[str, int]]:
+    """The name of every function, and its lines without parameters and docstring."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            code = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            yield node.name, (node.end_lineno or 0) - code[0].lineno + 1 if code else 0
+
+
+@pytest.mark.parametrize("path", python_files("models", "index", "service", "clients"))
+def test_functions_are_short_and_every_exception_is_still_needed(path: str) -> None:
+    long = {name for name, lines in lengths((ROOT / path).read_text(encoding="utf-8")) if lines > MOST_LINES}
+    assert long == set(LONGER_FUNCTIONS.get(path, {}))
+
+
+def test_a_long_function_is_found() -> None:
+    source = 'def long(one,\n  two):\n  """Does\n  nothing."""\n' + "  pass\n" * 41
+    assert list(lengths(source)) == [("long", 41)]
 
 
 def test_every_exception_from_the_length_is_still_needed() -> None:

@@ -141,10 +141,7 @@ def bench(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it has started ends as at Ctrl-C
     import torch  # noqa: PLC0415 - seconds, which a refused argument should not take
 
-    from models.bench.busy import busy_processes  # noqa: PLC0415
     from models.bench.inputs import Sizes  # noqa: PLC0415
-    from models.bench.rerank import built_kernels  # noqa: PLC0415
-    from models.bench.timing import hardware, measure_rates  # noqa: PLC0415
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -165,30 +162,38 @@ def bench(
         data_dir=data_dir,
         beside=beside,
     )
+    report = _measured(given)
+    if plot is not None:
+        from service.bench.charts import chart_of  # noqa: PLC0415
+
+        plot.write_bytes(chart_of(what, report["rows"]).to_png())
+    if as_json:
+        print_json(report)
+    else:
+        print_measurements(report)
+
+
+def _measured(given: _Given) -> dict[str, Any]:
+    """The machine, and what was measured on it."""
+    from models.bench.busy import busy_processes  # noqa: PLC0415
+    from models.bench.rerank import built_kernels  # noqa: PLC0415
+    from models.bench.timing import hardware, measure_rates  # noqa: PLC0415
+
     kernels = built_kernels()
     with ExitStack() as stack:
         progress = stack.enter_context(show_progress())
-        stack.enter_context(busy_processes(beside))
+        stack.enter_context(busy_processes(given.beside))
         with progress.activity("measuring the machine"):
-            rates = measure_rates(kernels=kernels, device=device)
-        rows, total = (
-            _rows_of_models(given, rates, kernels) if what in OF_MODELS else _rows_of_service(given, rates, stack)
-        )
+            rates = measure_rates(kernels=kernels, device=given.device)
+        of_models = given.what in OF_MODELS
+        rows, total = _rows_of_models(given, rates, kernels) if of_models else _rows_of_service(given, rates, stack)
         task, measured = progress.add_task("measuring", total), []
         for row in rows:
             measured.append(row)
             task.advance()
         task.finish()
-    beside_it = {"busy_processes": beside} if beside else {}
-    report = {"hardware": hardware() | beside_it | rates.as_dict(), "rows": measured}
-    if plot is not None:
-        from service.bench.charts import chart_of  # noqa: PLC0415
-
-        plot.write_bytes(chart_of(what, measured).to_png())
-    if as_json:
-        print_json(report)
-    else:
-        print_measurements(report)
+    beside_it = {"busy_processes": given.beside} if given.beside else {}
+    return {"hardware": hardware() | beside_it | rates.as_dict(), "rows": measured}
 
 
 def _check_models(names: list[str]) -> None:

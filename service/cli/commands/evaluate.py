@@ -82,8 +82,6 @@ def evaluate(
     if features is not None and (images is not None or detector is not None):
         raise typer.BadParameter("--features were found already: leave --images and --detector out")
     if grounding or short_questions:
-        if features is None and images is None:
-            raise typer.BadParameter("--grounding and --short-questions go with --images or --features")
         if any((precomp, extractor, split, part, gallery, questions, regions, fold5, halves)):
             raise typer.BadParameter(
                 "with --grounding and --short-questions there are only --captions, --first, --detector and --device"
@@ -91,10 +89,7 @@ def evaluate(
         given = MeasuredWithBoxes(images, features, captions, grounding, short_questions)
         _print_measured(_measure_with_boxes(given, model, first, detector, device), as_json)
         return
-    if gallery and (precomp or fold5 or halves):
-        raise typer.BadParameter("--gallery goes with --captions, and not with --fold5 or --halves")
-    if questions and not gallery:
-        raise typer.BadParameter("--questions goes with --gallery")
+    _check_gallery(gallery, questions, refused=bool(precomp or fold5 or halves))
     if precomp is None and (captions is None or (features is None and images is None)):
         raise typer.BadParameter("give --images or --features, with --captions; or --precomp")
     refuse_beside_precomp(precomp, captions, features, images, extractor=extractor)
@@ -125,6 +120,14 @@ def evaluate(
         print_recalls(report)
 
 
+def _check_gallery(gallery: list[str] | None, questions: int | None, refused: bool) -> None:
+    """BadParameter for options that do not go together; `refused`: there are some that no gallery goes with."""
+    if gallery and refused:
+        raise typer.BadParameter("--gallery goes with --captions, and not with --fold5 or --halves")
+    if questions and not gallery:
+        raise typer.BadParameter("--questions goes with --gallery")
+
+
 @dataclass(frozen=True)
 class MeasuredWithBoxes:
     """Options of a measurement that goes by boxes of objects."""
@@ -149,6 +152,8 @@ def _measure_with_boxes(
     given: MeasuredWithBoxes, model: str | None, first: int | None, detector: Path | None, device: str
 ) -> dict[str, Any]:
     """The measurements asked for, by name, beside the model's name and digest."""
+    if given.features is None and given.images is None:
+        raise typer.BadParameter("--grounding and --short-questions go with --images or --features")
     entry = model or read_settings({}).models[0]
     check_models([entry])
     check_detector(detector)

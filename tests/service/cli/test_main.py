@@ -101,7 +101,7 @@ def test_a_data_directory_is_copied_and_made_again(regard: Regard, tmp_path: Pat
         assert (status, said) == (0, f"{tmp_path / name} holds 2 pictures\n")
     assert f"{tmp_path / 'again'} holds 2 pictures; st" in regard("restore", tmp_path / name, tmp_path / "again")[1]
     said = regard("restore", tmp_path / name, third := tmp_path / "third", "--json")[1]
-    assert json.loads(said) == {"data_dir": str(third), "pictures": 2}
+    assert json.loads(said) == {"data_dir": str(third), "pictures": 2, "deleted": 0}
     status, _, complaint = regard("restore", tmp_path / name, tmp_path / "again")
     assert (status, complaint.startswith(f"regard: {tmp_path / 'again'} is not empty")) == (1, True)
     assert regard("restore", tmp_path / "nowhere", tmp_path / "new")[0] == 2
