@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from index.records import Image, NewPicture, TagValue
-from service.cluster.cluster_pictures import ARRIVAL_STEP_S
+from service.cluster.cluster_picture_store import ARRIVAL_STEP_S
 from service.errors import UnreadablePicture
 from service.ingest.description_bounds import DescriptionBounds
 from service.ingest.filenames import display_name

@@ -25,7 +25,7 @@ from service.cluster.bring_up import ClusterConnection
 from service.cluster.bulk_extraction import streamed
 from service.cluster.bulk_files import BulkLimits, OfferedFile
 from service.cluster.bulk_taking import SHARD_PATIENCE_S, BulkTaker, ShardsOfBulk
-from service.cluster.cluster_pictures import ClusterJobs
+from service.cluster.cluster_jobs import ClusterJobs
 from service.cluster.messages import ShardLost
 from service.cluster.ray_director import director_of
 from service.cluster.remote import answer_of

@@ -24,7 +24,7 @@ from service.cluster.bulk_files import (
     spooled_file,
     with_default_tags,
 )
-from service.cluster.cluster_pictures import ClusterPictureStore
+from service.cluster.cluster_picture_store import ClusterPictureStore
 from service.cluster.fan_out import READ_DEADLINE_S, all_answers
 from service.cluster.messages import ShardLost
 from service.cluster.shard_lists import ShardLists

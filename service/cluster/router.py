@@ -10,10 +10,13 @@ from models.extractors.base import Extractor
 from service.api.problems import problem_response
 from service.api.services import Services, add_picture_gauges, wired_services
 from service.cluster.asgi_calls import AppRequest, AppResponse
-from service.cluster.cluster_pictures import ClusterJobs, ClusterPictures, ClusterPictureStore, ShardWriters
+from service.cluster.cluster_jobs import ClusterJobs
+from service.cluster.cluster_picture_store import ClusterPictureStore
+from service.cluster.cluster_pictures import ClusterPictures
 from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.messages import ShardLost
 from service.cluster.open_shards import TooFewShards
+from service.cluster.picture_homes import ShardWriters
 from service.cluster.placement import Placement
 from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_node import ShardNode

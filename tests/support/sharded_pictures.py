@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 from index.records import NewPicture
-from service.cluster.cluster_pictures import ClusterJobs, ClusterPictures, ClusterPictureStore
+from service.cluster.cluster_jobs import ClusterJobs
+from service.cluster.cluster_picture_store import ClusterPictureStore
+from service.cluster.cluster_pictures import ClusterPictures
 from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.move_gate import MoveGate
 from service.cluster.operations import Operation

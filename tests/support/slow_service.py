@@ -3,6 +3,7 @@
 python -m tests.support.slow_service FOLDER prints its address, and ends with its standard input.
 """
 
+import faulthandler
 import sys
 import time
 from contextlib import closing
@@ -16,6 +17,7 @@ from tests.support.library import Library, two_coloured
 from tests.support.running_server import running_server
 
 SLOW_S = 0.02
+START_S = 300  # after which it is taken to hang
 QUEUE_COST = 30_000  # ten searches
 PAIRS = [("red", "green"), ("blue", "white"), ("black", "cyan"), ("yellow", "magenta")]
 
@@ -30,12 +32,14 @@ class SlowMatcher(FakeMatcher):
 
 def main() -> None:
     """Serve a few pictures until standard input ends."""
+    faulthandler.dump_traceback_later(START_S, exit=True)  # whoever waits for the address would wait for ever
     folder = Path(sys.argv[1])
     with closing(Library(folder)) as library:
         for left, right in PAIRS:
             library.add(f"{left} and {right}", two_coloured(left, right), captions=[f"{left} and {right}"])
     with running_server(folder, SlowMatcher(), queue_cost=QUEUE_COST, cache_entries=0) as url:
         print(url, flush=True)
+        faulthandler.cancel_dump_traceback_later()
         sys.stdin.read()
 
 

@@ -15,7 +15,7 @@ from models.extractors.base import Detections
 from service.cluster.bulk_files import BulkLimits, OfferedFile
 from service.cluster.bulk_ingestion import finished_jobs, innermost_cause
 from service.cluster.bulk_taking import SHARD_PATIENCE_S, BulkTaker, ShardsOfBulk
-from service.cluster.cluster_pictures import ClusterJobs
+from service.cluster.cluster_jobs import ClusterJobs
 from service.cluster.fan_out import FanOut
 from service.cluster.messages import ShardLost
 from service.cluster.operations import Operation

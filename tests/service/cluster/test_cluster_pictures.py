@@ -16,7 +16,8 @@ from index.catalog import Catalog
 from index.failures import failure_key
 from index.filters import EVERY, Filter
 from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange
-from service.cluster.cluster_pictures import ClusterJobs, ClusterPictureStore, merged_job, steps
+from service.cluster.cluster_jobs import ClusterJobs, merged_job
+from service.cluster.cluster_picture_store import ClusterPictureStore, steps
 from service.cluster.fan_out import FanOut
 from service.cluster.messages import ShardLost
 from service.cluster.placement import Placement, shard_of

@@ -1,0 +1,65 @@
+"""The shards that have a picture, or would have it, also while pictures move from shard to shard."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
+
+from index.records import Image
+from service.cluster.fan_out import READ_DEADLINE_S, FanOut, all_answers
+from service.cluster.messages import Moved
+from service.cluster.operations import Operation, has_picture
+from service.cluster.placement import Placement
+from service.cluster.shard_lists import ShardLists
+from service.cluster.shard_replica import Files
+
+MOVE_ATTEMPTS = 3  # of a change whose pictures are on the move
+T = TypeVar("T")
+
+
+class ShardWriters(Protocol):
+    """Reaches the writer of each shard."""
+
+    def write(self, shard: int, operation: Operation, files: Files | None = None) -> Any:
+        """Make a change; gives its result. NotReady where it was not acknowledged, and whatever the change raises."""
+
+
+def known_in_shards(
+    fan_out: FanOut, placement: Placement, method: Callable[[ShardLists, str], T | None], image_id: str
+) -> list[T]:
+    """The answers of those among a picture's shards that have one. ShardLost."""
+    places = placement.places(image_id)
+    answers = all_answers(fan_out, method, dict.fromkeys(places, (image_id,)), deadline_s=READ_DEADLINE_S)
+    return [answer for shard in places if (answer := answers[shard]) is not None]
+
+
+def picture_in_shards(fan_out: FanOut, placement: Placement, image_id: str) -> Image | None:
+    """A picture in whatever state; while it is in two shards, as the one has it that it is moved from. ShardLost."""
+    found = known_in_shards(fan_out, placement, ShardLists.image, image_id)
+    return next((image for image in reversed(found) if has_picture(image)), found[0] if found else None)
+
+
+def homes(fan_out: FanOut, placement: Placement, image_ids: Iterable[str]) -> dict[str, int]:
+    """Id -> the shard that has a picture, or would have it: the one that it is moved from until that let it go.
+
+    ShardLost.
+    """
+    places = {image_id: placement.places(image_id) for image_id in image_ids}
+    moving = defaultdict[int, list[str]](list)
+    for image_id, own in places.items():
+        if len(own) > 1:
+            moving[own[1]].append(image_id)
+    answers = all_answers(
+        fan_out, ShardLists.held, {shard: (some,) for shard, some in moving.items()}, deadline_s=READ_DEADLINE_S
+    )
+    held = {image_id for some in answers.values() for image_id in some}
+    return {image_id: own[1] if image_id in held else own[0] for image_id, own in places.items()}
+
+
+def until_settled(change: Callable[[], T]) -> T:
+    """The result of a change, which looks anew where pictures are when they have moved meanwhile. Moved."""
+    for _ in range(MOVE_ATTEMPTS - 1):
+        try:
+            return change()
+        except Moved:
+            continue
+    return change()
