@@ -1,6 +1,7 @@
 """Originals are kept byte for byte under their own hash, wherever the name they came with points."""
 
 import hashlib
+import threading
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,22 @@ def test_what_killed_processes_left_half_written_goes_with_the_picture(tmp_path:
                 own.append(Path(file.name))
     originals.remove(mine, "png")
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(files[other])
+
+
+def test_a_gap_between_those_who_add_files_is_waited_for(tmp_path: Path) -> None:
+    originals, held, is_looked_for = Originals(tmp_path), threading.Event(), threading.Event()
+
+    def add() -> None:
+        with originals.adding():
+            held.set()
+            is_looked_for.wait()
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    held.wait()
+    with originals.removing() as free:
+        assert not free
+    threading.Timer(0.05, is_looked_for.set).start()
+    with originals.removing(patience_s=60) as free:
+        assert free
+    adding.join()
