@@ -1,7 +1,6 @@
 """The web application: its routes, and what is around them."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -34,11 +33,7 @@ from service.api.routes import (
 )
 from service.api.services import Services
 from service.api.tracing import Tracing
-from service.errors import (
-    InvalidRequest,
-)
-
-log = logging.getLogger(__name__)
+from service.errors import InvalidRequest
 
 BLOCKING_THREADS = 32
 

@@ -200,7 +200,7 @@ def test_clients_that_leave_the_end_of_an_answer_unread_hold_no_connection(addre
 
 
 def status_of(address: tuple[str, int]) -> bytes:
-    """What a new connection is answered with; nothing where it is reset."""
+    """The status that a new connection is answered with; nothing where it is reset."""
     with connected(address) as client, contextlib.suppress(ConnectionError):
         client.sendall(GET)
         return client.recv(65536)[9:12]
