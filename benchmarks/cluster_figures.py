@@ -133,7 +133,7 @@ def measure(data_dir: Path | None, pictures: int, with_ray: bool) -> None:
     """Write the figures and the service times, from one thread."""
     torch.set_num_threads(1)
     loaded = LoadedModels.from_settings(Settings())
-    layout, matcher = RecordLayout.of(loaded.extractor), loaded.matchers[DEFAULT]
+    layout, matcher = RecordLayout.of(loaded.extractor), loaded.matcher(DEFAULT)
     scan, shortlist_ms = stage_one(matcher)
     rerank_ms = milliseconds(reranking(matcher, layout, CANDIDATES))
     query_bytes = {name: 2 * vectors * matcher.word_dim for name, vectors in QUERY_VECTORS.items()}

@@ -76,7 +76,7 @@ class LocalDirectory:
         regions = self._open.enter_context(closing(RegionStores(data, self.catalog, extractor)))
         views = [
             ModelView(name, one, data.view(one.header.digest), maintained=True)
-            for name, one in self._loaded.served.items()
+            for name, one in self._loaded.models.items()
         ]
         models = self._open.enter_context(closing(ModelViews(views, self.catalog, regions)))
         models.refresh()
@@ -144,7 +144,7 @@ def sharded_engine(shards: Sequence[LocalDirectory], loaded: LoadedModels, round
         [PickledReplica(f"shard-{number}", ShardSearch(one.catalog, one.galleries))]
         for number, one in enumerate(shards)
     ]
-    models = RouterModels(loaded.served, Path("nowhere"))
+    models = RouterModels(loaded.models, Path("nowhere"))
     galleries = ShardedGalleries(
         FanOut(replicas, DEADLINE_S), models, loaded.extractor.digest, lambda: Placement(len(shards)), round_trips
     )

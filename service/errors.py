@@ -165,6 +165,11 @@ class NotFound(Problem):
     kind = "not-found"
     title = "There is nothing here"
 
+    @classmethod
+    def picture(cls, image_id: str) -> "NotFound":
+        """A picture that is not in the library."""
+        return cls(f"There is no picture {image_id}.")
+
 
 class UnknownModel(Problem):
     """No model of this server has that name."""

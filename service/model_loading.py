@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -117,11 +117,17 @@ class LoadedModels:
     """The models that settings name, on their device."""
 
     extractor: Extractor
-    matchers: Mapping[str, Matcher]
-    """The default first. Some may be of a former extractor, whose regions and views the data directory still holds."""
+    models: Mapping[str, LazyMatcher]
+    """By name, the default first. Some may be of a former extractor, whose regions and views the data directory still
+    holds."""
     views: Sequence[str]  # names of those that pictures are encoded for
-    lazy: Mapping[str, LazyMatcher] = field(default_factory=dict)
-    """Further ones, which are read when they are first asked for."""
+
+    @classmethod
+    def of(cls, extractor: Extractor, matchers: Mapping[str, Matcher], views: Sequence[str]) -> "LoadedModels":
+        """Models that are all in memory."""
+        return cls(
+            extractor=extractor, models={name: LazyMatcher.of(one) for name, one in matchers.items()}, views=views
+        )
 
     @classmethod
     def from_settings(cls, settings: Settings, stored: bool = True, at_first_use: bool = False) -> "LoadedModels":
@@ -145,24 +151,28 @@ class LoadedModels:
             drop_given_up(models, given_up, extractor.digest)
         check_detectors(models, extractor, former)
         now = default_names(models, extractor) if at_first_use and not (settings.preload or on_gpu) else set(models)
-        matchers = {name: loaded_matcher(name, model) for name, model in models.items() if name in now}
+        matchers = [loaded_matcher(name, model) for name, model in models.items() if name in now]
         if on_gpu:
-            use_device_kernels(list(matchers.values()), torch.device(device), settings)
-        return cls(
-            extractor=extractor,
-            matchers=matchers,
-            views=settings.built_views,
-            lazy={name: model for name, model in models.items() if name not in now},
-        )
+            use_device_kernels(matchers, torch.device(device), settings)
+        return cls(extractor=extractor, models=models, views=settings.built_views)
 
     @property
-    def served(self) -> dict[str, LazyMatcher]:
-        """All models by name, the default first."""
-        return {name: LazyMatcher.of(matcher) for name, matcher in self.matchers.items()} | dict(self.lazy)
+    def default(self) -> str:
+        """The name of the model that answers where none is named."""
+        return next(iter(self.models))
+
+    @property
+    def matchers(self) -> dict[str, Matcher]:
+        """All models by name; those that were not in memory are read. Misconfigured where one cannot be."""
+        return {name: self.matcher(name) for name in self.models}
+
+    def matcher(self, name: str) -> Matcher:
+        """The model of that name, read where it was not in memory. Misconfigured where it cannot be."""
+        return loaded_matcher(name, self.models[name])
 
     def in_views(self) -> list[Matcher]:
         """The models of the detector in service that pictures are encoded for; they are loaded. Misconfigured."""
-        return [loaded_matcher(name, model) for name, model in self._of_extractor().items() if name in self.views]
+        return [self.matcher(name) for name in self._of_extractor() if name in self.views]
 
     def on_request(self) -> list[LazyMatcher]:
         """The other models of the detector in service."""
@@ -170,7 +180,7 @@ class LoadedModels:
 
     def _of_extractor(self) -> dict[str, LazyMatcher]:
         made = self.extractor.digest
-        return {name: model for name, model in self.served.items() if model.header.extractor_digest == made}
+        return {name: model for name, model in self.models.items() if model.header.extractor_digest == made}
 
 
 def drop_given_up(models: dict[str, LazyMatcher], given_up: Collection[str], extractor: str) -> None:

@@ -181,7 +181,7 @@ def _web_side(settings: Settings, stack: contextlib.ExitStack) -> _WebSide:
     notifier = stack.enter_context(contextlib.closing(open_notifier(settings.redis_url, catalog)))
     loaded = _load(settings)
     services = build_services(settings, loaded, notifier.wake, processes=settings.web_processes)
-    models = [f"{name}={model.header.digest}" for name, model in loaded.served.items()]
+    models = [f"{name}={model.header.digest}" for name, model in loaded.models.items()]
     identity = " ".join([VERSION, loaded.extractor.digest, *models])
     return _WebSide(create_app(services), services, settings, identity)
 

@@ -64,7 +64,7 @@ class PictureFiles:
         try:
             return make(original)
         except ErasedMeanwhile:
-            raise NotFound(f"There is no picture {image.image_id}.") from None
+            raise NotFound.picture(image.image_id) from None
         except DecodeFailed as failed:
             raise UnreadablePicture(failed.reason) from failed
         finally:

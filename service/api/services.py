@@ -198,7 +198,7 @@ def model_views(settings: Settings, loaded: LoadedModels, catalog: Catalog, regi
     data = DataDir(settings.data_dir)
     views = [
         ModelView(name, model, data.view(model.header.digest), maintained=name in loaded.views)
-        for name, model in loaded.served.items()
+        for name, model in loaded.models.items()
     ]
     return ModelViews(views, catalog, regions, lambda name: loading_advice(name, settings.models))
 

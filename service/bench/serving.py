@@ -70,7 +70,7 @@ def serve_rows(settings: Settings, sizes: ServeSizes, folder: Path) -> Iterator[
     """A row for every form; the services' logs go to `folder`."""
     loaded = LoadedModels.from_settings(settings)
     present = fill_with_pictures(settings, loaded, sizes.pictures)
-    matcher = next(iter(loaded.matchers.values()))
+    matcher = loaded.matcher(loaded.default)
     callers = 1 if settings.device == "cuda" else os.cpu_count() or 1
     with ExitStack() as stack:
         view = stack.enter_context(closing(View(DataDir(settings.data_dir).view(matcher.digest))))

@@ -207,7 +207,7 @@ class LocalGalleries:
         """
         image = self.catalog.image(image_id)
         if image is None or image.state == "deleted":
-            raise NotFound(f"There is no picture {image_id}.")
+            raise NotFound.picture(image_id)
         if image.slot is None or image.state != "ready":
             raise NotFound(f"Picture {image_id} has no regions: it is {image.state}.")
         store = self._regions.of(extractor)

@@ -52,7 +52,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory, loaded: LoadedModels) -> 
     """The data directory once the shipped detector and model have taken it over."""
     data = unpack(tmp_path_factory.mktemp("migrated"))
     settings = Settings(data_dir=data, models=(MODEL,), decode_workers=1)
-    with open_worker(settings, loaded.extractor, [loaded.matchers[MODEL]]) as (worker, _):
+    with open_worker(settings, loaded.extractor, [loaded.matcher(MODEL)]) as (worker, _):
         while worker.run_once():
             pass
     return data
@@ -111,7 +111,7 @@ def test_a_worker_goes_on_with_it(data_directory: Path, loaded: LoadedModels) ->
     store = Store(data_directory)
     added = store.accept(encoded(noise(1, 64, 48), "PNG"), captions=["coloured noise"])
     settings = Settings(data_dir=data_directory, models=(MODEL,), decode_workers=1)
-    with open_worker(settings, loaded.extractor, [loaded.matchers[MODEL]]) as (worker, _):
+    with open_worker(settings, loaded.extractor, [loaded.matcher(MODEL)]) as (worker, _):
         while worker.run_once():
             pass
     assert store.image(added).slot == 20
@@ -128,7 +128,7 @@ def test_another_detector_finds_its_regions_anew(data_directory: Path, release_a
     before = {image.image_id: image.slot for image in store.catalog.list_images(None, 100)}
     former = store.catalog.latest_extractor()
     matcher = WideMatcher()
-    loaded = LoadedModels(extractor=WideExtractor(), matchers={"wide": matcher}, views=["wide"])
+    loaded = LoadedModels.of(WideExtractor(), {"wide": matcher}, views=["wide"])
     settings = store.settings(batch=8)
     web = Web(settings, loaded)
     first = next(iter(before))

@@ -117,18 +117,21 @@ def settings(folders: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 def test_the_default_alone_is_read_at_the_start_and_shared_with_what_is_read_later(settings: Settings) -> None:
     started = LoadedModels.from_settings(settings, at_first_use=True)
-    assert list(started.matchers) == ["scan-t2i-avg"]
-    assert list(started.served) == ["scan-t2i-avg", "i2t", "scan-t2i-avg+i2t"]
-    both = started.lazy["scan-t2i-avg+i2t"]
+    assert in_memory(started) == {"scan-t2i-avg": True, "i2t": False, "scan-t2i-avg+i2t": False}
+    both = started.models["scan-t2i-avg+i2t"]
     whole = LoadedModels.from_settings(settings)
-    assert not whole.lazy
-    headers = {name: model.header for name, model in started.served.items()}
+    assert all(in_memory(whole).values())
+    headers = {name: model.header for name, model in started.models.items()}
     assert headers == {name: MatcherHeader.of(matcher) for name, matcher in whole.matchers.items()}
     assert not both.loaded
-    assert next(iter(both.matcher.members)) is started.matchers["scan-t2i-avg"]
-    assert started.lazy["i2t"].loaded  # as a member of the mean
+    assert next(iter(both.matcher.members)) is started.matcher("scan-t2i-avg")
+    assert started.models["i2t"].loaded  # as a member of the mean
     every = LoadedModels.from_settings(settings.model_copy(update={"preload": True}), at_first_use=True)
-    assert list(every.matchers) == list(whole.matchers)
+    assert in_memory(every) == in_memory(whole)
+
+
+def in_memory(loaded: LoadedModels) -> dict[str, bool]:
+    return {name: model.loaded for name, model in loaded.models.items()}
 
 
 def test_a_worker_reads_what_it_encodes_for_and_the_rest_when_asked(settings: Settings) -> None:
@@ -154,7 +157,7 @@ def test_damage_after_the_start_is_a_problem_of_the_model_and_its_means(settings
     started = LoadedModels.from_settings(settings, at_first_use=True)
     store = Store(settings.data_dir)
     store.accept(encoded(noise(1), "PNG"))
-    store.drain(matchers=LoadedModels.from_settings(settings).in_views())  # type: ignore[arg-type]
+    store.drain(matchers=LoadedModels.from_settings(settings).in_views())
     store.catalog.close()
     weights = Path("other") / "best" / "model.safetensors"
     content = weights.read_bytes()
@@ -178,7 +181,7 @@ def test_models_use_the_kernels_unless_these_are_turned_off(
         chosen = settings.model_copy(update={"kernels": wanted})
         loaded = LoadedModels.from_settings(chosen)
         later = LoadedModels.from_settings(chosen, at_first_use=True)
-        for matchers in (loaded.matchers.values(), [model.matcher for model in later.served.values()]):
+        for matchers in (loaded.matchers.values(), later.matchers.values()):
             used = [matcher.kernels for matcher in matchers]
             assert [one and one.target for one in used] == [kernels.target if wanted else None] * 3
     monkeypatch.setattr(model_loading, "load_library", without_kernels)
@@ -199,8 +202,8 @@ def test_an_ensemble_is_served_by_its_name(folders: Path) -> None:
         store.accept(encoded(noise(seed), "PNG"), captions=["red green", "blue"])
     names = (PLAIN, "i2t=other/best", TOGETHER)
     settings = Settings(data_dir=store.folder, decode_workers=1, models=names, views=(PLAIN, TOGETHER))
-    loaded = LoadedModels(extractor=FakeExtractor(), matchers=load_models(names, "cpu"), views=settings.built_views)
-    store.drain(matchers=[loaded.matchers[name] for name in loaded.views])  # type: ignore[misc]
+    loaded = LoadedModels.of(FakeExtractor(), load_models(names, "cpu"), views=settings.built_views)
+    store.drain(matchers=loaded.in_views())
     store.catalog.close()
     web = Web(settings, loaded)
     together, plain = (checked(web.text("red green", model=name), 200, TextAnswer) for name in (TOGETHER, PLAIN))
@@ -218,8 +221,7 @@ def test_an_ensemble_is_served_by_its_name(folders: Path) -> None:
     assert web.request("POST", "/models/i2t/build").status_code == 202
     store = Store(store.folder)
     for _ in range(2):  # asked for once, it is kept up by every later worker
-        kept_up = [loaded.matchers[name] for name in loaded.views]
-        store.drain(matchers=kept_up, on_request=[loaded.matchers["i2t"]])  # type: ignore[arg-type,list-item]
+        store.drain(matchers=loaded.in_views(), on_request=[loaded.models["i2t"]])
         i2t = checked(web.text("red green", model="i2t"), 200, TextAnswer)
         assert len(i2t["results"]) == store.catalog.num_slots()
         store.accept(encoded(noise(9), "PNG"))

@@ -69,7 +69,7 @@ def built(data: Path, matcher: Any = None) -> LoadedModels:
     with open_worker(Settings(data_dir=data, decode_workers=1), extractor, [matcher]) as (worker, _):
         while worker.run_once():
             pass
-    return LoadedModels(extractor=extractor, matchers={matcher.name: matcher}, views=[matcher.name])
+    return LoadedModels.of(extractor, {matcher.name: matcher}, views=[matcher.name])
 
 
 def state(data: Path) -> list[tuple[Any, ...]]:

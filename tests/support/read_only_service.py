@@ -62,7 +62,7 @@ def main() -> None:
             said = "it works"
     except UserError as fault:
         said = str(fault)
-    web = Web(settings, LoadedModels(extractor=extractor, matchers={"fake": matcher}, views=["fake"]))
+    web = Web(settings, LoadedModels.of(extractor, {"fake": matcher}, views=["fake"]))
     (image,) = web.get("/images").json()["images"]
     answered = {
         "worker": said,

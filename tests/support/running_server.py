@@ -33,13 +33,10 @@ def running_server(
     """
     library = Library(folder, extractor=extractor)
     searches_by = matcher or library.matcher
-    lazy = LazyMatcher(MatcherHeader.of(searches_by), lambda: searches_by)
-    loaded = LoadedModels(
-        extractor=library.extractor,
-        matchers={} if at_first_use else {"fake": searches_by},
-        views=["fake"],
-        lazy={"fake": lazy} if at_first_use else {},
-    )
+    model = LazyMatcher(MatcherHeader.of(searches_by), lambda: searches_by)
+    if not at_first_use:
+        assert model.matcher
+    loaded = LoadedModels(extractor=library.extractor, models={"fake": model}, views=["fake"])
     settings = Settings(data_dir=folder, decode_workers=1, **settings_given)
     services = build_services(settings, loaded, wake=lambda job_id: None)
     server = web_server(create_app(services), settings)

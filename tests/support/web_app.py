@@ -71,9 +71,9 @@ class Api(Web):
     def __init__(self, library: Library, **settings: Any) -> None:
         """`library.folder` is the data directory."""
         self.library = library
-        loaded = LoadedModels(
-            extractor=library.extractor,
-            matchers={model.name: model.matcher for model in library.models},
+        loaded = LoadedModels.of(
+            library.extractor,
+            {model.name: model.matcher for model in library.models},
             views=[library.models.default.name],
         )
         super().__init__(Settings(data_dir=library.folder, decode_workers=1, **settings), loaded)

@@ -97,7 +97,7 @@ def whole_service(
     extractor, matcher = FakeExtractor(), FakeMatcher()
     wanted: dict[str, Any] = {"decode_workers": 1, "disk_reserve_bytes": 0, "detect_batch": 2, **settings}
     chosen = Settings(data_dir=folder, **wanted)
-    loaded = LoadedModels(extractor=extractor, matchers={"fake": matcher}, views=["fake"])
+    loaded = LoadedModels.of(extractor, {"fake": matcher}, views=["fake"])
     hours = itertools.count(time.monotonic() + 3600, 3600)
     with open_worker(chosen, extractor, [matcher], clocks=Clocks(worker_clock, lambda: next(hours))) as (worker, _):
         web = Web(chosen, loaded, clock)

@@ -16,6 +16,7 @@ from index.slab import Slab
 from index.view import Snapshot, View
 from models.batches import Regions
 from models.matching.lazy_matcher import LazyMatcher
+from models.matching.matcher import Matcher
 from service.clocks import THIS_MACHINE, Clocks
 from service.settings import Settings
 from service.storage.originals import Originals, StagedFile
@@ -75,9 +76,9 @@ class Store:
     def worker(
         self,
         extractor: FakeExtractor | None = None,
-        matchers: Sequence[FakeMatcher] | None = None,
+        matchers: Sequence[Matcher] | None = None,
         batch: int = 3,
-        on_request: Sequence[FakeMatcher | LazyMatcher] = (),
+        on_request: Sequence[Matcher | LazyMatcher] = (),
         clocks: Clocks = THIS_MACHINE,
     ) -> Iterator[tuple[Worker, Wakeups]]:
         matchers = [FakeMatcher()] if matchers is None else matchers
@@ -89,8 +90,8 @@ class Store:
     def drain(
         self,
         extractor: FakeExtractor | None = None,
-        matchers: Sequence[FakeMatcher] | None = None,
-        on_request: Sequence[FakeMatcher | LazyMatcher] = (),
+        matchers: Sequence[Matcher] | None = None,
+        on_request: Sequence[Matcher | LazyMatcher] = (),
     ) -> None:
         """Work until nothing is left to do."""
         with self.worker(extractor, matchers, on_request=on_request) as (worker, _):

@@ -142,7 +142,7 @@ def send_made(
             path, media_type = find()
         return send_file(request, path, media_type, headers)
     except FileNotFoundError:  # erased meanwhile
-        raise NotFound(f"There is no picture {image.image_id}.") from None
+        raise NotFound.picture(image.image_id) from None
 
 
 def send_file(
@@ -163,7 +163,7 @@ def find_image_in_any_state(services: Services, image_id: str) -> Image:
     """The picture with this id, also one that waits or was set aside. NotFound where there is none, or no more."""
     image = services.pictures.image(image_id)
     if image is None or image.state == "deleted":
-        raise NotFound(f"There is no picture {image_id}.")
+        raise NotFound.picture(image_id)
     return image
 
 

@@ -27,7 +27,7 @@ def delete_image(image_id: str, services: ServicesDep) -> Response:
     """The picture is not found or shown any more. For a day (`REGARD_DELETE_GRACE_S`) this can be undone,
     then it is erased."""
     if not services.pictures.delete(image_id, services.clock()):
-        raise NotFound(f"There is no picture {image_id}.")
+        raise NotFound.picture(image_id)
     return Response(status_code=204)
 
 
@@ -68,6 +68,6 @@ def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> Image
     if edit.tags and (problem := too_many_tags(image, edit.tags)):
         raise InvalidRequest.field("tags", problem)
     if not services.pictures.change(image_id, edit.as_change()):
-        raise NotFound(f"There is no picture {image_id}.")  # deleted this very moment
+        raise NotFound.picture(image_id)  # deleted this very moment
     services.wake(f"edit of {image_id}")
     return image_listed(find_image(services, image_id))

@@ -45,8 +45,8 @@ def explain(
 
         with user_input():
             loaded = LoadedModels.from_settings(settings, stored=False)
-        name, matcher = next(iter(loaded.matchers.items()))
-        name = name if model is None else shown_name(settings.models[0])
+            matcher = loaded.matcher(loaded.default)
+        name = loaded.default if model is None else shown_name(settings.models[0])
         from service.search.one_pair import explain_one  # noqa: PLC0415
         from service.search.query_notes import note_on  # noqa: PLC0415
 

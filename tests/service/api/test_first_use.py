@@ -62,9 +62,8 @@ def web(tmp_path: Path, weights: Weights) -> Iterator[Web]:
     store.catalog.close()
     loaded = LoadedModels(
         extractor=FakeExtractor(),
-        matchers={"fake": FakeMatcher()},
+        models={"fake": LazyMatcher.of(FakeMatcher()), "other": weights.lazy()},
         views=["fake", "other"],
-        lazy={"other": weights.lazy()},
     )
     web = Web(Settings(data_dir=tmp_path, decode_workers=1), loaded)
     web.services.catalog.heartbeat("worker", web.services.clock())

@@ -153,7 +153,7 @@ def test_a_stored_picture_whose_file_is_sent_again_is_found_and_by_its_id_it_is_
     ids = [store.accept(content) for content in files]
     store.drain()
     store.catalog.close()
-    loaded = LoadedModels(extractor=FakeExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"], lazy={})
+    loaded = LoadedModels.of(FakeExtractor(), {"fake": FakeMatcher()}, views=["fake"])
     web = Web(Settings(data_dir=tmp_path, decode_workers=1), loaded)
     web.services.catalog.heartbeat("worker", web.services.clock())
     for content, own in zip(files, ids, strict=True):

@@ -52,9 +52,7 @@ def work(worker: Worker, store: Store) -> bool:
 
 
 def served(store: Store, *matchers: FakeMatcher) -> Web:
-    loaded = LoadedModels(
-        extractor=WideExtractor(), matchers={one.name: one for one in matchers}, views=[one.name for one in matchers]
-    )
+    loaded = LoadedModels.of(WideExtractor(), {one.name: one for one in matchers}, views=[one.name for one in matchers])
     return Web(Settings(data_dir=store.folder, decode_workers=1), loaded)
 
 
@@ -237,7 +235,7 @@ def test_settings_may_name_models_of_the_former_detector(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     loaded = loaded_with(tmp_path, monkeypatch, "new", "old")
-    assert list(loaded.matchers) == ["new", "old"]
+    assert list(loaded.models) == ["new", "old"]
     assert [one.extractor_digest for one in loaded.in_views()] == ["wide-extractor"]
     with pytest.raises(Misconfigured, match="strange was trained on features of detector nobody's"):
         loaded_with(tmp_path, monkeypatch, "new", "strange")
@@ -247,7 +245,7 @@ def test_settings_may_name_models_of_the_former_detector(
     with pytest.raises(Misconfigured, match="few was trained on the first regions of each picture alone"):
         loaded_with(tmp_path, monkeypatch, "few")
     store.drain(WideExtractor(), [WideMatcher()])
-    assert list(loaded_with(tmp_path, monkeypatch, "new", "old").matchers) == ["new"]
+    assert list(loaded_with(tmp_path, monkeypatch, "new", "old").models) == ["new"]
     assert "the model old is left out" in caplog.text
 
 

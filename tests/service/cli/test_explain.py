@@ -20,7 +20,7 @@ def test_a_training_is_named_by_its_folder(
     regard: Regard, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best = small_weights(tmp_path / "run" / "best", "sman")
-    loaded = LoadedModels(extractor=FakeExtractor(), matchers={"best": load_matcher(best)}, views=["best"])
+    loaded = LoadedModels.of(FakeExtractor(), {"best": load_matcher(best)}, views=["best"])
     monkeypatch.setattr(service.model_loading.LoadedModels, "from_settings", lambda settings, stored=True: loaded)
     status, said, _ = regard("explain", "a red wall", files / NAMES[0], "--model", best)
     assert status == 0
@@ -41,7 +41,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_regions_of_a_file_are_drawn_where_they_are(
     regard: Regard, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    loaded = LoadedModels(extractor=MarkExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"])
+    loaded = LoadedModels.of(MarkExtractor(), {"fake": FakeMatcher()}, views=["fake"])
     monkeypatch.setattr(service.model_loading.LoadedModels, "from_settings", lambda settings, stored=True: loaded)
     drawn = tmp_path / "why.png"
     assert regard("explain", QUERY, files / name, "--out", drawn)[0] == 0

@@ -35,7 +35,7 @@ from tests.support.running_server import running_server
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that load models get the ones that know colours."""
-    loaded = LoadedModels(extractor=FakeExtractor(), matchers={"fake": FakeMatcher()}, views=["fake"])
+    loaded = LoadedModels.of(FakeExtractor(), {"fake": FakeMatcher()}, views=["fake"])
     monkeypatch.setattr(service.model_loading, "detector_of", lambda folder, device: FakeExtractor())
     monkeypatch.setattr(LoadedModels, "from_settings", lambda settings, stored=True: loaded)
 
