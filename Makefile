@@ -56,19 +56,19 @@ setup: $(VENV)/.dev $(KERNELS)
 run: $(READY) $(KERNELS)
 	exec $(BIN)/regard serve --port "$$PORT" --data-dir "$$DATA" $${PHOTOS:+--photos "$$PHOTOS"}
 
-# What starts no whole service runs in a process for each core, then the rest one after the other. Status 5: none of TESTS
-# is of that kind.
+# What starts no whole service runs in a process for each core, then the rest in two at most, since each of its tests is
+# several processes. Status 5: none of TESTS is of that kind.
 PYTEST := $(BIN)/python -m pytest --durations=15
-PARALLEL := -n auto --maxprocesses 8 --dist loadfile
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.dev $(KERNELS)
 	@alone=0; services=0; set -x; \
-	$(PYTEST) $(PARALLEL) -m "not e2e" $(TESTS) || alone=$$?; \
-	$(PYTEST) -m e2e $(TESTS) || services=$$?; \
+	$(PYTEST) $(PARALLEL) --maxprocesses 8 -m "not e2e" $(TESTS) || alone=$$?; \
+	$(PYTEST) $(PARALLEL) --maxprocesses 2 -m e2e $(TESTS) || services=$$?; \
 	[ $$alone = 5 ] && exit $$services; [ $$services = 5 ] && exit $$alone; exit $$((alone + services))
 
 test-fast: $(VENV)/.dev $(KERNELS)
-	$(PYTEST) $(PARALLEL) -m "not e2e and not slow" $(TESTS)
+	$(PYTEST) $(PARALLEL) --maxprocesses 8 -m "not e2e and not slow" $(TESTS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
