@@ -120,9 +120,12 @@ class Period(RequestModel):
 
 
 def _period(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """One date stands for all of it."""
+    """One date stands for all of it, and has its fault told once."""
     _refuse_number(value)
-    return handler({"gte": value, "lte": value} if isinstance(value, str) else value)
+    if isinstance(value, str):
+        check_date(value)
+        return handler({"gte": value, "lte": value})
+    return handler(value)
 
 
 Condition = Annotated[

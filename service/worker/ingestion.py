@@ -22,6 +22,7 @@ from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.media.perceptual_hash import perceptual_hash
 from service.storage.found_regions import FoundRegions
 from service.storage.region_records import Records
+from service.worker.decoding_ahead import DecodedFiles, DecodingAhead
 from service.worker.detection import ENDED_WORKER, MOST_STARTS, counted_start, ended_with_fault, packed_records
 from service.worker.open_store import OpenStore
 from service.worker.reverse_geocoding import Places
@@ -67,10 +68,10 @@ class Ingestion:
         `places` names where pictures were taken, which is not looked at without them.
         """
         self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
-        self._extractor, self._pool, self._batch = store.extractor, store.pool, batch
+        self._extractor, self._batch = store.extractor, batch
         self._heartbeat, self._clocks = store.heartbeat, store.clocks
         self._found, self._places = found, places
-        self._ahead: dict[str, Future[DecodedPicture]] = {}
+        self._ahead = DecodingAhead(store.pool, with_position=places is not None)
         self._in_hand: BatchInHand | None = None
         self._detector = ThreadPoolExecutor(1, thread_name_prefix="detect")
 
@@ -84,7 +85,7 @@ class Ingestion:
         self._decode_ahead(pictures)
         batch = self._next_batch(pictures)
         alone = any(picture.starts for picture in batch)  # so that no other is suspected with it
-        if alone or not all(self._ahead[picture.image_id].done() for picture in batch):
+        if alone or not all(self._ahead.is_done(picture.image_id) for picture in batch):
             self.end_batch()  # which waits for no decoder
         if without_regions:
             if decoded := self._decoded(batch):
@@ -105,9 +106,7 @@ class Ingestion:
 
     def forget_ahead(self) -> None:
         """Drop what was decoded ahead, to be decoded again in its turn."""
-        for future in self._ahead.values():
-            future.cancel()
-        self._ahead.clear()
+        self._ahead.forget()
 
     def close(self) -> None:
         """Leave the batch that the detector has to the next worker."""
@@ -129,17 +128,13 @@ class Ingestion:
 
     def _decode_ahead(self, pictures: Sequence[QueuedPicture]) -> None:
         """Have these decoded in their order."""
-        wanted = {picture.image_id for picture in pictures}
-        for image_id in self._ahead.keys() - wanted:  # deleted meanwhile
-            self._ahead.pop(image_id).cancel()
+        self._ahead.keep({picture.image_id for picture in pictures})  # others were deleted meanwhile
         for picture in pictures:
-            if picture.image_id not in self._ahead:
-                path = self._originals.path(picture.image_id, picture.extension)
-                thumbnail = self._originals.thumbnail(picture.image_id)
-                stripped = self._originals.stripped(picture.image_id, picture.extension)
-                self._ahead[picture.image_id] = self._pool.submit(
-                    path, thumbnail, stripped, with_position=self._places is not None
-                )
+            self._ahead.begin(picture.image_id, self._files(picture))
+
+    def _files(self, picture: QueuedPicture) -> DecodedFiles:
+        stored, files = (picture.image_id, picture.extension), self._originals
+        return files.path(*stored), files.thumbnail(picture.image_id), files.stripped(*stored)
 
     def _decoded(self, batch: Sequence[QueuedPicture]) -> list[Decoded]:
         """The pictures that could be decoded and are not set aside."""
@@ -147,7 +142,7 @@ class Ingestion:
         for picture in batch:
             self._heartbeat.beat()  # each may take the whole time that decoding may take
             try:
-                found = self._ahead.pop(picture.image_id).result()
+                found = self._ahead.take(picture.image_id, self._files(picture))
             except DecodeFailed as failed:
                 attempts = ATTEMPTS_TIMED_OUT if failed.timed_out else ATTEMPTS_PER_PICTURE
                 self._failed(picture, failed.reason, 1 if failed.final else attempts)

@@ -10,9 +10,7 @@ Slots keep their order because a view, and a slab, is a prefix of them: how far 
 
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 
 from index.catalog import Catalog
 from index.records import Image
@@ -23,6 +21,7 @@ from service.storage.migration_progress import migration_progress
 from service.storage.region_store_entries import region_store_entries
 from service.storage.region_stores import remove_given_up
 from service.worker.decode_attempts import decoded_in_attempts
+from service.worker.decoding_ahead import DecodedFiles, DecodingAhead
 from service.worker.detection import MOST_STARTS, batch_length
 from service.worker.open_store import OpenStore
 from service.worker.slot_records import SlotRecords
@@ -66,10 +65,10 @@ class Migration:
         """The store's slab is the one that `put_in_service` named; `end_detection` is that of SlotRecords."""
         self._records = SlotRecords(store, end_detection)
         self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
-        self._extractor, self._pool, self._heartbeat = store.extractor, store.pool, store.heartbeat
+        self._extractor, self._heartbeat = store.extractor, store.heartbeat
         self._data, self._views, self._batch = data, views, batch
         self._clocks = store.clocks
-        self._ahead: dict[int, Future[DecodedPicture]] = {}
+        self._ahead = DecodingAhead(store.pool)
         self._logged = self._clocks.timer()
         self._unread: list[int] = []  # slots to try again
         self._unread_of: int | None = None  # the catalog's version that they were looked up in; None before the first
@@ -111,30 +110,22 @@ class Migration:
     def _decode_ahead(self, images: Sequence[Image]) -> None:
         """Have these decoded in their order: while a batch is with the detector, the next one is decoded."""
         for image in images:
-            if _can_be_read(image) and image.slot is not None and image.slot not in self._ahead:
-                self._ahead[image.slot] = self._pool.submit(*self._files(image))
+            if _can_be_read(image):
+                self._ahead.begin(image.image_id, self._files(image))
 
     def forget_ahead(self) -> None:
         """Drop what was decoded ahead, to be decoded again in its turn."""
-        for future in self._ahead.values():
-            future.cancel()
-        self._ahead.clear()
+        self._ahead.forget()
 
-    def _files(self, image: Image) -> tuple[Path, Path | None]:
+    def _files(self, image: Image) -> DecodedFiles:
         """The original, and the thumbnail if it has to be made."""
         is_there = self._originals.find_thumbnail(image.image_id) is not None
         thumbnail = None if is_there else self._originals.thumbnail(image.image_id)
-        return self._originals.path(image.image_id, image.extension), thumbnail
+        return self._originals.path(image.image_id, image.extension), thumbnail, None
 
     def _decoded(self, image: Image) -> DecodedPicture | str:
         """The picture, or why it cannot be had."""
-
-        def decode() -> DecodedPicture:
-            assert image.slot is not None
-            ahead = self._ahead.pop(image.slot, None)
-            return self._pool.decode(*self._files(image)) if ahead is None else ahead.result()
-
-        decoded = decoded_in_attempts(decode, self._heartbeat)
+        decoded = decoded_in_attempts(lambda: self._ahead.take(image.image_id, self._files(image)), self._heartbeat)
         return decoded.reason if isinstance(decoded, DecodeFailed) else decoded
 
     def _read_again(self) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from pydantic import TypeAdapter, ValidationError
 
 from index.filters import Filter
 from index.list_orders import UnknownPlace
@@ -11,15 +12,17 @@ from index.records import ImageOrder
 from service.api.dependencies import ServicesDep
 from service.api.page_cursors import cursor_after, place_of
 from service.api.problems import invalid_request, problem_responses
-from service.api.schemas.requests import filter_from_json
+from service.api.schemas.requests import FilterText
 from service.api.schemas.resources import ImagesAnswer, TagListed, TagsAnswer, TagValue
 from service.api.serializers import image_listed
 from service.errors import InvalidRequest, Problem
+from service.search.requests import PictureFilter
 
 router = APIRouter(tags=["pictures"])
 
 MAX_VALUES = 100  # listed of each tag
 MAX_TEXT = 512
+FILTER: TypeAdapter[PictureFilter | None] = TypeAdapter(FilterText)
 LONGEST_FILTER = 2**15  # an address with a longer one is too long a head
 
 
@@ -87,7 +90,7 @@ def list_tags(
 def compiled_filter(text: str | None) -> Filter:
     """The filter that JSON text says, one that everything passes for None. InvalidRequest."""
     try:
-        given = filter_from_json(text)
-    except ValueError as fault:
-        raise invalid_request([{"type": "value_error", "loc": ("filter",), "msg": str(fault)}]) from fault
+        given = FILTER.validate_python(text)
+    except ValidationError as fault:
+        raise invalid_request([{**error, "loc": ("filter", *error["loc"])} for error in fault.errors()]) from fault
     return Filter() if given is None else given.compiled()

@@ -1,37 +1,30 @@
 """Search requests as multipart forms send them: every field is text, and an empty one was not filled in."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, from_json
 
 from service.search.requests import ImageId, ImageSearchRequest, PictureFilter
-from service.validation_messages import plain_message
 
 
 def _empty_as_none(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     return handler(None if value == "" else value)
 
 
-def filter_from_json(text: str | None) -> PictureFilter | None:
-    """The filter that JSON text says; None for nothing. ValueError, in words, for what is none."""
-    if not text:
-        return None
-    try:
-        return PictureFilter.model_validate_json(text)
-    except ValidationError as fault:
-        first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{where}: {plain_message(first)}" if where else plain_message(first)) from fault
-
-
-def _filter(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    if value is not None and not isinstance(value, str):
+def _from_json(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    if not isinstance(value, str):
         return handler(value)
     try:
-        return filter_from_json(value)
+        return handler(from_json(value, allow_inf_nan=False) if value else None)
+    except ValidationError:
+        raise
     except ValueError as fault:
-        raise PydanticCustomError("filter", "{message}", {"message": str(fault)}) from fault
+        raise PydanticCustomError("text_of_json", "is not JSON: {message}", {"message": str(fault)}) from fault
+
+
+FilterText: TypeAlias = Annotated[PictureFilter | None, WrapValidator(_from_json)]
+"""A filter as JSON text, whose faults are told by the names inside; empty for none."""
 
 
 class ImageSearchForm(ImageSearchRequest):
@@ -57,9 +50,7 @@ class ImageSearchForm(ImageSearchRequest):
     min_probability: Annotated[float | None, WrapValidator(_empty_as_none)] = Field(
         None, ge=0, le=1, description="Leave out captions that are less probable; not for pictures like a picture."
     )
-    filter: Annotated[PictureFilter | None, WrapValidator(_filter)] = Field(
-        None, description="The filter of POST /search/text as JSON text."
-    )
+    filter: FilterText = Field(None, description="The filter of POST /search/text as JSON text.")
     partial: bool = Field(
         True, description="Of a collection on several machines: answer from those that are there; false for 503."
     )

@@ -3,6 +3,8 @@ import type { ProblemAnswer } from "./openapi";
 
 const KEY_NEEDED = "urn:regard:problem:no-key"; // whose words are for programs
 
+const TIMEZONES = /, or a date and time with its timezone.*$/s; // which the page's fields do not take
+
 const NAMES: [RegExp, string][] = [
   [/^(?:filter\.)?taken_at\.gte$/, "From"],
   [/^(?:filter\.)?taken_at\.lte$/, "To"],
@@ -17,19 +19,13 @@ const NAMES: [RegExp, string][] = [
 export function inWords(problem: Partial<ProblemAnswer> & { needed?: unknown }): string | undefined {
   if (problem.needed) return `This wants a key that may ${problem.needed}.`;
   if (problem.type === KEY_NEEDED) return "This service wants a key.";
-  const faults = (problem.errors ?? []).map(inside).map(({ field, problem }) => {
+  const faults = (problem.errors ?? []).map(({ field, problem }) => {
     const [pattern, name] = NAMES.find(([pattern]) => pattern.test(field)) ?? [/^.*$/s, "$&"];
     const shown = field.replace(pattern, name);
-    return shown ? `${shown}: ${sentence(problem)}` : sentence(problem[0]!.toUpperCase() + problem.slice(1));
+    const told = problem.replace(TIMEZONES, "");
+    return shown ? `${shown}: ${sentence(told)}` : sentence(told[0]!.toUpperCase() + told.slice(1));
   });
   return faults.length ? faults.join(" ") : problem.detail;
-}
-
-/** A fault of a filter that was sent as one text, told of the field inside; a date as the page's fields take it. */
-function inside({ field, problem }: { field: string; problem: string }): { field: string; problem: string } {
-  const [, name, rest] = (field === "filter" && /^((?:taken_at|tags)[^:]*): (.*)$/s.exec(problem)) || [];
-  const told = (rest ?? problem).replace(/, or a date and time with its timezone.*$/s, "");
-  return { field: name ? `filter.${name}` : field, problem: told };
 }
 
 function sentence(text: string): string {

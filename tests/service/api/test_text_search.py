@@ -140,6 +140,7 @@ def test_filters_cut_offs_and_dates_work_together(api: Api) -> None:
         ({"query": "x", "filter": {"taken_at": {"gte": "2024-01-01T00:00:00"}}}, "filter.taken_at.gte", "timezone"),
         ({"query": "x", "filter": {"taken_at": {"gte": 2024}}}, "filter.taken_at.gte", 'write dates as text: "2024"'),
         ({"query": "x", "filter": {"taken_at": 2024}}, "filter.taken_at", "write dates as text"),
+        ({"query": "x", "filter": {"taken_at": "yesterday"}}, "filter.taken_at", "timezone"),
         ({"query": "x", "filter": {"colour": "red"}}, "filter.colour", "is not a field"),
         ({"query": "x", "filter": {"tags": {"a": []}}}, "filter.tags.a", "a list of 1 to 1000"),
         ({"query": "x", "k": True}, "k", "an integer"),

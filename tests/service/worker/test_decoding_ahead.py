@@ -1,0 +1,64 @@
+"""What is decoded before its turn is decoded once, and what is dropped is decoded again when its turn comes."""
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.worker.decoding_ahead import DecodedFiles, DecodingAhead
+
+
+class Decoders:
+    """Decoders that note what they were given; those in the background end when the test says."""
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+        self.background: dict[str, Future[str]] = {}
+
+    def submit(self, path: Path, *rest: Any, with_position: bool) -> "Future[str]":
+        self.background[path.name] = Future()
+        return self.background[path.name]
+
+    def decode(self, path: Path, *rest: Any, with_position: bool) -> str:
+        self.given.append(path.name)
+        return f"{path.name} now"
+
+
+def files(name: str) -> DecodedFiles:
+    return Path(name), None, None
+
+
+@pytest.fixture
+def decoders() -> Decoders:
+    return Decoders()
+
+
+@pytest.fixture
+def ahead(decoders: Decoders) -> DecodingAhead:
+    return DecodingAhead(decoders)  # type: ignore[arg-type]
+
+
+def test_what_was_begun_is_not_begun_again_and_taken_once(decoders: Decoders, ahead: DecodingAhead) -> None:
+    ahead.begin("a", files("a"))
+    begun = decoders.background["a"]
+    ahead.begin("a", files("a"))
+    assert decoders.background["a"] is begun
+    assert not ahead.is_done("a")
+    begun.set_result("a before")
+    assert ahead.is_done("a")
+    assert ahead.take("a", files("a")) == "a before"
+    assert ahead.take("a", files("a")) == "a now"
+    assert decoders.given == ["a"]
+
+
+def test_what_is_dropped_is_decoded_in_its_turn(decoders: Decoders, ahead: DecodingAhead) -> None:
+    for name in "abc":
+        ahead.begin(name, files(name))
+    ahead.keep({"b"})
+    assert [decoders.background[name].cancelled() for name in "abc"] == [True, False, True]
+    decoders.background["b"].set_result("b before")
+    assert [ahead.take(name, files(name)) for name in "abc"] == ["a now", "b before", "c now"]
+    ahead.begin("a", files("a"))
+    ahead.forget()
+    assert decoders.background["a"].cancelled()
