@@ -9,6 +9,7 @@ from pathlib import Path
 from index.catalog import Catalog
 from index.fault_points import VARIABLE, FaultPoint
 from service.chaos.processes import Processes
+from service.chaos.stored import confirmed_damage
 from service.settings import PREFIX
 from service.storage.data_dir import DataDir
 
@@ -58,12 +59,14 @@ def damage_tails(data: DataDir, rng: random.Random) -> list[Path]:
     return chosen
 
 
-def wait_for_worker(processes: Processes, since: float, sleep: Callable[[float], None] = time.sleep) -> bool:
-    """Wait until a worker is heard from that was started after `since`; False where it ended, or patience does."""
-    end = time.monotonic() + HEARD_S
+def wait_for_repair(processes: Processes, since: float, sleep: Callable[[float], None] = time.sleep) -> bool:
+    """Wait until a worker is heard from that was started after `since`, and has made whole what was damaged; False
+    where it ended, or patience does."""
+    data_dir, end = processes.settings.data_dir, time.monotonic() + HEARD_S
     while time.monotonic() < end and "worker" not in processes.ended():
-        with closing(Catalog(DataDir(processes.settings.data_dir).catalog)) as catalog:
-            if (catalog.last_heartbeat("worker") or 0.0) > since:
-                return True
+        with closing(Catalog(DataDir(data_dir).catalog)) as catalog:
+            heard = (catalog.last_heartbeat("worker") or 0.0) > since
+        if heard and not confirmed_damage(data_dir):  # it is heard from on the way, too
+            return True
         sleep(0.2)
     return False

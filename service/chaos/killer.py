@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from index.fault_points import VARIABLE
-from service.chaos.fault_injection import LONGEST_RIVALRY_S, WITHOUT_ROOM, damage_tails, fault_place, wait_for_worker
+from service.chaos.fault_injection import LONGEST_RIVALRY_S, WITHOUT_ROOM, damage_tails, fault_place, wait_for_repair
 from service.chaos.findings import Findings
 from service.chaos.processes import Processes
 from service.storage.data_dir import DataDir
@@ -135,7 +135,7 @@ class Killer:
                 self._note(f"damaged {path.relative_to(data.root).parts[0]}")
             for role in reversed([role for role in self._processes.roles if role != "api"]):
                 self._start(role, may_harm=False)
-            wait_for_worker(self._processes, before, self._sleep)
+            wait_for_repair(self._processes, before, self._sleep)
         self._start("api")
 
     def _kill(self, *roles: str, with_children: bool) -> None:

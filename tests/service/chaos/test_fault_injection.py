@@ -3,15 +3,15 @@
 import random
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from index.fault_points import VARIABLE, FaultPoint, arm
-from service.chaos.fault_injection import MOST_PASSES, PLACES, WITHOUT_ROOM, damage_tails, fault_place, wait_for_worker
-from service.chaos.findings import Findings
+from service.chaos.fault_injection import MOST_PASSES, PLACES, WITHOUT_ROOM, damage_tails, fault_place, wait_for_repair
+from service.chaos.findings import Finding, Findings
 from service.chaos.killer import DAMAGE, FAULT, FULL, RIVAL, TURNS_WITHOUT_ROOM, Killer
 from service.chaos.stored import stored_findings
 from service.settings import PREFIX, Settings
@@ -73,11 +73,15 @@ class FakeProcesses:
         self.running: dict[str, Mapping[str, str]] = {role: {} for role in self.roles}
         self.statuses: dict[str, int] = {}
         self.started: list[tuple[str, Mapping[str, str]]] = []
+        self.repair: Callable[[], None] = lambda: None
+        """What a worker does when it starts."""
 
     def start(self, role: str, variables: Mapping[str, str] | None = None) -> SimpleNamespace:
         assert role not in self.running
         self.running[role] = variables or {}
         self.started.append((role, variables or {}))
+        if role == "worker":
+            self.repair()
         return SimpleNamespace(wait=lambda seconds: 0)
 
     def kill(self, *roles: str, with_children: bool = False) -> int:
@@ -86,6 +90,19 @@ class FakeProcesses:
 
     def ended(self) -> dict[str, int]:
         return dict(self.statuses)
+
+
+class Repair:
+    """Notes what is damaged in a data directory, and makes its files as they were at first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.found = folder, list[Finding]()
+        self.whole = {path: path.read_bytes() for path in folder.rglob("*.bin")}
+
+    def __call__(self) -> None:
+        self.found += stored_findings(self.folder)
+        for path, content in self.whole.items():
+            path.write_bytes(content)
 
 
 class Draws(random.Random):
@@ -180,10 +197,11 @@ def test_tails_are_damaged_while_nobody_runs_and_a_worker_is_the_first_to_come_a
     store.accept(encoded(noise(1), "PNG"))
     store.drain()
     store.catalog.heartbeat("worker", 1e12)
+    scene.processes.repair = repair = Repair(store.folder)
     killer = scene.killer(*[0.99] * 4, DAMAGE - 0.01)
     killer._strike(("api", "worker"))
     assert [role for role, _ in scene.processes.started] == ["worker", "api"]
-    assert list(stored_findings(store.folder)) != []
+    assert repair.found != []
     assert set(killer.mishaps) <= {"damaged regions", "damaged views"}
     store.catalog.close()
 
@@ -193,6 +211,7 @@ def test_nothing_is_damaged_while_a_copy_is_made(scene: Scene) -> None:
     store.accept(encoded(noise(1), "PNG"))
     store.drain()
     store.catalog.heartbeat("worker", 1e12)
+    scene.processes.repair = repair = Repair(store.folder)
     killer = scene.killer(*[0.99] * 4, DAMAGE - 0.01)
     scene.copying.acquire()
     striking = threading.Thread(target=killer._strike, args=(("api", "worker"),))
@@ -203,7 +222,7 @@ def test_nothing_is_damaged_while_a_copy_is_made(scene: Scene) -> None:
     assert list(stored_findings(store.folder)) == []
     scene.copying.release()
     striking.join()
-    assert list(stored_findings(store.folder)) != []
+    assert repair.found != []
     assert not scene.copying.locked()
     store.catalog.close()
 
@@ -211,8 +230,28 @@ def test_nothing_is_damaged_while_a_copy_is_made(scene: Scene) -> None:
 def test_a_worker_that_ended_is_not_waited_for(scene: Scene) -> None:
     store = Store(scene.processes.settings.data_dir)
     scene.processes.statuses["worker"] = 1
-    assert not wait_for_worker(scene.processes, 0.0)  # type: ignore[arg-type]
+    assert not wait_for_repair(scene.processes, 0.0)  # type: ignore[arg-type]
     scene.processes.statuses.clear()
     store.catalog.heartbeat("worker", 2.0)
-    assert wait_for_worker(scene.processes, 1.0)  # type: ignore[arg-type]
+    assert wait_for_repair(scene.processes, 1.0)  # type: ignore[arg-type]
+    store.catalog.close()
+
+
+def test_a_worker_is_waited_for_until_all_is_whole_again(scene: Scene) -> None:
+    store = Store(scene.processes.settings.data_dir)
+    store.accept(encoded(noise(1), "PNG"))
+    store.drain()
+    store.catalog.heartbeat("worker", 2.0)
+    (records,) = (store.folder / "regions").rglob("*.bin")
+    whole, looks = records.read_bytes(), 0
+    records.write_bytes(whole[:-64])
+
+    def sleep(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            records.write_bytes(whole)
+
+    assert wait_for_repair(scene.processes, 1.0, sleep)  # type: ignore[arg-type]
+    assert looks == 3
     store.catalog.close()
