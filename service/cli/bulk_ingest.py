@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from regard_client import Receipt
 from service.cli.commands.cluster import cluster_settings
 from service.cli.descriptions import NOTHING_SAID, Descriptions, album_tag, descriptions_by_name, tell_unmatched
 from service.cli.ingest_summary import IngestSummary
@@ -31,13 +29,16 @@ def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: boo
         taking = progress.add_task("taking in", len(files))
         jobs = []
         for receipt in run.receipts(files):
-            given: Any = asdict(receipt)
-            summary.count_receipt(Receipt(**given))
+            for accepted in receipt.accepted:
+                summary.count_accepted(accepted.image_id, accepted.duplicate)
+            for rejected in receipt.rejected:
+                summary.count_rejected(rejected.filename, rejected.problem)
             jobs += [receipt.job_id] if receipt.job_id else []
             taking.advance(len(receipt.accepted) + len(receipt.rejected))
         waiting = progress.add_task("until they can be found", len(jobs))
         for job in run.finished(jobs):
-            summary.count_failures(cast("Any", [asdict(one) for one in job.failures]))
+            for failure in job.failures:
+                summary.count_failed(failure.image_id, failure.filename, failure.reason)
             waiting.advance(1)
         waiting.finish()
     return summary

@@ -31,19 +31,35 @@ class IngestSummary:
 
     def count_receipt(self, receipt: "Receipt") -> None:
         """Count the files of a request: those that the server stored, or had, or turned away."""
-        self._new |= {one["image_id"] for one in receipt.accepted if not one["duplicate"]}
-        self.duplicates += sum(one["duplicate"] for one in receipt.accepted)
-        self.accepted += sum(not one["duplicate"] for one in receipt.accepted)
-        self.rejected += [{"filename": one["filename"], "problem": one["problem"]} for one in receipt.rejected]
+        for accepted in receipt.accepted:
+            self.count_accepted(accepted["image_id"], accepted["duplicate"])
+        for rejected in receipt.rejected:
+            self.count_rejected(rejected["filename"], rejected["problem"])
 
     def count_failures(self, failures: "Sequence[FailureAnswer]") -> None:
-        """Count accepted pictures that were set aside, no longer among those that are there."""
+        """Count the accepted pictures of a job that were set aside."""
         for one in failures:
-            self.failed.append({"filename": one["filename"], "problem": one["reason"]})
-            if one["image_id"] in self._new:
-                self.accepted -= 1
-            else:
-                self.duplicates -= 1
+            self.count_failed(one["image_id"], one["filename"], one["reason"])
+
+    def count_accepted(self, image_id: str, duplicate: bool) -> None:
+        """Count a file that is stored now, or was before."""
+        if duplicate:
+            self.duplicates += 1
+        else:
+            self._new.add(image_id)
+            self.accepted += 1
+
+    def count_rejected(self, filename: str, problem: str) -> None:
+        """Count a file that was turned away."""
+        self.rejected.append({"filename": filename, "problem": problem})
+
+    def count_failed(self, image_id: str, filename: str, reason: str) -> None:
+        """Count an accepted picture that was set aside, no longer among those that are there."""
+        self.failed.append({"filename": filename, "problem": reason})
+        if image_id in self._new:
+            self.accepted -= 1
+        else:
+            self.duplicates -= 1
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome as it is printed as JSON."""

@@ -1,6 +1,7 @@
 """`regard jobs`: ingestions and how far they are."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -22,15 +23,18 @@ def jobs(
 ) -> None:
     """Say how far ingestions are: the latest ones, or those named, with what was set aside and why."""
     with connect(url) as client:
-        if job_ids:
-            print_jobs([dict(client.job(job_id)) for job_id in job_ids], as_json)
+        if not job_ids:
+            print_jobs(client.jobs(limit)["jobs"], as_json)
             return
-        listed = [dict(job) for job in client.jobs(limit)["jobs"]]
-    print_jobs(listed, as_json)
+        named = [client.job(job_id) for job_id in job_ids]
+    print_jobs(named, as_json)
+    if not as_json:
+        for failure in (failure for job in named for failure in job["failures"]):
+            print_note(f"set aside: {failure['filename']}: {failure['reason']}")
 
 
-def print_jobs(listed: list[dict[str, object]], as_json: bool) -> None:
-    """Print jobs as the service describes them, and below them the pictures that were set aside."""
+def print_jobs(listed: Sequence[Mapping[str, object]], as_json: bool) -> None:
+    """Print jobs as the service describes them."""
     if as_json:
         print_json({"jobs": listed})
         return
@@ -40,6 +44,3 @@ def print_jobs(listed: list[dict[str, object]], as_json: bool) -> None:
     columns = [name for name in ("job_id", "created_at", "state", "total", "done", "failed") if name in listed[0]]
     rows = [[FRACTION.sub("", str(job[name])) for name in columns] for job in listed]
     print_table(*(name.replace("_", " ") for name in columns), rows=rows)
-    for job in listed:
-        for failure in job.get("failures", []):  # type: ignore[attr-defined]
-            print_note(f"set aside: {failure['filename']}: {failure['reason']}")
