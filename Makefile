@@ -105,7 +105,7 @@ docs: $(VENV)/.dev
 
 # The built page is committed, so that nobody else needs node. esbuild builds it, tsc checks the types.
 page: docs
-	cd service/page && npm ci --no-audit --no-fund && npm run build && npm run check
+	cd service/page && npm ci --no-audit --no-fund && npm run build && npm run check && npm test
 
 # A lock is renewed with what it holds now as the preference; remove it first to take the newest of everything.
 lock: $(VENV)/.uv

@@ -1,4 +1,5 @@
-"""The built page that is committed is, byte for byte, what its sources and the HTTP interface's document build."""
+"""The built page that is committed is, byte for byte, what its sources and the HTTP interface's document build, and what
+it computes without a browser is what its own tests (`service/page/tests`) expect."""
 
 import shutil
 import subprocess
@@ -46,6 +47,11 @@ def test_building_gives_the_files_that_are_committed(copy: Path) -> None:
     assert built.keys() == committed.keys()
     assert [name for name in built if built[name] != committed[name]] == [], "run `make page`"
     run(copy, "run", "check")  # that the page sends and reads what the document says
+
+
+@pytest.mark.node
+def test_what_the_page_computes_and_says_is_right(copy: Path) -> None:
+    run(copy, "test")
 
 
 @pytest.mark.node

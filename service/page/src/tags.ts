@@ -1,59 +1,7 @@
 // The filter by tags: conditions are written one at a time, and each stands as a button that takes it away again.
+import { asWritten, condition, together, type Condition } from "./conditions";
 import { button, el, type Child } from "./dom";
-import { value } from "./editing";
 import { isolated, messageOf } from "./text";
-
-type Value = string | number;
-interface Range {
-  gte?: Value;
-  lte?: Value;
-}
-export interface Condition {
-  name: string;
-  is: Value | Range;
-}
-
-const RELATED = /^\s*(:|>=|<=|=)(.+)$/su; // what a condition says of its tag
-
-/**
- * What is written as `name: value`, `name: from..to` with one end or both, `name>=from` or `name<=to`; null else.
- *
- * What it begins with is the name of a known tag, also where that holds a colon, or else what stands before the first one.
- */
-export function condition(text: string, known: string[] = []): Condition | null {
-  const written = text.trim();
-  const named = known.filter((one) => RELATED.test(written.slice(one.length)) && written.startsWith(one));
-  const longest = Math.max(0, ...named.map((one) => one.length)) || written.search(/[:=<>]/u);
-  const found = RELATED.exec(written.slice(longest));
-  if (longest <= 0 || !found) return null;
-  const [name, relation, rest] = [written.slice(0, longest).trim(), found[1]!, found[2]!.trim()];
-  if (!name || !rest) return null;
-  if (relation === ">=") return { name, is: { gte: value(rest) } };
-  if (relation === "<=") return { name, is: { lte: value(rest) } };
-  const ends = /^(.*?)\s*\.\.\s*(.*)$/su.exec(rest);
-  if (!ends || !(ends[1] || ends[2])) return { name, is: value(rest) };
-  return { name, is: { ...(ends[1] && { gte: value(ends[1]) }), ...(ends[2] && { lte: value(ends[2]) }) } };
-}
-
-/** What stands behind the name and the colon of a condition. */
-function asWritten({ is }: Condition): string {
-  return typeof is === "object" ? `${is.gte ?? ""}..${is.lte ?? ""}` : String(is);
-}
-
-/** All conditions as the service takes them; values of one name are alternatives. Error where two cannot be joined. */
-export function together(conditions: Condition[]): Record<string, Value[] | Range> {
-  const filter: Record<string, Value[] | Range> = {};
-  for (const { name, is } of conditions) {
-    const before = filter[name];
-    const ranged = typeof is === "object";
-    if (before && Array.isArray(before) === ranged)
-      throw new Error(`“${name}” cannot have both a value and a range: take one away.`);
-    if (before && ranged && Object.keys(is).some((end) => end in before))
-      throw new Error(`“${name}” has such an end already: take that away first.`);
-    filter[name] = ranged ? { ...(before as Range), ...is } : [...((before as Value[]) ?? []), is];
-  }
-  return filter;
-}
 
 export class TagFilter {
   readonly input = el("input", {

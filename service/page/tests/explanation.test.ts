@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { aboveOthers, roundedToSum, strengths, strongest, wordStrengths } from "../src/explanation";
+import type { ExplanationAnswer, PictureHit } from "../src/openapi";
+
+const WORDS = [{ text: "red" }, { text: "bus" }];
+
+function explained(parts: object): ExplanationAnswer {
+  return { kind: "regions", words: WORDS, ...parts } as unknown as ExplanationAnswer;
+}
+
+function hit(image_id: string, contributions: number[] | null): PictureHit {
+  const score = contributions?.reduce((sum, value) => sum + value, 0) ?? null;
+  return { image_id, score, explanation: contributions && explained({ contributions }) } as unknown as PictureHit;
+}
+
+const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
+
+test("regions answer a word by their shares, or else by the attention", () => {
+  const both = explained({ shares: [[1, 2], [3, 4]], attention: [[5, 6], [7, 8]] });
+  const attention = explained({ attention: [[5, 6], [7, 8]] });
+  assert.deepEqual([strengths(both, 1), strengths(attention, 1), strengths(explained({}), 1)], [[3, 4], [7, 8], []]);
+  assert.deepEqual(wordStrengths(both, 0), [1, 3]);
+  assert.equal(strongest([both, attention], 0), 6);
+  assert.equal(strongest([explained({ shares: [[-1, -2]] })], 0), 0);
+});
+
+test("what a word added is compared with the mean of the other results", () => {
+  const results = [hit("a", [3, 1]), hit("b", [1, 1]), hit("c", [0, 3]), hit("d", null)];
+  const compared = aboveOthers(results[0]!, results)!;
+  assert.deepEqual(compared.contributions, [2.5, -1]);
+  assert.equal(compared.total, 1.5);
+  assert.equal(compared.num, 2);
+  assert.equal(compared.most, 2.5);
+});
+
+test("a result alone is compared with nothing, one that its text alone found is not compared", () => {
+  const alone = hit("a", [3, 1]);
+  assert.deepEqual(aboveOthers(alone, [alone]), { contributions: [3, 1], total: 4, num: 0, most: 3 });
+  assert.equal(aboveOthers(hit("d", null), [alone]), null);
+});
+
+test("rounded values add up to the rounded total, each within one unit", () => {
+  let seed = 1;
+  const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647 - 0.5;
+  for (let round = 0; round < 500; round++) {
+    const values = Array.from({ length: 1 + (round % 9) }, random);
+    const rounded = roundedToSum(values, sum(values), 3);
+    assert.ok(Math.abs(1000 * sum(rounded) - Math.round(1000 * sum(values))) < 1e-6);
+    values.forEach((value, n) => assert.ok(Math.abs(rounded[n]! - value) <= 0.001 + 1e-12, `${value} ${rounded[n]}`));
+  }
+});

@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { PictureHit } from "../src/openapi";
+import { alike, counted, isolated, loadedFirst, messageOf, percent, said } from "../src/text";
+
+function hit(parts: object): PictureHit {
+  return { score: 0.51234, probability: null, found_by: ["picture"], ...parts } as unknown as PictureHit;
+}
+
+test("a probability is whole percent, and never nothing where there is some", () => {
+  assert.deepEqual([0, 0.004, 0.01, 0.456, 1].map(percent), ["0 %", "under 1 %", "1 %", "46 %", "100 %"]);
+});
+
+test("a result says by what it was found", () => {
+  assert.equal(said(hit({})), "score 0.512");
+  assert.equal(said(hit({ probability: 0.5 })), "50 %");
+  assert.equal(said(hit({ found_by: ["picture", "text"], probability: 0.5 })), "by its text; 50 % by the picture");
+  assert.equal(said(hit({ score: null, found_by: ["text"] })), "by its text");
+  assert.equal(alike(hit({ near_duplicates: ["a", "b"] })), " · and 2 alike");
+  assert.equal(alike(hit({})), "");
+});
+
+test("text from right to left is kept from turning what stands around it", () => {
+  assert.equal(isolated("Berlin"), "Berlin");
+  assert.equal(isolated("שלום"), "\u2068שלום\u2069");
+  assert.equal(isolated("a\u202eb"), "\u2068a\u202eb\u2069");
+});
+
+test("one is counted as one", () => {
+  assert.deepEqual([counted(0, "picture"), counted(1, "picture")], ["0 pictures", "1 picture"]);
+  assert.equal(counted(2, "city", "cities"), "2 cities");
+});
+
+test("an answer that waited for its model says so", () => {
+  assert.equal(loadedFirst({ model: "sman", timings_ms: { load: 1234 } }), "sman was loaded first, in 1.2 s.");
+  assert.equal(loadedFirst({ model: "sman", timings_ms: {} }), "");
+});
+
+test("whatever was thrown has words", () => {
+  assert.deepEqual([messageOf(new Error("no")), messageOf("gone")], ["no", "gone"]);
+});
