@@ -1,5 +1,5 @@
-"""The built page that is committed is, byte for byte, what its sources and the HTTP interface's document build, and what
-it computes without a browser is what its own tests (`service/page/tests`) expect."""
+"""The built page that is committed is, byte for byte, what its sources and the HTTP interface's document build; what it
+computes without a browser is what its own tests (`service/page/tests`) expect."""
 
 import shutil
 import subprocess
