@@ -8,7 +8,7 @@ import ray
 from service.cluster.demo.local_nodes import RayCluster, running_ray_cluster
 
 
-@pytest.fixture(scope="package")  # idle, its processes still take a tenth of a core from the tests that follow
+@pytest.fixture(scope="package")  # also idle, its processes take time from the tests that follow
 def running_cluster() -> Iterator[RayCluster]:
     """The cluster, whatever the last test left of it."""
     with running_ray_cluster() as cluster:

@@ -33,9 +33,8 @@ def running_server(
     """
     library = Library(folder, extractor=extractor)
     searches_by = matcher or library.matcher
-    model = LazyMatcher(MatcherHeader.of(searches_by), lambda: searches_by)
-    if not at_first_use:
-        assert model.matcher
+    unread = LazyMatcher(MatcherHeader.of(searches_by), lambda: searches_by)
+    model = unread if at_first_use else LazyMatcher.of(searches_by)
     loaded = LoadedModels(extractor=library.extractor, models={"fake": model}, views=["fake"])
     settings = Settings(data_dir=folder, decode_workers=1, **settings_given)
     services = build_services(settings, loaded, wake=lambda job_id: None)

@@ -29,8 +29,9 @@ def jobs(
         named = [client.job(job_id) for job_id in job_ids]
     print_jobs(named, as_json)
     if not as_json:
-        for failure in (failure for job in named for failure in job["failures"]):
-            print_note(f"set aside: {failure['filename']}: {failure['reason']}")
+        for job in named:
+            for failure in job["failures"]:
+                print_note(f"set aside: {failure['filename']}: {failure['reason']}")
 
 
 def print_jobs(listed: Sequence[Mapping[str, object]], as_json: bool) -> None:

@@ -31,6 +31,7 @@ def recipe_of(model: str, **changes: Any) -> Recipe:
 @pytest.mark.parametrize("model", ["scan-t2i-avg", "bfan-equal", "sman"])
 def test_a_small_set_is_learnt_by_heart(model: str, reader: PretrainedReader, tmp_path: Path) -> None:
     data = synthetic()
+    Training(recipe_of(model, epochs=1), data, data, tmp_path / "checked", reader=reader).run(lambda _: None)
     recipe = recipe_of(model, epochs=40, patience=40)
     with unchecked_shapes():
         Training(recipe, data, data, tmp_path / "run", reader=reader).run(lambda _: None)

@@ -14,7 +14,7 @@ from models.training.recipes import RECIPES
 from models.training.trainer import Training
 from tests.models.training.test_trainer import TRIED, small, synthetic
 
-# One process imports PyTorch, and what optimisers and stemmers import late; those to be killed begin as its forks.
+# One process imports PyTorch, and what optimisers and tokenizers import late; those to be killed begin as its forks.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["torch._dynamo", "nltk", "tests.models.training.test_resume"])
 KILLS = (7, 13)  # steps, neither of them saved

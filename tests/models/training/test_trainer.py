@@ -69,7 +69,7 @@ def small(recipe: Recipe, **changes: Any) -> Recipe:
 
 
 def learnt_set(name: str) -> CaptionedFeatures:
-    """What a recipe learns by heart; half of it for a model that takes ten times as long for a pair as the others."""
+    """The set that a recipe learns by heart; half of it for a model that takes far longer for a pair than the others."""
     return synthetic(24 if RECIPES[name].model == "camp" else 48)
 
 
@@ -111,8 +111,7 @@ def test_another_recipe_of_a_model_lowers_its_loss(name: str, tmp_path: Path) ->
         if "ranking" in entry:
             losses.append(entry["ranking"])
 
-    with unchecked_shapes():
-        Training(short, data, data, tmp_path, "cpu", initial).run(log)
+    Training(short, data, data, tmp_path, "cpu", initial).run(log)
     third = len(losses) // 3
     assert len(losses) >= 30
     assert np.mean(losses[-third:]) < np.mean(losses[:third])

@@ -74,7 +74,7 @@ class FakeProcesses:
         self.statuses: dict[str, int] = {}
         self.started: list[tuple[str, Mapping[str, str]]] = []
         self.repair: Callable[[], None] = lambda: None
-        """What a worker does when it starts."""
+        """The work of a worker that starts."""
 
     def start(self, role: str, variables: Mapping[str, str] | None = None) -> SimpleNamespace:
         assert role not in self.running

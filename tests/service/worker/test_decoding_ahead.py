@@ -1,4 +1,4 @@
-"""What is decoded before its turn is decoded once, and what is dropped is decoded again when its turn comes."""
+"""Pictures that are decoded before their turn are decoded once; dropped ones again when their turn comes."""
 
 from concurrent.futures import Future
 from pathlib import Path
