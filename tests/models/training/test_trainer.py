@@ -69,7 +69,7 @@ def small(recipe: Recipe, **changes: Any) -> Recipe:
 
 
 def learnt_set(name: str) -> CaptionedFeatures:
-    """The set that a recipe learns by heart; half of it for a model that takes far longer for a pair than the others."""
+    """The set that a recipe learns by heart; half of it for a model that takes far longer for a pair than others."""
     return synthetic(24 if RECIPES[name].model == "camp" else 48)
 
 
