@@ -71,7 +71,7 @@ class Ingestion:
         self._extractor, self._batch = store.extractor, batch
         self._heartbeat, self._clocks = store.heartbeat, store.clocks
         self._found, self._places = found, places
-        self._ahead = DecodingAhead(store.pool, with_position=places is not None)
+        self._ahead = DecodingAhead(store.pool, self._files, with_position=places is not None)
         self._in_hand: BatchInHand | None = None
         self._detector = ThreadPoolExecutor(1, thread_name_prefix="detect")
 
@@ -130,7 +130,7 @@ class Ingestion:
         """Have these decoded in their order."""
         self._ahead.keep({picture.image_id for picture in pictures})  # others were deleted meanwhile
         for picture in pictures:
-            self._ahead.begin(picture.image_id, self._files(picture))
+            self._ahead.begin(picture)
 
     def _files(self, picture: QueuedPicture) -> DecodedFiles:
         stored, files = (picture.image_id, picture.extension), self._originals
@@ -142,7 +142,7 @@ class Ingestion:
         for picture in batch:
             self._heartbeat.beat()  # each may take the whole time that decoding may take
             try:
-                found = self._ahead.take(picture.image_id, self._files(picture))
+                found = self._ahead.take(picture)
             except DecodeFailed as failed:
                 attempts = ATTEMPTS_TIMED_OUT if failed.timed_out else ATTEMPTS_PER_PICTURE
                 self._failed(picture, failed.reason, 1 if failed.final else attempts)

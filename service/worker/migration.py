@@ -68,7 +68,7 @@ class Migration:
         self._extractor, self._heartbeat = store.extractor, store.heartbeat
         self._data, self._views, self._batch = data, views, batch
         self._clocks = store.clocks
-        self._ahead = DecodingAhead(store.pool)
+        self._ahead = DecodingAhead(store.pool, self._files)
         self._logged = self._clocks.timer()
         self._unread: list[int] = []  # slots to try again
         self._unread_of: int | None = None  # the catalog's version that they were looked up in; None before the first
@@ -111,7 +111,7 @@ class Migration:
         """Have these decoded in their order: while a batch is with the detector, the next one is decoded."""
         for image in images:
             if _can_be_read(image):
-                self._ahead.begin(image.image_id, self._files(image))
+                self._ahead.begin(image)
 
     def forget_ahead(self) -> None:
         """Drop what was decoded ahead, to be decoded again in its turn."""
@@ -125,7 +125,7 @@ class Migration:
 
     def _decoded(self, image: Image) -> DecodedPicture | str:
         """The picture, or why it cannot be had."""
-        decoded = decoded_in_attempts(lambda: self._ahead.take(image.image_id, self._files(image)), self._heartbeat)
+        decoded = decoded_in_attempts(lambda: self._ahead.take(image), self._heartbeat)
         return decoded.reason if isinstance(decoded, DecodeFailed) else decoded
 
     def _read_again(self) -> bool:

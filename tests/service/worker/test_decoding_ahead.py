@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,8 +26,12 @@ class Decoders:
         return f"{path.name} now"
 
 
-def files(name: str) -> DecodedFiles:
-    return Path(name), None, None
+def picture(name: str) -> Any:
+    return SimpleNamespace(image_id=name)
+
+
+def files_of(stored: Any) -> DecodedFiles:
+    return Path(stored.image_id), None, None
 
 
 @pytest.fixture
@@ -35,30 +40,30 @@ def decoders() -> Decoders:
 
 
 @pytest.fixture
-def ahead(decoders: Decoders) -> DecodingAhead:
-    return DecodingAhead(decoders)  # type: ignore[arg-type]
+def ahead(decoders: Decoders) -> DecodingAhead[Any]:
+    return DecodingAhead(decoders, files_of)  # type: ignore[arg-type]
 
 
-def test_what_was_begun_is_not_begun_again_and_taken_once(decoders: Decoders, ahead: DecodingAhead) -> None:
-    ahead.begin("a", files("a"))
+def test_what_was_begun_is_not_begun_again_and_taken_once(decoders: Decoders, ahead: DecodingAhead[Any]) -> None:
+    ahead.begin(picture("a"))
     begun = decoders.background["a"]
-    ahead.begin("a", files("a"))
+    ahead.begin(picture("a"))
     assert decoders.background["a"] is begun
     assert not ahead.is_done("a")
     begun.set_result("a before")
     assert ahead.is_done("a")
-    assert ahead.take("a", files("a")) == "a before"
-    assert ahead.take("a", files("a")) == "a now"
+    assert ahead.take(picture("a")) == "a before"
+    assert ahead.take(picture("a")) == "a now"
     assert decoders.given == ["a"]
 
 
-def test_what_is_dropped_is_decoded_in_its_turn(decoders: Decoders, ahead: DecodingAhead) -> None:
+def test_what_is_dropped_is_decoded_in_its_turn(decoders: Decoders, ahead: DecodingAhead[Any]) -> None:
     for name in "abc":
-        ahead.begin(name, files(name))
+        ahead.begin(picture(name))
     ahead.keep({"b"})
     assert [decoders.background[name].cancelled() for name in "abc"] == [True, False, True]
     decoders.background["b"].set_result("b before")
-    assert [ahead.take(name, files(name)) for name in "abc"] == ["a now", "b before", "c now"]
-    ahead.begin("a", files("a"))
+    assert [ahead.take(picture(name)) for name in "abc"] == ["a now", "b before", "c now"]
+    ahead.begin(picture("a"))
     ahead.forget()
     assert decoders.background["a"].cancelled()
