@@ -135,6 +135,17 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
+@pytest.fixture
+def store(scene: Scene) -> Iterator[Store]:
+    """The scene's data directory, with a picture and a worker that is heard from."""
+    store = Store(scene.processes.settings.data_dir)
+    store.accept(encoded(noise(1), "PNG"))
+    store.drain()
+    store.catalog.heartbeat("worker", 1e12)
+    yield store
+    store.catalog.close()
+
+
 def test_a_process_that_died_at_its_fault_point_was_killed_and_one_that_ended_was_not(scene: Scene) -> None:
     killer = scene.killer(FAULT - 0.01)
     scene.processes.statuses["api"] = -signal.SIGKILL
@@ -192,25 +203,18 @@ def test_a_second_writer_ends_with_the_strike_that_began_it(scene: Scene) -> Non
     assert killer.mishaps == {"second writer": 1}
 
 
-def test_tails_are_damaged_while_nobody_runs_and_a_worker_is_the_first_to_come_again(scene: Scene) -> None:
-    store = Store(scene.processes.settings.data_dir)
-    store.accept(encoded(noise(1), "PNG"))
-    store.drain()
-    store.catalog.heartbeat("worker", 1e12)
+def test_tails_are_damaged_while_nobody_runs_and_a_worker_is_the_first_to_come_again(
+    scene: Scene, store: Store
+) -> None:
     scene.processes.repair = repair = Repair(store.folder)
     killer = scene.killer(*[0.99] * 4, DAMAGE - 0.01)
     killer._strike(("api", "worker"))
     assert [role for role, _ in scene.processes.started] == ["worker", "api"]
     assert repair.found != []
     assert set(killer.mishaps) <= {"damaged regions", "damaged views"}
-    store.catalog.close()
 
 
-def test_nothing_is_damaged_while_a_copy_is_made(scene: Scene) -> None:
-    store = Store(scene.processes.settings.data_dir)
-    store.accept(encoded(noise(1), "PNG"))
-    store.drain()
-    store.catalog.heartbeat("worker", 1e12)
+def test_nothing_is_damaged_while_a_copy_is_made(scene: Scene, store: Store) -> None:
     scene.processes.repair = repair = Repair(store.folder)
     killer = scene.killer(*[0.99] * 4, DAMAGE - 0.01)
     scene.copying.acquire()
@@ -224,7 +228,6 @@ def test_nothing_is_damaged_while_a_copy_is_made(scene: Scene) -> None:
     striking.join()
     assert repair.found != []
     assert not scene.copying.locked()
-    store.catalog.close()
 
 
 def test_a_worker_that_ended_is_not_waited_for(scene: Scene) -> None:
@@ -237,11 +240,7 @@ def test_a_worker_that_ended_is_not_waited_for(scene: Scene) -> None:
     store.catalog.close()
 
 
-def test_a_worker_is_waited_for_until_all_is_whole_again(scene: Scene) -> None:
-    store = Store(scene.processes.settings.data_dir)
-    store.accept(encoded(noise(1), "PNG"))
-    store.drain()
-    store.catalog.heartbeat("worker", 2.0)
+def test_a_worker_is_waited_for_until_all_is_whole_again(scene: Scene, store: Store) -> None:
     (records,) = (store.folder / "regions").rglob("*.bin")
     whole, looks = records.read_bytes(), 0
     records.write_bytes(whole[:-64])
@@ -254,4 +253,3 @@ def test_a_worker_is_waited_for_until_all_is_whole_again(scene: Scene) -> None:
 
     assert wait_for_repair(scene.processes, 1.0, sleep)  # type: ignore[arg-type]
     assert looks == 3
-    store.catalog.close()
