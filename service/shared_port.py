@@ -6,6 +6,7 @@ in memory that all of them see, and leaves a connection for a while to those tha
 """
 
 import asyncio
+import functools
 import logging
 import mmap
 import os
@@ -50,6 +51,10 @@ class ConnectionCounts:
     def all(self) -> list[tuple[int, int]]:
         """Both numbers of every process, absent ones included."""
         return [self.get(place) for place in range(self._processes)]
+
+    def taken(self) -> int:
+        """The sum of what all of them have taken, which changes with every connection."""
+        return sum(taken for _, taken in self.all())
 
     def close(self) -> None:
         """Give the memory back."""
@@ -98,20 +103,21 @@ class SharedPort:
         self._waiting = None
         asyncio.get_running_loop().add_reader(self._listening, self._take_or_leave)
 
-    def _pause(self, seconds: float) -> None:
+    def _pause(self, seconds: float, then: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._listening)
-        self._waiting = loop.call_later(seconds, self._resume)
-
-    def _resume(self) -> None:
-        self._watch()
-        self._take()
+        self._waiting = loop.call_later(seconds, then)
 
     def _take_or_leave(self) -> None:
         if self._counts.get(self._place) <= min(self._counts.all()):
             self._take()
         else:
-            self._pause(LEFT_TO_OTHERS_S)
+            self._pause(LEFT_TO_OTHERS_S, functools.partial(self._take_what_was_left, self._counts.taken()))
+
+    def _take_what_was_left(self, taken_until_then: int) -> None:
+        self._watch()  # where another came meanwhile, what waits now is a new one, which is nobody's yet
+        if self._counts.taken() == taken_until_then:
+            self._take()
 
     def _take(self) -> None:
         assert self._serve is not None
@@ -121,7 +127,7 @@ class SharedPort:
             return
         except OSError as fault:  # no file handles or memory just now
             log.error("no connection can be taken: %s; next try in %g s", fault, WITHOUT_HANDLES_S)
-            self._pause(WITHOUT_HANDLES_S)
+            self._pause(WITHOUT_HANDLES_S, self._watch)
             return
         connection.setblocking(False)
         self._taken += 1
