@@ -13,7 +13,7 @@ from index.failures import Failures
 from index.filters import EVERY, Filter
 from index.identities import Identities
 from index.jobs import Jobs
-from index.list_orders import IN_ONE, list_parts, page_rows, place_in_one
+from index.list_orders import IN_ONE, count_by_state, list_parts, page_rows, place_in_one
 from index.picture_hashes import PictureHashes
 from index.queries import (
     AMONG,
@@ -255,6 +255,11 @@ class Catalog:
         with self._database.reading() as db:
             place = None if after is None else place_in_one(db, after, order)
             return to_images(db, page_rows(db, list_parts(order, IN_ONE), place, limit, condition))
+
+    def count_listed(self, condition: Filter = EVERY) -> dict[str, int]:
+        """The numbers of pictures on all pages of a list, by their states."""
+        with self._database.reading() as db:
+            return count_by_state(db, condition)
 
     def captions_of(self, image_ids: Sequence[str]) -> dict[str, list[Caption]]:
         """The captions of each picture (deleted or not), in order of arrival; ids never seen are left out."""

@@ -99,11 +99,10 @@ def run_api(
     if with_worker and not is_writable(catalog):
         log.warning("%s may not be written: it is searched as it is, without a worker", settings.data_dir)
         with_worker = False
-    if with_worker:
-        wait_for_lock(settings.data_dir).close()  # the worker takes it; without, it would fail again and again
     patience_s = RESTART_S if settings.web_processes > 1 else 0.0  # others of one that was killed may still be ending
     with listening_socket(settings.host, settings.port, patience_s) as listening, contextlib.ExitStack() as stack:
         if with_worker:
+            wait_for_lock(settings.data_dir).close()  # the worker takes it; without, it would fail again and again
             stack.enter_context(supervised_worker(settings, collection_of(settings.data_dir)))
         if settings.web_processes > 1:
             stack.enter_context(shared_metrics())

@@ -127,6 +127,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "list_images": {
         "images": [_LISTED],
         "next": None,
+        "total": 1,
+        "queued": 0,
     },
     "restore_image": _LISTED,
     "edit_image": _LISTED,

@@ -22,6 +22,9 @@ class StoredPictures(Protocol):
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
         """Pictures that pass the filter, after the place. UnknownPlace."""
 
+    def count_listed(self, condition: Filter) -> Mapping[str, int]:
+        """The numbers of pictures that pass the filter, by their states."""
+
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """The tags of visible pictures, see Catalog.tags."""
 
@@ -66,6 +69,10 @@ class LocalPictures:
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
         """Pictures that pass the filter, after the place. UnknownPlace."""
         return self._catalog.list_images(after, limit, condition, order)
+
+    def count_listed(self, condition: Filter) -> Mapping[str, int]:
+        """The numbers of pictures that pass the filter, by their states."""
+        return self._catalog.count_listed(condition)
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """The tags of visible pictures, see Catalog.tags."""

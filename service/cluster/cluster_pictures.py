@@ -85,6 +85,10 @@ class ClusterPictures:
         images = {image.image_id: image for part in reversed(parts) for image in part}
         return sorted(images.values(), key=lambda image: page_key(image, order))[:limit]
 
+    def count_listed(self, condition: Filter) -> Mapping[str, int]:
+        """The numbers of pictures that pass the filter, by their states; one that is moving may count twice."""
+        return added_up(self._ask_all(ShardLists.count_listed, condition))
+
     def _key(self, after: ListPlace, order: ImageOrder) -> PageKey:
         last, taken_at = self.image(after.image_id), after.taken_at
         added_at = after.added_at if last is None else last.added_at
@@ -111,8 +115,7 @@ class ClusterPictures:
 
     def counts(self) -> Mapping[str, int]:
         """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
-        parts = self._ask_all(ShardLists.counts)
-        return {state: sum(part[state] for part in parts) for state in parts[0]}
+        return added_up(self._ask_all(ShardLists.counts))
 
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
         """The models, and how much of the pictures each can search."""
@@ -130,6 +133,11 @@ class ClusterPictures:
         asked = dict.fromkeys(range(self._placement().num_shards), arguments)
         answers = all_answers(self._fan_out, method, asked, deadline_s=READ_DEADLINE_S)
         return [answers[shard] for shard in asked]
+
+
+def added_up(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Numbers of the same things, of all shards together."""
+    return {name: sum(part[name] for part in parts) for name in parts[0]}
 
 
 def merged_state(parts: Iterable[ViewState]) -> ViewState:

@@ -38,6 +38,10 @@ class ShardLists:
         """Pictures that pass the filter, after a place in the list."""
         return self._catalog.identities.page(after, limit, condition, order)
 
+    def count_listed(self, condition: Filter) -> Mapping[str, int]:
+        """The numbers of pictures that pass the filter, by their states."""
+        return self._catalog.count_listed(condition)
+
     def misplaced(
         self, shard: int, num_shards: int, limit: int, after: PageKey | None = None
     ) -> tuple[dict[int, list[Image]], PageKey | None]:

@@ -353,6 +353,17 @@ def test_captions_tags_and_date_are_edited_in_place(visit: Visit) -> None:
     expect(page.locator("#main li.card", has_text="white and black")).to_contain_text("May 1, 2024")
 
 
+def test_what_is_edited_can_be_saved_where_the_form_is_higher_than_the_screen(visit: Visit) -> None:
+    page = visit.page
+    page.set_viewport_size({"width": 1000, "height": 250})
+    page.locator("#main li.card", has_text="white and black").get_by_role("button", name="Edit").click()
+    form = page.get_by_role("form", name="Edit white and black")
+    form.get_by_label("Captions").fill("never kept")
+    expect(form.get_by_role("button", name="Save")).to_be_in_viewport(ratio=1)
+    form.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#main li.card", has_text="white and black")).to_be_visible()
+
+
 def test_a_deletion_is_undone(visit: Visit) -> None:
     page = visit.page
     card = page.locator("#main li.card", has_text="green and yellow")

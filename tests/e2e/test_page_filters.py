@@ -133,6 +133,7 @@ def test_results_stand_by_date_for_sentences_pictures_and_the_library(visit: Vis
     expect(cards(page)).to_have_count(2)
     page.get_by_role("button", name="Library").click()
     expect(page.get_by_role("list", name="Library").locator("li.card")).to_have_count(2)
+    expect(page.locator("#status")).to_have_text("2 pictures pass the filter.")
 
 
 def test_an_address_has_the_options_of_its_question(visit: Visit) -> None:

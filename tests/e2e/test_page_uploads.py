@@ -153,6 +153,7 @@ def test_many_batches_leave_the_browser_connections_for_all_else(visit: Visit) -
     assert len(held) == 1
     let_go(page, "**/jobs/**", held)
     expect(told(page)).to_have_text(f"Done: {num} of {num} can be found.")
+    expect(page.locator("#status")).to_have_text(f"{num} pictures.")
 
 
 def test_a_question_folds_the_panel_that_takes_pictures_in(visit: Visit) -> None:

@@ -94,6 +94,7 @@ def test_a_filter_passes_what_plain_comparisons_pass(
     found, passing = Filter(tags=tags, taken_at=taken_at), expected(tags, taken_at)
     np.testing.assert_array_equal(catalog.matching(found), [*passing, False])
     np.testing.assert_array_equal(catalog.matching_captions(found), [*np.repeat(passing, 2), False])
+    assert sum(catalog.count_listed(found).values()) == len(catalog.list_images(None, 1000, found))
 
 
 def test_no_condition_passes_what_is_visible(catalog: Catalog) -> None:

@@ -52,12 +52,16 @@ def list_images(
         raise InvalidRequest.field("after", str(fault)) from fault
     try:
         images = services.pictures.page(place, limit + 1, condition, sort)
+        counts = services.pictures.count_listed(condition) if place is None else None
     except UnknownPlace as fault:
         raise InvalidRequest.field("after", str(fault)) from fault
     more = len(images) > limit
     page = images[:limit]
     return ImagesAnswer(
-        images=[image_listed(image) for image in page], next=cursor_after(page[-1], sort) if more else None
+        images=[image_listed(image) for image in page],
+        next=cursor_after(page[-1], sort) if more else None,
+        total=None if counts is None else sum(counts.values()),
+        queued=None if counts is None else counts.get("queued", 0),
     )
 
 

@@ -156,10 +156,16 @@ class ImageInfo(ImageListed):
 
 
 class ImagesAnswer(Answer):
-    """A page of pictures; `next` is the `after` of the following page, null on the last."""
+    """A page of pictures; `next` is the `after` of the following page, null on the last.
+
+    `total` is how many pictures pass the filter, on all pages, and `queued` how many of them wait for their regions;
+    both are counted with the first page, and null on later ones.
+    """
 
     images: list[ImageListed]
     next: str | None
+    total: int | None
+    queued: int | None
 
 
 class TagValue(Answer):

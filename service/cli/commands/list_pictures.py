@@ -48,7 +48,7 @@ def list_pictures(
         answer = client.images_page(after=after, limit=limit, sort=sort, filter=condition, deleted=deleted)
         while everything and answer["next"] is not None:
             page = client.images_page(after=answer["next"], limit=limit, sort=sort, filter=condition, deleted=deleted)
-            answer = {"images": [*answer["images"], *page["images"]], "next": page["next"]}
+            answer = {**answer, "images": [*answer["images"], *page["images"]], "next": page["next"]}
     if as_json:
         print_json(answer)
         return
@@ -60,7 +60,9 @@ def list_pictures(
     else:
         print_pictures(answer["images"])
     if answer["next"] is not None:
-        print_note(f"there are more: add --after {answer['next']}, or --all")
+        total = answer["total"]
+        shown = "" if total is None else f" ({len(answer['images'])} of {total} pictures are shown)"
+        print_note(f"there are more: add --after {answer['next']}, or --all{shown}")
 
 
 def print_pictures(images: "list[ImageListed]") -> None:

@@ -22,10 +22,11 @@ export class Library {
   private listed: Listed = { sort: "", filter: null };
   private after: string | null = null;
   private shown = 0;
+  private queued = 0; // of all that are listed, shown or not
   private timer = 0;
   readonly element = el("div", {}, this.grid, this.more);
 
-  /** `open` shows one of some pictures large; `onwaiting` hears now and then that a picture shown is not ready yet. */
+  /** `open` shows one of some pictures large; `onwaiting` hears now and then that a picture is not ready yet. */
   constructor(
     private readonly like: (image: ImageListed) => void,
     private readonly open: (images: ImageListed[], place: number) => void,
@@ -40,20 +41,21 @@ export class Library {
   /** The first page, or as many pictures as are shown where the same is listed again. */
   async load(listed: Listed, signal: AbortSignal): Promise<ImagesAnswer> {
     const wanted = isSame(listed, this.listed) ? this.shown : 0;
-    const images: ImageListed[] = [];
-    let after: string | null = null;
-    do {
-      const limit = Math.min(MOST, Math.max(PAGE, wanted - images.length));
-      const page: ImagesAnswer = await ask(path(listed, limit, after), { signal });
-      images.push(...page.images);
-      after = page.next;
-    } while (after && images.length < wanted);
-    return { images, next: after };
+    const load = (after: string | null, missing: number): Promise<ImagesAnswer> =>
+      ask(path(listed, Math.min(MOST, Math.max(PAGE, missing)), after), { signal });
+    const answer = await load(null, wanted);
+    while (answer.next && answer.images.length < wanted) {
+      const page = await load(answer.next, wanted - answer.images.length);
+      answer.images.push(...page.images);
+      answer.next = page.next;
+    }
+    return answer;
   }
 
-  show(listed: Listed, { images, next }: ImagesAnswer): void {
+  show(listed: Listed, { images, next, queued }: ImagesAnswer): void {
     this.listed = listed;
     this.shown = images.length;
+    this.queued = queued ?? 0;
     this.goOn(next);
     const isNew = !this.element.isConnected;
     const wanted = new Set(images.map(({ image_id }) => image_id));
@@ -109,7 +111,8 @@ export class Library {
   }
 
   private look(): void {
-    if (this.element.isConnected && [...this.cards.values()].some((card) => card.isWaiting)) this.onwaiting();
+    const waits = this.queued > 0 || [...this.cards.values()].some((card) => card.isWaiting);
+    if (this.element.isConnected && waits) this.onwaiting();
   }
 
   private async next(): Promise<void> {

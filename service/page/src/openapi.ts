@@ -112,6 +112,8 @@ export type ImageTimings = {
 export type ImagesAnswer = {
   images: Array<ImageListed>;
   next: string | null;
+  total: number | null;
+  queued: number | null;
 };
 
 export type IngestAnswer = {

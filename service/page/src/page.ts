@@ -12,7 +12,7 @@ import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
 import { checkSession, mayChange, offerKeys } from "./session";
-import { counted, isolated, loadedFirst, titleOf } from "./text";
+import { counted, inLibrary, isolated, loadedFirst, titleOf } from "./text";
 import { tried } from "./trying";
 
 const TYPING_MS = 200;
@@ -260,7 +260,7 @@ async function showLibrary(): Promise<void> {
       library.show(listed, page);
       showWords(null);
       const isEmpty = !page.images.length;
-      status.textContent = isEmpty && filter ? "No picture passes the filter." : "";
+      status.textContent = inLibrary(page, filter !== null);
       const shown = isEmpty && !filter && !library.isHeld ? greeting : library.element;
       if (!shown.isConnected) main.replaceChildren(shown, deleted.element);
       void deleted.refresh();

@@ -1,5 +1,5 @@
 // Numbers, dates and lists as people read them.
-import type { PictureHit } from "./openapi";
+import type { ImagesAnswer, PictureHit } from "./openapi";
 
 export function day(moment: string | null): string {
   // A camera that names no zone is taken to show UTC, so that is what is shown.
@@ -50,5 +50,13 @@ export function messageOf(fault: unknown): string {
 }
 
 export function counted(number: number, one: string, many = `${one}s`): string {
-  return `${number} ${number === 1 ? one : many}`;
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+}
+
+/** How many pictures the library lists, and how many of them wait for their regions; "" for an empty library. */
+export function inLibrary({ total, queued }: Pick<ImagesAnswer, "total" | "queued">, isFiltered: boolean): string {
+  if (!total) return isFiltered ? "No picture passes the filter." : "";
+  const pass = isFiltered ? ` ${total === 1 ? "passes" : "pass"} the filter` : "";
+  const waiting = queued ? `; ${counted(queued, "of them waits", "of them wait")} to be looked at` : "";
+  return `${counted(total, "picture")}${pass}${waiting}.`;
 }

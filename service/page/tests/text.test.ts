@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PictureHit } from "../src/openapi";
-import { alike, counted, isolated, loadedFirst, messageOf, percent, said } from "../src/text";
+import { alike, counted, inLibrary, isolated, loadedFirst, messageOf, percent, said } from "../src/text";
 
 function hit(parts: object): PictureHit {
   return { score: 0.51234, probability: null, found_by: ["picture"], ...parts } as unknown as PictureHit;
@@ -29,6 +29,15 @@ test("text from right to left is kept from turning what stands around it", () =>
 test("one is counted as one", () => {
   assert.deepEqual([counted(0, "picture"), counted(1, "picture")], ["0 pictures", "1 picture"]);
   assert.equal(counted(2, "city", "cities"), "2 cities");
+});
+
+test("a library says how much is in it, and what is not done yet", () => {
+  assert.equal(inLibrary({ total: 1240, queued: 0 }, false), "1,240 pictures.");
+  assert.equal(inLibrary({ total: 3, queued: 2 }, false), "3 pictures; 2 of them wait to be looked at.");
+  assert.equal(inLibrary({ total: 1, queued: 1 }, true), "1 picture passes the filter; 1 of them waits to be looked at.");
+  assert.equal(inLibrary({ total: 2, queued: 0 }, true), "2 pictures pass the filter.");
+  assert.equal(inLibrary({ total: 0, queued: 0 }, true), "No picture passes the filter.");
+  assert.equal(inLibrary({ total: 0, queued: 0 }, false), "");
 });
 
 test("an answer that waited for its model says so", () => {

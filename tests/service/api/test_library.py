@@ -6,6 +6,7 @@ import pytest
 
 from service.api.schemas.resources import FailuresAnswer, ImageInfo, ImagesAnswer, IngestAnswer, RetryAnswer, TagsAnswer
 from service.dates import unix_seconds
+from tests.support.catalogs import picture
 from tests.support.library import NOW, two_coloured
 from tests.support.web_app import Api, checked, png, problem
 
@@ -62,6 +63,23 @@ def test_a_list_goes_on_though_its_last_picture_is_erased_meanwhile(dated: Api, 
     rest = checked(dated.get("/images", sort=sort, after=first["next"]), 200, ImagesAnswer)
     assert [image["filename"].removesuffix(".png") for image in rest["images"]] == whole[2:]
     problem(dated.get("/images", sort=sort, after=last), 422, "invalid-request")
+
+
+def test_the_first_page_says_how_many_pictures_there_are(dated: Api) -> None:
+    catalog = dated.library.catalog
+    catalog.accept([picture("waits", tags={"year": 2024})], NOW)
+    (gone,) = (image.image_id for image in catalog.list_images(None, 1))
+    catalog.delete(gone, NOW)
+    first = checked(dated.get("/images", limit=2), 200, ImagesAnswer)
+    assert (first["total"], first["queued"]) == (5, 1)
+    later = checked(dated.get("/images", limit=2, after=first["next"]), 200, ImagesAnswer)
+    assert (later["total"], later["queued"]) == (None, None)
+    of_2024 = checked(dated.get("/images", filter='{"tags": {"year": 2024}}'), 200, ImagesAnswer)
+    assert (of_2024["total"], of_2024["queued"], len(of_2024["images"])) == (3, 1, 3)
+    deleted = checked(dated.get("/images", deleted="true"), 200, ImagesAnswer)
+    assert (deleted["total"], deleted["queued"]) == (1, 0)
+    catalog.restore(gone, 0.0)
+    assert checked(dated.get("/images", limit=1), 200, ImagesAnswer)["total"] == 6
 
 
 @pytest.mark.parametrize("end", ["@x", "@nan", "@inf", "@1e999", "~x", "~nan"])

@@ -97,12 +97,14 @@ def test_a_list_comes_page_by_page_or_whole(regard: Regard, url: str, monkeypatc
         found += [line.split()[1] for line in said.splitlines()[1:]]
         if not noted:
             break
+        if not after:
+            assert noted.endswith("or --all (2 of 5 pictures are shown)\n")
         after = noted.removeprefix("there are more: add ").partition(",")[0].split()
     assert found == ["cyan.png", "red.png", "yellow.png", "green.png", "blue.png"]
     monkeypatch.setattr("service.cli.commands.list_pictures.LARGEST_PAGE", 2)
     document = json.loads(regard("list", "--url", url, "--all", "--sort", "date", "--json")[1])
     assert [image["filename"] for image in document["images"]] == found
-    assert document["next"] is None
+    assert (document["next"], document["total"]) == (None, 5)
     assert json.loads(regard("list", "--url", url, "--limit", 1, "--json")[1])["next"] is not None
 
 

@@ -258,11 +258,13 @@ def test_what_a_user_can_put_right_is_one_line(
     assert status == 2 or len(noted.splitlines()) == 1
 
 
-def test_a_port_that_is_taken_is_said(regard: Regard, url: str, tmp_path: Path) -> None:
-    port = url.rpartition(":")[2]
-    status, _, noted = regard("serve", "--role", "api", "--port", port, "--data-dir", tmp_path)
+@pytest.mark.parametrize("role", ["all", "api"])
+def test_a_port_that_is_taken_is_said_and_leaves_no_folder(regard: Regard, url: str, tmp_path: Path, role: str) -> None:
+    port, folder = url.rpartition(":")[2], tmp_path / "new"
+    status, _, noted = regard("serve", "--role", role, "--port", port, "--data-dir", folder)
     problem = f"cannot listen on 127.0.0.1:{port}: Address already in use; REGARD_PORT or --port names another"
     assert (status, noted) == (1, f"regard: {problem}\n")
+    assert not folder.exists()
 
 
 @pytest.mark.usefixtures("fakes")

@@ -69,6 +69,8 @@ def test_pages_are_those_of_one_catalog(shards: Shards, whole: Directory, tmp_pa
             moments = {one.image_id: getattr(one, MOMENT[order]) for one in whole.catalog.list_images(None, 1000)}
             assert sorted(found) == sorted(expected)
             assert [moments[one] for one in found] == [moments[one] for one in expected]
+        assert shards.pictures.count_listed(condition) == whole.catalog.count_listed(condition)
+        assert sum(shards.pictures.count_listed(condition).values()) == len(expected)
         known = shards.pictures.page(None, 9, EVERY, order)[-1]
         gone = ListPlace("f" * 32, known.taken_at, known.added_at)  # behind the one known, as it was erased since
         behind = shards.pictures.page(ListPlace(known.image_id, known.taken_at), 1000, EVERY, order)
