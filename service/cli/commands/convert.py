@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from models.datasets.captions import read_sentences
-from service.cli.commands.train import change_recipe
 from service.cli.options import refuse_unread
 from service.cli.output import print_note, show_progress
+from service.cli.training.recipe_changes import change_recipe
 from service.errors import UserError, user_input
 
 CHECKPOINTS = ("scan", "bfan", "camp")

@@ -8,11 +8,13 @@ import { onDrop } from "./dropping";
 import { button, el, find } from "./dom";
 import { addressParameters, current, noteSeen, remember, seen, settle, type Asked, type Question } from "./history";
 import { Library } from "./library";
+import { noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "./notes";
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
+import { pictureForm, textRequest } from "./requests";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
 import { checkSession, mayChange, offerKeys } from "./session";
-import { counted, inLibrary, isolated, loadedFirst, titleOf } from "./text";
+import { inLibrary, titleOf } from "./text";
 import { tried } from "./trying";
 
 const TYPING_MS = 200;
@@ -152,86 +154,44 @@ function byEachModel<T>(request: (model: string | null) => Promise<T>): Promise<
   return second ? answers.then(async (found) => [...found, await request(second)]) : answers;
 }
 
-/** What is said where nothing was found: that of the filter, too, since on a phone it is out of sight, else `why`. */
-function nothing(why: string): string {
-  return options.filter ? "Nothing was found that passes the filter." : why;
-}
-
-/** What an answer says besides its pictures. */
-function noteOf(answer: TextAnswer): string {
-  const notes = [loadedFirst(answer)].filter(Boolean);
-  if (answer.unknown_words.length) notes.push(`Not understood: ${answer.unknown_words.map(isolated).join(", ")}.`);
-  for (const [word, other] of Object.entries(answer.read_as ?? {}))
-    notes.push(`“${isolated(word)}” was read as “${isolated(other)}”.`);
-  if (answer.note) notes.push(answer.note);
-  if (answer.left_out) notes.push(`${counted(answer.left_out, "candidate")} below the cut-off.`);
-  if (answer.matched === false || (!answer.results.length && answer.left_out))
-    notes.push(`Nothing matches well.${answer.results.length ? " These come nearest:" : ""}`);
-  else if (!answer.results.length)
-    notes.push(nothing(options.match === "text" ? "No picture has these words in its text." : "No picture can be found yet."));
-  else notes.push(answer.results.length === k ? `The best ${k} pictures.` : `${counted(answer.results.length, "picture")}.`);
-  return notes.join(" ");
+/** How a question is asked just now. Error where an option has a value that is none. */
+function howAsked(): HowAsked {
+  const { match, filter, cutOff } = options;
+  return { k, match, isFiltered: filter !== null, isCutByPercent: "min_probability" in cutOff };
 }
 
 async function searchText(text: string): Promise<void> {
   if (!text) return showLibrary();
-  const json = {
-    query: text,
-    k,
-    explain: true,
-    sort: options.order,
-    filter: options.filter,
-    match: options.match,
-    group_near_duplicates: options.groups,
-    ...options.cutOff,
-  };
+  const [how, json] = [howAsked(), textRequest(text, options, k)];
   await searches.run(
     (signal) => byEachModel((model) => ask<TextAnswer>("/search/text", { json: { ...json, model }, signal })),
     (answers) => {
-      const notes = answers.map((one) => (answers.length > 1 ? `${one.model}: ${noteOf(one)}` : noteOf(one)));
+      const ofEach = answers.map((one) => noteOfText(one, how));
+      const notes = answers.length > 1 ? answers.map((one, place) => `${one.model}: ${ofEach[place]}`) : ofEach;
       show(answers, notes.join(" "));
     },
   );
 }
 
-/** The form that asks with a picture, with the options as they are. */
-function formOf(asked: Asked, target: "images" | "captions", model: string | null): FormData {
-  const form = new FormData();
-  const fields: Record<string, unknown> = { ...asked, target, model, k, ...options.cutOff };
-  if (options.filter) fields.filter = JSON.stringify(options.filter);
-  if (target === "images")
-    Object.assign(fields, { sort: options.order, group_near_duplicates: options.groups, min_probability: null });
-  for (const [name, value] of Object.entries(fields))
-    if (value !== null) form.set(name, value instanceof File ? value : String(value));
-  return form;
-}
-
 async function searchPicture(asked: Asked, title: string): Promise<void> {
+  const [how, form] = [howAsked(), (model: string | null) => pictureForm(asked, "images", model, options, k)];
   await searches.run(
-    (signal) =>
-      byEachModel((model) => ask<ImageAnswer>("/search/image", { form: formOf(asked, "images", model), signal })),
+    (signal) => byEachModel((model) => ask<ImageAnswer>("/search/image", { form: form(model), signal })),
     (answers) => {
-      const { left_out, results } = answers[0]!;
-      const loaded = answers.map((one) => ` ${loadedFirst(one)}`.trimEnd()).join("");
-      const poor = results.length ? "" : left_out ? " Nothing matches well." : ` ${nothing("No other picture can be found.")}`;
-      const few = left_out ? ` ${counted(left_out, "candidate")} below the cut-off.` : "";
-      const uncut = "min_probability" in options.cutOff ? " How alike pictures are is no percentage: no cut-off." : "";
       const sentences = button("Sentences for it", () => void askAnew({ kind: "sentences", asked, title }));
-      show(answers as Ranking[], `Pictures like ${isolated(title.replace(/\.$/, ""))}.${poor}${few}${uncut}${loaded}`, el("p", {}, sentences));
+      show(answers as Ranking[], noteOfPictures(answers, title, how), el("p", {}, sentences));
     },
   );
 }
 
 /** Shows the stored captions that describe a picture best, or why there are none. */
 async function searchSentences(asked: Asked, title: string): Promise<void> {
-  const form = formOf(asked, "captions", options.models[0]);
+  const [how, form] = [howAsked(), pictureForm(asked, "captions", options.models[0], options, k)];
   await searches.run(
     (signal) => ask<ImageAnswer>("/search/image", { form, signal }),
     (answer) => {
       const hits = answer.results as CaptionHit[];
-      const none = answer.left_out ? "Nothing matches well." : nothing("No sentences were found.");
-      const told = answer.note ?? (hits.length ? `Sentences for ${isolated(title.replace(/\.$/, ""))}.` : none);
-      status.textContent = `${told} ${loadedFirst(answer)}`.trimEnd();
+      status.textContent = noteOfSentences(answer, title, how);
       showWords(null);
       main.replaceChildren(
         el("p", {}, button("Pictures like it", () => void askAnew({ kind: "pictures", asked, title }))),

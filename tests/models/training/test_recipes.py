@@ -11,7 +11,7 @@ from models.rerankers.registry import RERANKERS, build
 from models.training.backbone.recipe import BackboneRecipe
 from models.training.detector.recipe import DetectorRecipe
 from models.training.recipes import NOT_NEGATIVE, POSITIVE, RECIPES, SHARES, Recipe
-from service.cli.commands.train import change_recipe
+from service.cli.training.recipe_changes import change_recipe
 from service.errors import UserError
 from tests.support.project_files import ROOT
 

@@ -1,0 +1,66 @@
+"""Training of a matching model. PyTorch comes with this module."""
+
+from functools import partial
+from pathlib import Path
+
+from models.matching.checkpoint import load_uncalibrated
+from models.training.recipes import Recipe
+from models.training.trainer import BEST_FOLDER, Training
+from service.cli.captioned_source import CaptionedSource, Selection
+from service.cli.out_folder import sole_writer
+from service.cli.output import Progress, print_note
+from service.cli.training.run import TrainingRun, shown_training
+from service.errors import UserError, user_input
+from service.model_loading import device_of
+
+
+def train_matcher(
+    run: TrainingRun,
+    recipe: Recipe,
+    source: CaptionedSource,
+    selections: tuple[Selection, Selection],
+    word_vectors: Path | None,
+) -> None:
+    """Train a model on the first selection, validated on the second one, and print what came of it. UserError."""
+    train, dev = (source.load(selection) for selection in selections)
+    if bare := sum(not own for own in train.captions):
+        print_note(f"{bare} of {len(train)} pictures to learn from have no caption, and are left out")
+    if train.feature_dim != dev.feature_dim:
+        raise UserError(f"the features to learn from have {train.feature_dim} numbers, those of dev {dev.feature_dim}")
+    with sole_writer(run.out):
+        with user_input():
+            initial = load_uncalibrated(run.start) if run.start else None
+            training = Training(recipe, train, dev, run.out, device_of(run.device), initial, word_vectors)
+        if word_vectors is not None:
+            _tell_of_words(training, word_vectors)
+        _go_on(training, run.out)
+    rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)
+    best = run.out / BEST_FOLDER
+    print(
+        f"{best}: rsum {rsum:.1f} on {num_dev} dev pictures, the best of {training.step} of at most"
+        f" {training.total_steps} steps; measure it with `regard evaluate --model {best}`"
+    )
+
+
+def _tell_of_words(training: Training, word_vectors: Path) -> None:
+    vocabulary = training.matcher.vocabulary
+    print_note(f"{training.num_words_found} of {len(vocabulary)} words start from {word_vectors}")
+    if training.recipe.near is not None:
+        print_note(f"{len(vocabulary.near_words)} other words are read as near ones")
+
+
+def _go_on(training: Training, out: Path) -> None:
+    """Train from where an earlier run came to."""
+    with user_input(out):
+        training.resume()
+    if not training.is_finished:
+        with shown_training(out, training.total_steps) as (log, progress):
+            training.run(log, partial(_report_validation, progress))
+    elif (out / BEST_FOLDER).is_dir():
+        print_note(f"the training in {out} was finished before; give another folder to train anew")
+    else:
+        raise UserError(f"the training in {out} is finished, and its weights are gone: name another folder")
+
+
+def _report_validation(progress: Progress, what: str, done: int, total: int) -> None:
+    progress.report(f"validating: {what}", done, total)

@@ -1,0 +1,44 @@
+"""Recipes with the changes that a command line makes to them."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from service.errors import UserError
+from service.validation_messages import plain_message
+
+R = TypeVar("R")
+
+
+def change_recipe(recipe: R, changes: Sequence[str]) -> R:
+    """The recipe with fields replaced by name=value; UserError names one that it has not, or a value that is none."""
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
+
+    fields = asdict(recipe)  # type: ignore[call-overload]
+    values: dict[str, Any] = {}
+    for change in changes:
+        name, equals, text = change.partition("=")
+        if not equals or name not in fields:
+            raise UserError(
+                f"--set {change}: write name=value, with a name of the recipe{advice_on_name(name, fields)}"
+            )
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        values[name] = value
+    try:
+        return TypeAdapter(type(recipe)).validate_python(fields | values)
+    except ValidationError as problem:
+        wrong = [
+            f"{'.'.join(map(str, error['loc']))}: {plain_message(error)}".lstrip(": ") for error in problem.errors()
+        ]
+        raise UserError(f"--set: {'; '.join(wrong)}") from None
+
+
+def advice_on_name(name: str, known: Iterable[str]) -> str:
+    """Advice on a name that is not known: the nearest one that is, or else all of them."""
+    near = get_close_matches(name, known := list(known), n=1, cutoff=0.7)
+    return f": did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"

@@ -1,0 +1,56 @@
+"""A training as a command line asks for it, and the progress that is seen of it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from models.datasets.captions import CaptionLine, read_captions
+from service.cli.output import Progress, show_progress
+from service.errors import user_input
+
+if TYPE_CHECKING:
+    from models.training.logs import Log
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """One training: the folder of its results, changes of its recipe (name=value), its device by the name that
+    --device takes, and the weights, detector or earlier training that it starts from."""
+
+    out: Path
+    changes: Sequence[str]
+    device: str
+    start: Path | None = None
+
+
+@dataclass(frozen=True)
+class CaptionedPhotographs:
+    """Photographs to learn from, and to validate on, in the folder of their captions file."""
+
+    folder: Path
+    train: Sequence[CaptionLine]
+    dev: Sequence[CaptionLine] = ()
+
+
+def read_photographs(captions: Path, split: str, dev: str | None) -> CaptionedPhotographs:
+    """The photographs of a split of a captions file, and those to validate on where a split for it is named."""
+    with user_input(captions):
+        train, validated = read_captions(captions, split), [] if dev is None else read_captions(captions, dev)
+    return CaptionedPhotographs(captions.parent.resolve(), train, validated)
+
+
+@contextmanager
+def shown_training(out: Path, steps: int) -> "Iterator[tuple[Log, Progress]]":
+    """A log that writes to files in `out` and moves a progress bar, and the progress that the bar stands in."""
+    from models.training.logs import open_log  # noqa: PLC0415 - PyTorch comes with it
+
+    with show_progress() as progress, open_log(out) as log:
+        task = progress.add_task("training", steps)
+
+        def log_and_show(entry: dict[str, Any]) -> None:
+            task.update(entry["step"])
+            log(entry)
+
+        yield log_and_show, progress

@@ -1,0 +1,64 @@
+// What is said of an answer, above its pictures or sentences.
+import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
+import { counted, isolated, loadedFirst } from "./text";
+
+/** How something was asked, as far as what is said of the answer depends on it. */
+export interface HowAsked {
+  /** Results wanted, at most. */
+  k: number;
+  /** What a sentence is compared with. */
+  match: "both" | "pictures" | "text";
+  isFiltered: boolean;
+  /** Whether results must be likely by so many percent. */
+  isCutByPercent: boolean;
+}
+
+/** What is said of the pictures that a sentence found. */
+export function noteOfText(answer: TextAnswer, how: HowAsked): string {
+  const notes = [loadedFirst(answer)].filter(Boolean);
+  if (answer.unknown_words.length) notes.push(`Not understood: ${answer.unknown_words.map(isolated).join(", ")}.`);
+  for (const [word, other] of Object.entries(answer.read_as ?? {}))
+    notes.push(`“${isolated(word)}” was read as “${isolated(other)}”.`);
+  if (answer.note) notes.push(answer.note);
+  notes.push(...belowCutOff(answer));
+  return [...notes, ...howMany(answer, how)].join(" ");
+}
+
+/** What is said of the pictures that each of some models finds like one. */
+export function noteOfPictures(answers: ImageAnswer[], title: string, how: HowAsked): string {
+  const { left_out, results } = answers[0]!;
+  const notes = [`Pictures like ${asName(title)}.`];
+  if (!results.length) notes.push(left_out ? "Nothing matches well." : nothing("No other picture can be found.", how));
+  notes.push(...belowCutOff(answers[0]!));
+  if (how.isCutByPercent) notes.push("How alike pictures are is no percentage: no cut-off.");
+  return [...notes, ...answers.map(loadedFirst).filter(Boolean)].join(" ");
+}
+
+/** What is said of the stored sentences that describe a picture. */
+export function noteOfSentences(answer: ImageAnswer, title: string, how: HowAsked): string {
+  const none = answer.left_out ? "Nothing matches well." : nothing("No sentences were found.", how);
+  const found = (answer.results as CaptionHit[]).length ? `Sentences for ${asName(title)}.` : none;
+  return [answer.note ?? found, loadedFirst(answer)].filter(Boolean).join(" ");
+}
+
+function howMany({ matched, left_out, results }: TextAnswer, how: HowAsked): string[] {
+  const poor = matched === false || (!results.length && left_out);
+  if (poor) return [`Nothing matches well.${results.length ? " These come nearest:" : ""}`];
+  if (!results.length)
+    return [nothing(how.match === "text" ? "No picture has these words in its text." : "No picture can be found yet.", how)];
+  return [results.length === how.k ? `The best ${how.k} pictures.` : `${counted(results.length, "picture")}.`];
+}
+
+function belowCutOff({ left_out }: { left_out: number }): string[] {
+  return left_out ? [`${counted(left_out, "candidate")} below the cut-off.`] : [];
+}
+
+/** What is said where nothing was found: that of the filter, too, since on a phone it is out of sight, else `why`. */
+function nothing(why: string, { isFiltered }: HowAsked): string {
+  return isFiltered ? "Nothing was found that passes the filter." : why;
+}
+
+/** A title inside a sentence, which ends by itself. */
+function asName(title: string): string {
+  return isolated(title.replace(/\.$/, ""));
+}

@@ -1,0 +1,35 @@
+// What is sent for a question, with the options as they are.
+import type { Asked } from "./history";
+import type { SearchOptions } from "./options";
+
+/** The body that asks for pictures with a sentence, of whatever model. */
+export function textRequest(query: string, options: SearchOptions, k: number): Record<string, unknown> {
+  return {
+    query,
+    k,
+    explain: true,
+    sort: options.order,
+    filter: options.filter,
+    match: options.match,
+    group_near_duplicates: options.groups,
+    ...options.cutOff,
+  };
+}
+
+/** The form that asks with a picture for others, or for sentences. */
+export function pictureForm(
+  asked: Asked,
+  target: "images" | "captions",
+  model: string | null,
+  options: SearchOptions,
+  k: number,
+): FormData {
+  const form = new FormData();
+  const fields: Record<string, unknown> = { ...asked, target, model, k, ...options.cutOff };
+  if (options.filter) fields.filter = JSON.stringify(options.filter);
+  if (target === "images")
+    Object.assign(fields, { sort: options.order, group_near_duplicates: options.groups, min_probability: null });
+  for (const [name, value] of Object.entries(fields))
+    if (value !== null) form.set(name, value instanceof File ? value : String(value));
+  return form;
+}

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "../src/notes";
+import type { ImageAnswer, TextAnswer } from "../src/openapi";
+
+const HOW: HowAsked = { k: 2, match: "both", isFiltered: false, isCutByPercent: false };
+const FILTERED = { ...HOW, isFiltered: true };
+
+function text(parts: object): TextAnswer {
+  return { model: "m", results: [], unknown_words: [], left_out: 0, matched: null, note: null, timings_ms: {}, ...parts } as unknown as TextAnswer;
+}
+
+function image(parts: object): ImageAnswer {
+  return { model: "m", results: [], left_out: 0, timings_ms: {}, ...parts } as unknown as ImageAnswer;
+}
+
+test("what a sentence found is counted, and called the best where there may be more", () => {
+  assert.equal(noteOfText(text({ results: [{}] }), HOW), "1 picture.");
+  assert.equal(noteOfText(text({ results: [{}, {}] }), HOW), "The best 2 pictures.");
+});
+
+test("a sentence that found nothing is told why", () => {
+  assert.equal(noteOfText(text({}), HOW), "No picture can be found yet.");
+  assert.equal(noteOfText(text({}), { ...HOW, match: "text" }), "No picture has these words in its text.");
+  assert.equal(noteOfText(text({}), FILTERED), "Nothing was found that passes the filter.");
+  assert.equal(noteOfText(text({ left_out: 3 }), FILTERED), "3 candidates below the cut-off. Nothing matches well.");
+  assert.equal(noteOfText(text({ matched: false, results: [{}] }), HOW), "Nothing matches well. These come nearest:");
+});
+
+test("what was made of a sentence comes before what it found", () => {
+  const read = text({
+    results: [{}],
+    unknown_words: ["qxz", "wvk"],
+    read_as: { bycicle: "bicycle" },
+    note: "It seems to be German.",
+    timings_ms: { load: 2500 },
+  });
+  assert.equal(
+    noteOfText(read, HOW),
+    "m was loaded first, in 2.5 s. Not understood: qxz, wvk. “bycicle” was read as “bicycle”. It seems to be German. 1 picture.",
+  );
+});
+
+test("pictures like one are told by its title, and what was left out", () => {
+  assert.equal(noteOfPictures([image({ results: [{}] })], "A dog.", HOW), "Pictures like A dog.");
+  assert.equal(noteOfPictures([image({})], "b.jpg", HOW), "Pictures like b.jpg. No other picture can be found.");
+  assert.equal(noteOfPictures([image({})], "b", FILTERED), "Pictures like b. Nothing was found that passes the filter.");
+  assert.equal(
+    noteOfPictures([image({ left_out: 1 })], "b", { ...HOW, isCutByPercent: true }),
+    "Pictures like b. Nothing matches well. 1 candidate below the cut-off. How alike pictures are is no percentage: no cut-off.",
+  );
+  const second = image({ model: "sman", timings_ms: { load: 1000 } });
+  assert.equal(
+    noteOfPictures([image({ results: [{}] }), second], "b", HOW),
+    "Pictures like b. sman was loaded first, in 1.0 s.",
+  );
+});
+
+test("sentences for a picture are told by its title, or why there are none", () => {
+  assert.equal(noteOfSentences(image({ results: [{}] }), "b", HOW), "Sentences for b.");
+  assert.equal(noteOfSentences(image({}), "b", HOW), "No sentences were found.");
+  assert.equal(noteOfSentences(image({ left_out: 2 }), "b", HOW), "Nothing matches well.");
+  assert.equal(noteOfSentences(image({ note: "No captions are stored." }), "b", HOW), "No captions are stored.");
+});
