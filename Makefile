@@ -102,6 +102,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/settings_table.py .env.example > .env.example
 	$(BIN)/python -m docs.openapi_document > docs/openapi.json
 	$(BIN)/python clients/python/generate_answers.py > clients/python/regard_client/answers.py
+	client=$$($(BIN)/python clients/python/generate_client.py) && echo "$$client" > clients/python/regard_client/client.py
 
 # The built page is committed, so that nobody else needs node. esbuild builds it, tsc checks the types.
 page: docs

@@ -14,7 +14,7 @@ IN_FUNCTIONS = {
     "models": {"onnx", "google", "onnxruntime", "cv2", "rich", "tensorboard", "detectron2"},
     "index": set[str](),
     "service": {"torchvision", "pi_heif", "rawpy", "faiss"},
-    "clients": set[str](),
+    "clients": {"unasync"},
 }
 
 # What each package inside models/ and service/ may import of its own top folder. Of the others: service may import
@@ -167,4 +167,5 @@ ENTRANCES = {
     "service.api.routes": ("service/api/app.py", "service/api/routes/"),
     "detectron2": ("models/extractors/detectron2.py",),
     "triton": ("models/kernels/triton_kernels.py",),
+    "unasync": ("clients/python/generate_client.py",),
 }

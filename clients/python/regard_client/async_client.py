@@ -54,8 +54,8 @@ A = TypeVar("A")
 class AsyncClient:
     """Asks one server; asks it again, after the time that it names, where the server or the API key is overloaded.
 
-    Tasks of one event loop may share a client; files are read in small pieces while they are sent. It holds connections
-    until it is closed; `async with AsyncClient() as client:` closes it.
+    Tasks of one event loop may share a client; files are read in small pieces while they are sent.
+    It holds connections until it is closed; `async with AsyncClient() as client:` closes it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The client that waits for its answers."""
+"""The client that waits for its answers. Written by generate_client.py from async_client.py."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -54,7 +54,8 @@ A = TypeVar("A")
 class Client:
     """Asks one server; asks it again, after the time that it names, where the server or the API key is overloaded.
 
-    Threads may share a client. It holds connections until it is closed; `with Client() as client:` closes it.
+    Threads may share a client.
+    It holds connections until it is closed; `with Client() as client:` closes it.
     """
 
     def __init__(
