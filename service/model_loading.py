@@ -22,6 +22,7 @@ from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
 from models.matching.single_matcher import SingleMatcher
 from service.errors import Misconfigured
+from service.garbage_collection import without_collections
 from service.model_names import DETECTOR, ensemble_members, model_name, weights_folders
 from service.settings import Settings
 from service.storage.data_dir import DataDir
@@ -130,6 +131,7 @@ class LoadedModels:
         )
 
     @classmethod
+    @without_collections()
     def from_settings(cls, settings: Settings, stored: bool = True, at_first_use: bool = False) -> "LoadedModels":
         """Read weights from disk; Misconfigured where a model was made for another detector.
 

@@ -25,7 +25,7 @@ from service import VERSION
 from service.auth.exposure import check_exposure
 from service.auth.permissions import Permission
 from service.errors import Misconfigured, UserError, user_input
-from service.garbage_collection import pass_over_loaded_objects
+from service.garbage_collection import pass_over_loaded_objects, without_collections
 from service.model_names import model_name
 from service.settings import Settings
 from service.storage.ballast import give_up_ballast, lay_ballast
@@ -55,7 +55,8 @@ _signals: list[int] = []  # that asked this process to end; a lock could be held
 
 def run_worker(settings: Settings, end_with_stdin: bool, collection: str | None = None) -> None:
     """Run a worker until it is told to end, on this collection and no other where one is given. MissingCatalog."""
-    from service.worker.process import serve_worker  # noqa: PLC0415 - PyTorch comes with it
+    with without_collections():
+        from service.worker.process import serve_worker  # noqa: PLC0415 - PyTorch comes with it
 
     _prepare_data_dir(settings)
     if collection is not None:
@@ -170,6 +171,7 @@ class _WebSide:
         return FirstProcess(self.identity, collection, keys.own_keys(), keys.required)
 
 
+@without_collections()
 def _web_side(settings: Settings, stack: contextlib.ExitStack) -> _WebSide:
     """Load all that answering takes, which takes seconds."""
     from service.api.app import create_app  # noqa: PLC0415 - PyTorch comes with it

@@ -47,6 +47,7 @@ from service.cli.commands.worker import worker
 from service.cli.output import print_note
 from service.cli.user_errors import is_user_error, one_line
 from service.errors import user_input
+from service.garbage_collection import collect_nothing_at_exit
 
 app = typer.Typer(
     name="regard",
@@ -95,6 +96,7 @@ def arm_fault_point() -> None:
 
 def main() -> None:
     """Run a command. A user's mistake ends in one line on standard error and status 1, a bug in its traceback."""
+    collect_nothing_at_exit()
     try:
         arm_fault_point()
         app()

@@ -66,7 +66,7 @@ ROOMS: dict[str, set[str]] = {
     "service.garbage_collection": set(),
     "service.model_names": {"errors"},
     "service.settings": {"errors", "model_names", "redis_url"},
-    "service.model_loading": {"errors", "model_names", "settings", "storage"},
+    "service.model_loading": {"errors", "garbage_collection", "model_names", "settings", "storage"},
     "service.redis_url": set(),
     "service.connections": {"errors", "settings", "shared_port"},
     "service.shared_port": set(),

@@ -7,9 +7,11 @@ import sys
 import weakref
 from pathlib import Path
 
+import pytest
+
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from service.api.first_use import ModelLoader
-from service.garbage_collection import pass_over_loaded_objects
+from service.garbage_collection import pass_over_loaded_objects, without_collections
 from service.search.model_views import ModelView
 from tests.support.fakes import FakeMatcher
 
@@ -87,3 +89,27 @@ def test_a_model_loaded_at_its_first_use_is_passed_over(tmp_path: Path) -> None:
 def test_a_web_process_passes_over_what_it_has_loaded_before_it_listens(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", ANSWERING, str(tmp_path)], capture_output=True, text=True, check=True)
     assert ended.stdout == "0\n"
+
+
+def test_nothing_is_collected_while_objects_are_made_that_stay() -> None:
+    assert gc.isenabled()
+    with without_collections():
+        with without_collections():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_collections_go_on_where_loading_fails() -> None:
+    with pytest.raises(OSError, match="no weights"), without_collections():
+        raise OSError("no weights")
+    assert gc.isenabled()
+
+
+def test_what_is_there_at_the_end_is_not_looked_at_again() -> None:
+    program = "from service.garbage_collection import collect_nothing_at_exit as end; import atexit, gc\n"
+    told = "atexit.register(lambda: print(len(gc.get_objects()), gc.get_freeze_count() > 1000)); end()"
+    ended = subprocess.run([sys.executable, "-c", program + told], capture_output=True, text=True, check=True)
+    looked_at, is_frozen = ended.stdout.split()
+    assert int(looked_at) < 100
+    assert is_frozen == "True"
