@@ -1,6 +1,5 @@
 """Every model, killed in the middle of a training by SIGKILL, ends with the weights of one that was left alone."""
 
-import multiprocessing
 import os
 import signal
 from pathlib import Path
@@ -13,10 +12,8 @@ from models.matching.matcher import Matcher
 from models.training.recipes import RECIPES
 from models.training.trainer import Training
 from tests.models.training.test_trainer import TRIED, small, synthetic
+from tests.support.forked import run_forked
 
-# One process imports PyTorch, and what optimisers and tokenizers import late; those to be killed begin as its forks.
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["torch._dynamo", "nltk", "tests.models.training.test_resume"])
 KILLS = (7, 13)  # steps, neither of them saved
 
 pytestmark = pytest.mark.slow
@@ -49,10 +46,7 @@ def test_a_killed_training_ends_with_the_same_weights(name: str, tmp_path: Path)
     torch.set_num_threads(1)
     whole: Matcher = training(name, tmp_path / "whole").run(lambda _: None)
     for step in KILLS:
-        process = FORKS.Process(target=killed, args=(name, tmp_path / "killed", step))
-        process.start()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        assert run_forked(killed, name, tmp_path / "killed", step) == -signal.SIGKILL
     resumed = training(name, tmp_path / "killed").run(lambda _: None)
     for weight, tensor in whole.state_dict().items():
         torch.testing.assert_close(resumed.state_dict()[weight], tensor, atol=0, rtol=0, msg=weight)

@@ -1,34 +1,47 @@
 """A picture that ends the worker is set aside in the end, and no other is with it."""
 
-import subprocess
-import sys
+import os
+import signal
+from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 
 import PIL.Image
 import pytest
 import torch
 
+from models.extractors.base import Detections
 from service.storage.region_records import RecordLayout
 from service.worker.detection import MOST_STARTS
-from tests.support.fakes import FakeExtractor, WideExtractor, WideMatcher
+from tests.support.fakes import FakeExtractor, FakeMatcher, WideExtractor, WideMatcher
+from tests.support.forked import run_forked
 from tests.support.pictures import encoded
-from tests.support.project_files import ROOT
 from tests.support.worker_store import Store, noise
 
-# Works until nothing is left to do; a red picture kills the process, as a want of memory would.
-WORKER = """
-import os, pathlib, signal, sys
-from tests.support.fakes import FakeExtractor, FakeMatcher, WideExtractor, WideMatcher
-from tests.support.worker_store import Store
-detector, matcher = {"fake": (FakeExtractor, FakeMatcher), "wide": (WideExtractor, WideMatcher)}[sys.argv[2]]
-class Deadly(detector):
-    def extract(self, pictures):
-        if any(picture.getpixel((0, 0)) == (255, 0, 0) for picture in pictures):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().extract(pictures)
-Store(pathlib.Path(sys.argv[1])).drain(Deadly(), [matcher()])
-"""
 RED = PIL.Image.new("RGB", (20, 20), "red")
+
+
+def kill_at_red(pictures: Sequence[PIL.Image.Image]) -> None:
+    """A red picture kills the process, as a want of memory would."""
+    if any(picture.getpixel((0, 0)) == (255, 0, 0) for picture in pictures):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Deadly(FakeExtractor):
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        kill_at_red(pictures)
+        return super().extract(pictures)
+
+
+class DeadlyWide(WideExtractor):
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        kill_at_red(pictures)
+        return super().extract(pictures)
+
+
+def work(folder: Path, detector: type[FakeExtractor], matcher: type[FakeMatcher]) -> None:
+    """Work until nothing is left to do."""
+    Store(folder).drain(detector(), [matcher()])
 
 
 @pytest.mark.slow
@@ -36,15 +49,14 @@ def test_a_picture_that_kills_the_worker_becomes_a_failure_and_costs_no_other(st
     pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(2)}
     deadly = store.accept(encoded(RED, "PNG"))
     pictures |= {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(2, 5)}
-    assert run_workers(store, MOST_STARTS + 1) == [-9] * MOST_STARTS + [0]
+    assert run_workers(store, MOST_STARTS + 1, Deadly, FakeMatcher) == [-9] * MOST_STARTS + [0]
     check_failure(store, deadly)
     store.check(pictures)
 
 
-def run_workers(store: Store, times: int, detector: str = "fake") -> list[int]:
+def run_workers(store: Store, times: int, detector: type[FakeExtractor], matcher: type[FakeMatcher]) -> list[int]:
     """Start a worker again and again, as a supervisor does; how each ended."""
-    command = [sys.executable, "-c", WORKER, str(store.folder), detector]
-    return [subprocess.run(command, cwd=ROOT, check=False).returncode for _ in range(times)]
+    return [run_forked(work, store.folder, detector, matcher) for _ in range(times)]
 
 
 def died_with(store: Store, image_id: str, times: int) -> None:
@@ -78,7 +90,7 @@ def blank_records(store: Store, extractor: FakeExtractor, folder: str) -> list[i
 @pytest.mark.slow
 def test_a_picture_that_kills_the_worker_while_another_detector_finds_all_anew(store: Store) -> None:
     deadly = taken_in(store)
-    assert run_workers(store, 2, "wide") == [-9, -9]  # with those beside it, then alone
+    assert run_workers(store, 2, DeadlyWide, WideMatcher) == [-9, -9]  # with those beside it, then alone
     assert store.catalog.starts.of([deadly]) == {deadly: 2}
     died_with(store, deadly, MOST_STARTS - 2)
     store.drain(WideExtractor(), [WideMatcher()])
@@ -113,7 +125,7 @@ def test_a_picture_that_kills_the_worker_while_its_damaged_record_is_made_again(
     size = records.stat().st_size // 5
     content = records.read_bytes()
     records.write_bytes(content[: (5 - lost) * size] + bytes(lost * size))
-    assert run_workers(store, 1) == [-9]
+    assert run_workers(store, 1, Deadly, FakeMatcher) == [-9]
     died_with(store, deadly, MOST_STARTS - 1)
     store.drain()
     check_failure(store, deadly)
