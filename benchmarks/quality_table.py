@@ -206,9 +206,9 @@ def words(report: Report) -> list[str]:
     return [f"{found['hits_of_possible']:.2f}", f"{found['first_right']:.2f}", f"{len(found['without_hit'])}"]
 
 
-def first_200(quality: Report) -> str:
+def first_pictures(quality: Report) -> str:
     """The line that a test reproduces with the shipped weights."""
-    return f"{summary_line(quality['first_200']['report'])} {REPRODUCED}"
+    return f"{summary_line(quality['first_pictures']['report'])} {REPRODUCED}"
 
 
 def over_http(quality: Report) -> str:
@@ -285,7 +285,7 @@ PAGES: dict[str, dict[str, Callable[[Report], str]]] = {
     "docs/quality.md": {
         "models": models_table,
         "seeds": seeds_table,
-        "first-200": first_200,
+        "first-pictures": first_pictures,
         "shortlists": shortlist_table,
         "over-http": over_http,
         "calibration": calibration_error,
@@ -356,7 +356,7 @@ def collect(quality: Report, report: Report) -> None:
         kept = {key: value for key, value in models.get(name, {}).items() if key in CALIBRATION}
         models[name] = {**rounded(report), **kept}
     else:
-        quality["first_200"]["report"] = rounded(report)
+        quality["first_pictures"]["report"] = rounded(report)
 
 
 def collect_seed(quality: Report, seed: int, report: Report) -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -65,6 +65,15 @@ def missing(need: str) -> str | None:
         return None if torch.cuda.is_available() else "no CUDA device"
     absent = [program for program in PROGRAMS.get(need, ()) if shutil.which(program) is None]
     return f"{absent[0]} is not installed" if absent else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with a test that may take longer than others come first, so that no process is left with one at the end."""
+    longest: dict[Path, float] = defaultdict(float)
+    for item in items:
+        if (timeout := item.get_closest_marker("timeout")) is not None:
+            longest[item.path] = max(longest[item.path], timeout.args[0])
+    items.sort(key=lambda item: -longest[item.path])
 
 
 def pytest_collection_finish() -> None:

@@ -14,7 +14,7 @@ from service.cluster.demo.local_nodes import RayCluster
 from tests.support.fakes import FakeExtractor
 from tests.support.pictures import corners
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 PICTURES, BATCH = 22, 4
 

@@ -13,7 +13,7 @@ from service.cluster.demo.local_nodes import RayCluster
 from service.errors import UserError
 from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 class NotingTaker:

@@ -14,7 +14,7 @@ from service.cluster.demo.local_nodes import RayCluster
 from service.cluster.journal import ORIGIN, JournalEntry
 from service.cluster.remote import GROUPS, ReplicaActor
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 BUSY = 2 * sum(GROUPS.values())
 
 

@@ -16,7 +16,7 @@ from service.settings import Settings
 from service.this_machine import is_running
 from tests.support.processes import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 class Resident:

@@ -20,8 +20,8 @@ from tests.e2e.stack import Stack, until
 from tests.e2e.stores import assert_whole
 from tests.support.redis_server import RedisServer
 
-KILLS = int(os.environ.get("REGARD_KILLS", "6"))
-PHOTOS = int(os.environ.get("REGARD_KILL_PHOTOS", "40"))
+KILLS = int(os.environ.get("REGARD_KILLS", "4"))
+PHOTOS = int(os.environ.get("REGARD_KILL_PHOTOS", "25"))
 NUM_QUERIES = 12
 TIMEOUT_S = 2000 + 30 * KILLS + 5 * PHOTOS
 Ranking = list[tuple[str, float]]

@@ -106,6 +106,15 @@ def test_imports_point_down(path: str) -> None:
     assert forbidden_imports((ROOT / path).read_text(encoding="utf-8"), path) == []
 
 
+def test_whole_services_are_started_where_make_test_looks_for_them() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (folders,) = re.findall(r"^SERVICES := \$\(if \$\(filter tests,\$\(TESTS\)\),([^,]+),", makefile, re.MULTILINE)
+    marked = [path for path in python_files("tests") if "mark.e2e" in (ROOT / path).read_text(encoding="utf-8")]
+    elsewhere = [path for path in marked if not path.startswith(tuple(f"{name}/" for name in folders.split()))]
+    assert elsewhere == ["tests/project/test_house.py"]
+    assert len(marked) > 5
+
+
 def test_every_package_is_in_the_table() -> None:
     there = {f"{top}.{name}" for top in ("models", "service") for name in rooms(top) - {"__init__"}}
     assert there == set(ROOMS)

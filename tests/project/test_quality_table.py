@@ -37,7 +37,7 @@ def test_cards_and_figures_are_of_the_weights_that_ship(model: str, quality: Any
 
 
 def test_the_default_is_the_default_of_the_service(quality: Any) -> None:
-    assert Settings().models[0] == DEFAULT == quality["first_200"]["report"]["model"]
+    assert Settings().models[0] == DEFAULT == quality["first_pictures"]["report"]["model"]
     assert SERVED in quality["models"]["reports"][DEFAULT]["two_stage"]
 
 
@@ -74,7 +74,7 @@ def test_a_report_is_put_where_it_belongs(quality: Any) -> None:
     assert "intervals" not in kept
     assert kept["calibration_error"] == errors
     collect(quality, report | {"images": 200})
-    assert quality["first_200"]["report"]["images"] == 200
+    assert quality["first_pictures"]["report"]["images"] == 200
     collect(quality, report | {"images": 7091, "exhaustive": {"text_to_image": {"r1": 1.0}}})
     assert quality["large_gallery"]["report"]["images"] == 7091
     held_out = {"text": {"100": {"error": 0.0123}}, "image": {"100": {"error": 0.2}}}

@@ -16,8 +16,8 @@ from tests.support.project_files import ROOT
 
 MARK = "reproduced by tests/models/evaluation/test_shipped_quality.py"
 # Two processors round differently, and now and then another box is chosen: a few answers change places. One of the
-# 1 000 sentences is 0.1 points, one of the 200 pictures 0.5; what is broken costs tens.
-TOLERANCES = (*[0.4] * 3, *[1.0] * 3, 1.5)
+# 500 sentences is 0.2 points, one of the 100 pictures 1; what is broken costs tens.
+TOLERANCES = (*[0.8] * 3, *[2.0] * 3, 3.0)
 
 
 def documented_line() -> str:
@@ -48,11 +48,12 @@ def test_the_documented_line_holds_all_recalls_and_their_sum() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.realdata
 @pytest.mark.usefixtures("all_cores")
 def test_the_shipped_weights_reach_the_documented_recalls(regard: Regard, data_dir: Path) -> None:
     folder = data_dir / "flickr8k"
-    given = ["--images", folder, "--captions", folder / "captions.jsonl", "--split", "dev", "--first", 200]
+    given = ["--images", folder, "--captions", folder / "captions.jsonl", "--split", "dev", "--first", 100]
     status, output, errors = regard("evaluate", "--model", Settings().models[0], *given, "--device", "cpu", "--json")
     assert status == 0, errors
     found = summary_line(json.loads(output))

@@ -200,12 +200,12 @@ def test_the_shipped_detector_finds_the_dogs_that_captions_name(data_dir: Path) 
     first, last = (IMAGENET_CLASSES.index(name) for name in ("Chihuahua", "Mexican hairless"))
     dogs = {"dog", *IMAGENET_CLASSES[first : last + 1]}
     lines = read_captions(data_dir / "flickr8k" / "captions.jsonl", "dev")
-    names = [line.image for line in lines if all(" dog " in text.lower() for text in line.captions)][:12]
+    names = [line.image for line in lines if all(" dog " in text.lower() for text in line.captions)][:8]
     pictures = [PIL.Image.open(data_dir / "flickr8k" / name).convert("RGB") for name in names]
     regions = shipped.extract(pictures)
     is_dog = torch.tensor([label in dogs for label in shipped.labels])
     sure = is_dog[regions.labels] & (regions.confidence > 0.3)
-    assert sure.any(1).sum() >= 9
+    assert sure.any(1).sum() >= 6
     assert regions.mask.all()
 
     # As it is loaded to extract, with fused layers, it finds the same but where two things were nearly equal.

@@ -16,7 +16,7 @@ from service.model_loading import LoadedModels
 from service.settings import Settings
 from tests.support.small_services import small_service
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(autouse=True)

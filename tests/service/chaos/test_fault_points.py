@@ -37,6 +37,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_service_killed_there_loses_nothing(walked: dict[str, dict[str, Any]], place: str) -> None:
     assert walked[place]["killed"], walked[place]

@@ -43,8 +43,14 @@ def extractor(tmp_path_factory: pytest.TempPathFactory) -> BottomUpExtractor:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limits", [(12, 12), (2, 9), (300, 300)])
-@pytest.mark.parametrize("size", [(300, 17), (21, 120), (50, 500)])
+@pytest.mark.parametrize(
+    ("size", "limits"),
+    [
+        *(((21, 120), limits) for limits in [(12, 12), (2, 9), (300, 300)]),
+        ((300, 17), (300, 300)),
+        ((50, 500), (12, 12)),
+    ],
+)
 def test_regions_are_those_of_the_published_code_in_loops(
     size: tuple[int, int], limits: tuple[int, int], tmp_path: Path
 ) -> None:
