@@ -13,7 +13,7 @@ from typing import Any
 from index.catalog import Catalog
 from models.single_threads import usual_threads
 from service.api.accelerator import AcceleratorQueue
-from service.api.cache import LocalCache, RedisCache, ResultCache
+from service.api.cache import LocalCache, ResultCache
 from service.api.first_use import ModelLoader
 from service.api.job_events import StreamSlots
 from service.api.job_progress import JobProgress, JobStates
@@ -215,6 +215,8 @@ def result_cache(settings: Settings, catalog: Catalog) -> ResultCache:
     """Redis where there is one, this process's memory otherwise."""
     if settings.redis_url is None:
         return LocalCache(settings.cache_entries)
+    from service.api.redis_cache import RedisCache  # noqa: PLC0415 - the client comes with it
+
     return RedisCache.connect(settings.redis_url, settings.cache_seconds, catalog.collection(), answer_format())
 
 

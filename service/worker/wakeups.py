@@ -1,31 +1,15 @@
 """Wake-ups between the web side and the worker. The catalog is the truth: a lost wake-up costs a second at most."""
 
-import logging
 import threading
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
-
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from typing import Protocol
 
 from index.catalog import Catalog
-from index.records import Collection
 
-GROUP, CONSUMER = "worker", "writer"  # one writer, so one consumer
-LONGEST_STREAM = 1000  # a wake-up says no more than "look": old ones are worth nothing
 SWEEP_S = 1.0
 POLL_S = 0.1
-ANSWER_S = 0.5  # more is not spent on a Redis that does not answer: it is a convenience
-
-log = logging.getLogger(__name__)
-
-
-def stream_name(collection: Collection) -> str:
-    """The Redis stream of a collection's wake-ups: several collections may share one Redis."""
-    return f"regard:{collection.id}:jobs"
 
 
 class Notifier:
@@ -36,25 +20,6 @@ class Notifier:
 
     def close(self) -> None:
         """Let go of connections."""
-
-
-class RedisNotifier(Notifier):
-    """Tells the worker through a Redis stream."""
-
-    def __init__(self, url: str, collection: Collection) -> None:
-        self._stream = stream_name(collection)
-        self._redis = _connect(url, ANSWER_S)
-
-    def wake(self, job_id: str) -> None:
-        """Add the job to the stream; a Redis that does not answer is logged."""
-        try:
-            self._redis.xadd(self._stream, {"job": job_id}, maxlen=LONGEST_STREAM, approximate=True)
-        except redis.RedisError as error:
-            log.warning("no wake-up for job %s, the worker will find it by itself: %s", job_id, error)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._redis.close()
 
 
 class Wakeups(Protocol):
@@ -93,82 +58,20 @@ class Polling:
         """Does nothing, since nothing is held open."""
 
 
-class RedisWakeups:
-    """Reads the stream as its group's only consumer; sweeps each second while Redis is away or has forgotten."""
-
-    def __init__(self, url: str, collection: Collection) -> None:
-        self._stream = stream_name(collection)
-        self._redis = _connect(url, SWEEP_S + 5.0)  # longer than it blocks
-        self._delivered: list[bytes] = []
-        self._next = "0"  # first what was delivered before a death and never acknowledged
-        self._away = False
-
-    def wait(self, stop: threading.Event) -> None:
-        """Return when the stream has an entry, or after SWEEP_S."""
-        try:
-            self._read()
-        except redis.ResponseError as error:
-            if "NOGROUP" not in str(error):
-                self._sweep_later(error, stop)
-        except redis.RedisError as error:
-            self._sweep_later(error, stop)
-        else:
-            self._away = False
-            return
-        self._make_group()
-
-    def _read(self) -> None:
-        answer: Any = self._redis.xreadgroup(
-            GROUP, CONSUMER, {self._stream: self._next}, count=LONGEST_STREAM, block=round(1000 * SWEEP_S)
-        )
-        self._delivered += [entry for _, entries in answer for entry, _ in entries]
-        self._next = ">"
-
-    def _sweep_later(self, error: redis.RedisError, stop: threading.Event) -> None:
-        if not self._away:
-            log.warning("no wake-ups from Redis, looking each second instead: %s", error)
-        self._away = True
-        self._delivered.clear()
-        stop.wait(SWEEP_S)
-
-    def _make_group(self) -> None:
-        try:
-            self._redis.xgroup_create(self._stream, GROUP, id="0", mkstream=True)
-        except redis.RedisError as error:  # away still, or the group is there after all
-            log.debug("no group made: %s", error)
-        self._next = "0"
-
-    def acknowledge(self) -> None:
-        """Acknowledge what was delivered before the work that is done now."""
-        if not self._delivered:
-            return
-        try:
-            self._redis.xack(self._stream, GROUP, *self._delivered)
-        except redis.RedisError as error:
-            log.debug("wake-ups not acknowledged: %s", error)
-            self._next = "0"  # so they are delivered again, which does no harm
-        self._delivered.clear()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._redis.close()
-
-
 def open_notifier(redis_url: str | None, catalog_path: Path) -> Notifier:
     """A notifier for the web side over the catalog at that path, which is made where there is none."""
     if redis_url is None:
         return Notifier()
+    from service.worker.redis_wakeups import RedisNotifier  # noqa: PLC0415 - the client comes with it
+
     with closing(Catalog(catalog_path)) as catalog:
         return RedisNotifier(redis_url, catalog.collection())
 
 
 def open_wakeups(redis_url: str | None, catalog: Catalog) -> Wakeups:
     """Wake-ups for the worker."""
-    return Polling(catalog) if redis_url is None else RedisWakeups(redis_url, catalog.collection())
+    if redis_url is None:
+        return Polling(catalog)
+    from service.worker.redis_wakeups import RedisWakeups  # noqa: PLC0415 - likewise
 
-
-def _connect(url: str, answer_s: float) -> "redis.Redis":
-    # Retries are ours to make: the client's own would hold up an upload for seconds.
-    return redis.Redis.from_url(
-        url, socket_timeout=answer_s, socket_connect_timeout=ANSWER_S, retry=Retry(NoBackoff(), 0)
-    )
+    return RedisWakeups(redis_url, catalog.collection())

@@ -153,7 +153,11 @@ ROOMS: dict[str, set[str]] = {
 ENTRANCES = {
     "fastapi": ("service/api/",),
     "starlette": ("service/api/",),
-    "redis": ("service/api/cache.py", "service/api/rate_limits.py", "service/worker/wakeups.py"),
+    "redis": (
+        "service/api/redis_cache.py",
+        "service/api/redis_rate_limits.py",
+        "service/worker/redis_wakeups.py",
+    ),
     "opentelemetry": ("service/api/tracing.py",),
     "pi_heif": ("service/media/formats.py",),
     "rawpy": ("service/media/raw_preview.py",),

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from service.api.cache import ping
+from service.api.redis_cache import ping
 from service.cli.commands.doctor import CHECKS, run_check
 from service.redis_url import without_password
 from service.settings import Settings

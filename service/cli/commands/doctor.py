@@ -200,7 +200,7 @@ def _keys(settings: Settings) -> str:
 
 
 def _redis(settings: Settings) -> str:
-    from service.api.cache import ping  # noqa: PLC0415
+    from service.api.redis_cache import ping  # noqa: PLC0415
     from service.redis_url import without_password  # noqa: PLC0415
 
     if settings.redis_url is None:

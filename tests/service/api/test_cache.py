@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.records import Collection
-from service.api.cache import LARGEST, LocalCache, RedisCache, cache_key
+from service.api.cache import LARGEST, LocalCache, cache_key
+from service.api.redis_cache import RedisCache
 from tests.support.redis_server import RedisServer
 
 OURS = Collection("aa", b"secret")

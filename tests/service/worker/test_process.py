@@ -18,7 +18,7 @@ from models.extractors.base import Detections
 from service.storage import data_dir_lock
 from service.worker.detection import ENDED_WORKER
 from service.worker.process import open_worker
-from service.worker.wakeups import RedisNotifier
+from service.worker.redis_wakeups import RedisNotifier
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.pictures import encoded
 from tests.support.processes import wait_until

@@ -1,0 +1,111 @@
+"""Answers kept in Redis for a while.
+
+Several collections, and several releases of this program, may share one Redis: keys name the collection and the format
+of the answer. Whoever can write to that Redis can write answers, so they are signed with the collection's secret.
+"""
+
+import hmac
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import redis
+from redis.exceptions import RedisError
+
+from index.records import Collection
+from service.api.cache import LARGEST
+from service.redis_url import LEFT_ALONE_S, without_password
+
+log = logging.getLogger(__name__)
+
+SIGNATURE_BYTES = 32
+
+
+def ping(url: str) -> None:
+    """Return when the Redis at `url` answers; OSError says why it does not."""
+    try:
+        with redis.Redis.from_url(url, socket_connect_timeout=1.0, socket_timeout=1.0) as client:
+            client.ping()
+    except (RedisError, ValueError) as fault:
+        raise OSError(f"{without_password(url)}: {without_password(str(fault), url)}") from fault
+
+
+class RedisCache:
+    """Answers in Redis; after a failure it is left alone a while: a dead server costs one time-out.
+
+    Until it has answered, one thread at a time asks it, and to all others nothing is kept.
+    """
+
+    keeps_any = True
+
+    def __init__(
+        self,
+        client: "redis.Redis",
+        seconds_kept: float,
+        collection: Collection,
+        answer_format: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`answer_format` names the form of the answers: others are kept under other keys."""
+        self._client = client
+        self._prefix = f"regard:{collection.id}:answer:{answer_format}:"
+        self._secret = collection.secret
+        self._seconds_kept = seconds_kept
+        self._clock = clock
+        self._silent_until = float("-inf")
+        self._answers = False  # whether it did when it was asked last
+        self._first = threading.Lock()
+
+    @classmethod
+    def connect(
+        cls, url: str, seconds_kept: float, collection: Collection, answer_format: str, timeout: float = 0.1
+    ) -> "RedisCache":
+        """A cache on the server at `url`; nothing is sent yet. `timeout` in seconds bounds every wait but that for the
+        address of a host's name."""
+        client = redis.Redis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout, retry=None)
+        return cls(client, seconds_kept, collection, answer_format)
+
+    def get(self, key: str) -> bytes | None:
+        """The answer under `key`; None also when Redis does not answer, or what it holds was not put there by us."""
+        kept = self._asked(lambda: self._client.get(self._prefix + key))
+        if not isinstance(kept, bytes):
+            return None
+        signature, answer = kept[:SIGNATURE_BYTES], kept[SIGNATURE_BYTES:]
+        return answer if hmac.compare_digest(signature, self._signature(key, answer)) else None
+
+    def put(self, key: str, answer: bytes) -> None:
+        """Keep `answer`, if Redis answers and unless it is very large."""
+        if len(answer) > LARGEST:
+            return
+        signed, milliseconds = self._signature(key, answer) + answer, max(1, round(self._seconds_kept * 1000))
+        self._asked(lambda: self._client.set(self._prefix + key, signed, px=milliseconds))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _asked(self, ask: Callable[[], Any]) -> Any:
+        """The reply of Redis; None where it does not answer, or is not asked."""
+        is_first = not self._answers
+        if self._clock() < self._silent_until or (is_first and not self._first.acquire(blocking=False)):
+            return None
+        try:
+            said = ask()
+            self._answers = True
+            return said
+        except (RedisError, OSError) as fault:
+            self._leave_alone(fault)
+            return None
+        finally:
+            if is_first:
+                self._first.release()
+
+    def _signature(self, key: str, answer: bytes) -> bytes:
+        return hmac.digest(self._secret, f"{self._prefix}{key}\0".encode() + answer, "sha256")
+
+    def _leave_alone(self, fault: Exception) -> None:
+        log.warning("the result cache does not answer, going on without it: %s", fault)
+        self._silent_until = self._clock() + LEFT_ALONE_S
+        self._answers = False
