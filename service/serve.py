@@ -176,7 +176,7 @@ def _web_side(settings: Settings, stack: contextlib.ExitStack) -> _WebSide:
     """Load all that answering takes, which takes seconds."""
     from service.api.app import create_app  # noqa: PLC0415 - PyTorch comes with it
     from service.api.services import build_services  # noqa: PLC0415
-    from service.worker.wakeups import open_notifier  # noqa: PLC0415
+    from service.worker.open_wakeups import open_notifier  # noqa: PLC0415
 
     catalog = DataDir(settings.data_dir).catalog
     notifier = stack.enter_context(contextlib.closing(open_notifier(settings.redis_url, catalog)))

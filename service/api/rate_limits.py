@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from service.settings import Settings
-
 
 class RateLimiter(Protocol):
     """One bucket a key."""
@@ -48,14 +46,3 @@ class LocalRateLimiter:
 
     async def close(self) -> None:
         """Does nothing, since nothing is held open."""
-
-
-def open_rate_limiter(settings: Settings) -> RateLimiter:
-    """The limiter that settings ask for."""
-    if settings.rate_limit == 0:
-        return NoLimit()
-    if settings.redis_url is None:
-        return LocalRateLimiter(settings.rate_limit, settings.rate_burst)
-    from service.api.redis_rate_limits import RedisRateLimiter  # noqa: PLC0415 - the client comes with it
-
-    return RedisRateLimiter.connect(settings.redis_url, settings.rate_limit, settings.rate_burst)

@@ -19,7 +19,7 @@ from service.api.job_events import StreamSlots
 from service.api.job_progress import JobProgress, JobStates
 from service.api.metrics import Metrics
 from service.api.picture_files import PictureFiles
-from service.api.rate_limits import RateLimiter, open_rate_limiter
+from service.api.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
 from service.api.request_threads import RequestThreads
 from service.api.schemas.results import answer_format
 from service.api.stored_pictures import LocalPictures, StoredPictures
@@ -218,6 +218,17 @@ def result_cache(settings: Settings, catalog: Catalog) -> ResultCache:
     from service.api.redis_cache import RedisCache  # noqa: PLC0415 - the client comes with it
 
     return RedisCache.connect(settings.redis_url, settings.cache_seconds, catalog.collection(), answer_format())
+
+
+def open_rate_limiter(settings: Settings) -> RateLimiter:
+    """The limiter that settings ask for."""
+    if settings.rate_limit == 0:
+        return NoLimit()
+    if settings.redis_url is None:
+        return LocalRateLimiter(settings.rate_limit, settings.rate_burst)
+    from service.api.redis_rate_limits import RedisRateLimiter  # noqa: PLC0415 - the client comes with it
+
+    return RedisRateLimiter.connect(settings.redis_url, settings.rate_limit, settings.rate_burst)
 
 
 def add_gauges(services: Services) -> None:

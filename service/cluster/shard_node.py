@@ -28,7 +28,7 @@ from service.storage.data_dir import DataDir
 from service.storage.found_regions import regions_parcel
 from service.storage.region_stores import RegionStores
 from service.supervisor import supervised_worker
-from service.worker.wakeups import open_notifier
+from service.worker.open_wakeups import open_notifier
 
 MOST_QUEUED = 1_000_000
 BETWEEN_LOOKS_S = 1.0

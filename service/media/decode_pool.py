@@ -1,7 +1,6 @@
 """Decoding in child processes: a picture that crashes, hangs or swells a decoder costs that process alone."""
 
 import logging
-import math
 import os
 import queue
 from collections.abc import Sequence
@@ -9,18 +8,30 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, TypeVar
 
 import PIL.Image
+from pydantic import TypeAdapter
 
 from index.fault_points import FaultPoint, reach
 from index.files import temporary_beside
-from models.pictures import LONGEST_SIDE
 from service.errors import UnreadablePicture
-from service.media.decode_process import LARGEST_THUMBNAIL, DecodeLimits, DecodeProcess, NoDecoder, ProcessLost
-from service.media.descriptions import LONGEST_CAPTION, LONGEST_KEYWORDS, shown
-from service.media.file_type import EXTENSIONS
+from service.media.decode_messages import (
+    DECODED,
+    DECODED_PIXELS,
+    INSPECTED,
+    DecodedParts,
+    DecodeReply,
+    DecodeRequest,
+    Failed,
+    InspectRequest,
+    Refused,
+)
+from service.media.decode_process import DecodeLimits, DecodeProcess, NoDecoder, ProcessLost
 from service.settings import Settings
+
+_R = TypeVar("_R", bound=DecodeReply)
+_D = TypeVar("_D", bound=DecodedParts)
 
 log = logging.getLogger(__name__)
 
@@ -97,36 +108,34 @@ class DecodePool:
         with `jpg` instead where the file is encoded again.
         DecodeFailed, or OSError for a failing disk.
         """
-        request = {
-            "pixels": True,
-            "thumbnail": thumbnail is not None,
-            "stripped": stripped and stripped.suffix[1:],
-            "position": with_position,
-        }
-        message, parts = self._decode(path, request)
-        width, height = message["size"]
-        picture = PIL.Image.frombytes("RGB", tuple(message["reduced"]), bytes(parts[0]))
+        request = DecodeRequest(
+            path=str(path.absolute()),
+            pixels=True,
+            thumbnail=thumbnail is not None,
+            stripped=None if stripped is None else stripped.suffix[1:],
+            position=with_position,
+        )
+        reply, parts = self._decode(request, DECODED_PIXELS)
+        picture = PIL.Image.frombytes("RGB", reply.reduced, bytes(parts[0]))
         if thumbnail is not None:
             _write_derived("thumbnail", thumbnail, parts[1], path)
         if stripped is not None:
-            _write_derived("file to show", stripped.with_suffix(f".{message['stripped']}"), parts[-1], path)
-        described = message["caption"], tuple(message["keywords"])
-        position = message.get("position") and tuple(message["position"])
-        return DecodedPicture(picture, width, height, message["taken_at"], *described, position)
+            _write_derived("file to show", stripped.with_suffix(f".{reply.stripped}"), parts[-1], path)
+        return DecodedPicture(picture, *reply.size, reply.taken_at, reply.caption, reply.keywords, reply.position)
 
     def strip(self, path: Path, stripped: Path) -> Path:
         """The path of the file without metadata, which is written to `stripped`, or beside it with another extension.
 
         DecodeFailed, or OSError for a failing disk.
         """
-        message, parts = self._decode(path, {"pixels": False, "thumbnail": False, "stripped": stripped.suffix[1:]})
-        place = stripped.with_suffix(f".{message['stripped']}")
+        reply, parts = self._decode(DecodeRequest(path=str(path.absolute()), stripped=stripped.suffix[1:]), DECODED)
+        place = stripped.with_suffix(f".{reply.stripped}")
         _write_derived("file to show", place, parts[0], path)
         return place
 
     def make_thumbnail(self, path: Path, thumbnail: Path) -> None:
         """Write the thumbnail of a file. DecodeFailed, or OSError for a failing disk."""
-        _, parts = self._decode(path, {"pixels": False, "thumbnail": True, "stripped": None})
+        _, parts = self._decode(DecodeRequest(path=str(path.absolute()), thumbnail=True), DECODED)
         _write_derived("thumbnail", thumbnail, parts[0], path)
 
     def inspect(self, path: Path) -> str:
@@ -134,10 +143,10 @@ class DecodePool:
 
         UnreadablePicture says why it is refused, DecodeFailed that the look at it failed.
         """
-        message, _ = self._send({"do": "inspect", "path": str(path.absolute())}, self._limits.inspect_s, _is_inspected)
-        if "unreadable" in message:
-            raise UnreadablePicture(message["unreadable"])
-        return str(message["extension"])
+        reply, _ = self._send(InspectRequest(path=str(path.absolute())), self._limits.inspect_s, INSPECTED)
+        if reply.extension is None:
+            raise UnreadablePicture(str(reply.unreadable))
+        return reply.extension
 
     def protection(self) -> dict[str, str]:
         """Each protection of the decoding processes with "on", or why it is missing. NoDecoder where none starts."""
@@ -148,25 +157,22 @@ class DecodePool:
         finally:
             self._idle.put(process)
 
-    def _decode(self, path: Path, request: dict[str, Any]) -> tuple[dict[str, Any], list[memoryview]]:
+    def _decode(self, request: DecodeRequest, form: TypeAdapter[Failed | Refused | _D]) -> tuple[_D, list[memoryview]]:
         """The reply to a request to decode, and the parts of its body."""
-        whole = {"do": "decode", "path": str(path.absolute()), **request}
-        message, body = self._send(whole, self._limits.timeout_s, _is_decoded)
-        parts, place = [], 0
-        for length in message["parts"]:
-            parts.append(memoryview(body)[place : place + length])
-            place += length
-        return message, parts
+        reply, body = self._send(request, self._limits.timeout_s, form)
+        return reply, reply.parts_of(body)
 
-    def _send(self, request: dict[str, Any], seconds: float, is_valid: Any) -> tuple[dict[str, Any], bytearray]:
+    def _send(
+        self, request: InspectRequest | DecodeRequest, seconds: float, form: TypeAdapter[Failed | Refused | _R]
+    ) -> tuple[_R, bytearray]:
         process = self._take()
         try:
             if process is not None and process.ended:  # killed while it was idle, which is no picture's fault
                 process.end()
                 process = None
             process = process or DecodeProcess(self._limits, self._readable)
-            message, body = process.send(request, seconds)
-            if not _is_refused(message) and not is_valid(message, body, request):
+            reply, body = process.send(request, seconds, form)
+            if isinstance(request, DecodeRequest) and isinstance(reply, DecodedParts) and not reply.fits(request, body):
                 raise process.malformed()
         except ProcessLost:
             assert process is not None
@@ -179,12 +185,12 @@ class DecodePool:
             raise
         finally:
             self._idle.put(process)
-        if "fault" in message:
-            log.error("the decoding process failed at %s: %s", request["path"], message["fault"])
+        if isinstance(reply, Failed):
+            log.error("the decoding process failed at %s: %s", request.path, reply.fault)
             raise DecodeFailed("Decoding the picture failed; the log says how.", final=False)
-        if "reason" in message:
-            raise DecodeFailed(message["reason"], message["final"])
-        return message, body
+        if isinstance(reply, Refused):
+            raise DecodeFailed(reply.reason, reply.final)
+        return reply, body
 
     def _take(self) -> DecodeProcess | None:
         """A process that nobody uses, or None for one still to be started. NoDecoder once the pool is closed."""
@@ -210,68 +216,6 @@ class DecodePool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _is_refused(message: dict[str, Any]) -> bool:
-    if "fault" in message:
-        return isinstance(message["fault"], str)
-    return isinstance(message.get("reason"), str) and isinstance(message.get("final"), bool)
-
-
-def _is_inspected(message: dict[str, Any], body: bytearray, request: dict[str, Any]) -> bool:
-    return isinstance(message.get("unreadable"), str) or message.get("extension") in EXTENSIONS.values()
-
-
-def _is_decoded(message: dict[str, Any], body: bytearray, request: dict[str, Any]) -> bool:
-    """Whether the reply has the form that the request asks for: sizes and parts that agree with each other."""
-    lengths = message.get("parts")
-    wanted = request["pixels"] + request["thumbnail"] + (request["stripped"] is not None)
-    if not isinstance(lengths, list) or len(lengths) != wanted or any(type(one) is not int for one in lengths):
-        return False
-    if min(lengths) < 0 or sum(lengths) != len(body):
-        return False
-    if request["thumbnail"] and lengths[int(request["pixels"])] > LARGEST_THUMBNAIL:
-        return False
-    if request["stripped"] is not None and message.get("stripped") not in (request["stripped"], "jpg"):
-        return False
-    return not request["pixels"] or _are_pixels(message, lengths, request)
-
-
-def _are_pixels(message: dict[str, Any], lengths: list[int], request: dict[str, Any]) -> bool:
-    taken = message.get("taken_at")
-    is_time = taken is None or (type(taken) is float and math.isfinite(taken))
-    if not (
-        is_time
-        and _is_description(message)
-        and _is_position(message, request)
-        and _is_size(message.get("size"), 2**31)
-        and _is_size(message.get("reduced"), LONGEST_SIDE)
-    ):
-        return False
-    width, height = message["reduced"]
-    return bool(lengths[0] == 3 * width * height)
-
-
-def _is_description(message: dict[str, Any]) -> bool:
-    caption, keywords = message.get("caption"), message.get("keywords")
-    if not (isinstance(keywords, list) and all(isinstance(one, str) for one in [caption, *keywords])):
-        return False
-    texts = [str(caption), *keywords]
-    are_short = len(texts[0]) <= LONGEST_CAPTION and len("; ".join(keywords)) <= LONGEST_KEYWORDS
-    return are_short and all(keywords) and all(text == shown(text) for text in texts)
-
-
-def _is_position(message: dict[str, Any], request: dict[str, Any]) -> bool:
-    position = message.get("position")
-    if position is None:
-        return True
-    if not (request["position"] and isinstance(position, list) and [type(one) for one in position] == [float, float]):
-        return False
-    return bool(abs(position[0]) <= 90 and abs(position[1]) <= 180)
-
-
-def _is_size(size: Any, most: int) -> bool:
-    return isinstance(size, list) and len(size) == 2 and all(type(one) is int and 1 <= one <= most for one in size)
 
 
 def _write_derived(name: str, path: Path, content: memoryview, original: Path) -> None:

@@ -4,26 +4,27 @@ Nothing that comes from it is trusted: it has read a stranger's file. Lengths ar
 and an answer of another form than was asked for ends the process.
 """
 
-import json
 import os
 import select
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from models.pictures import LONGEST_SIDE
+from pydantic import TypeAdapter, ValidationError
+
 from service import PACKAGES_FOLDER
-from service.media.decode_worker import FRAME_HEADER, LARGEST_STRIPPED_FILE, write_frame
+from service.media.decode_messages import LARGEST_BODY, STARTED, DecodeRequest, InspectRequest
+from service.media.decode_worker import FRAME_HEADER, write_frame
 
 STARTUP_S = 60.0  # a machine under load starts a process slowly, and nothing is lost by waiting
 LAST_WORDS_S = 1.0
 LARGEST_MESSAGE = 64 * 1024
-LARGEST_THUMBNAIL = 2**20
-LARGEST_BODY = 3 * LONGEST_SIDE**2 + LARGEST_THUMBNAIL + LARGEST_STRIPPED_FILE
+
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,33 +70,33 @@ class DecodeProcess:
         self._malformed = False
         self.timed_out = False
         try:
-            message, _ = self._receive(STARTUP_S)
+            started, _ = self._receive(STARTUP_S, STARTED)
         except ProcessLost:
             raise NoDecoder(f"the decoding process did not start: {self.end()}") from None
-        self.protection: dict[str, str] = message["protection"]
+        self.protection = started.protection
         """Each protection of `sandbox.py` with "on", or why it is missing."""
 
-    def send(self, request: dict[str, Any], seconds: float) -> tuple[dict[str, Any], bytearray]:
-        """The reply to one request; ProcessLost when there is none in time."""
+    def send(
+        self, request: InspectRequest | DecodeRequest, seconds: float, form: TypeAdapter[_R]
+    ) -> tuple[_R, bytearray]:
+        """The reply to one request, and its body; ProcessLost when there is none in time, or it has another form."""
         try:
-            write_frame(self._requests, request)
+            write_frame(self._requests, asdict(request))
         except BrokenPipeError:
             raise ProcessLost from None
-        return self._receive(seconds)
+        return self._receive(seconds, form)
 
-    def _receive(self, seconds: float) -> tuple[dict[str, Any], bytearray]:
+    def _receive(self, seconds: float, form: TypeAdapter[_R]) -> tuple[_R, bytearray]:
         self._waited_s = seconds
         deadline = time.monotonic() + seconds
         text, body = FRAME_HEADER.unpack(self._exactly(FRAME_HEADER.size, deadline))
         if text > LARGEST_MESSAGE or body > LARGEST_BODY:
             raise self.malformed()
         try:
-            message = json.loads(self._exactly(text, deadline))
-        except (ValueError, RecursionError):
+            reply = form.validate_json(self._exactly(text, deadline))
+        except ValidationError:
             raise self.malformed() from None
-        if not isinstance(message, dict):
-            raise self.malformed()
-        return message, self._exactly(body, deadline)
+        return reply, self._exactly(body, deadline)
 
     def _exactly(self, count: int, deadline: float) -> bytearray:
         received, place = bytearray(count), 0

@@ -28,11 +28,12 @@ from service.worker.heartbeat import Heartbeat
 from service.worker.ingestion import Ingestion
 from service.worker.migration import Migration, put_in_service
 from service.worker.open_store import OpenStore
+from service.worker.open_wakeups import open_wakeups
 from service.worker.repair import RecordRepair
 from service.worker.reverse_geocoding import Places
 from service.worker.scrub import Scrub
 from service.worker.view_builder import ViewBuilders
-from service.worker.wakeups import Wakeups, open_wakeups
+from service.worker.wakeups import Wakeups
 from service.worker.worker import Worker
 
 log = logging.getLogger(__name__)

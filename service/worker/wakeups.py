@@ -2,8 +2,6 @@
 
 import threading
 import time
-from contextlib import closing
-from pathlib import Path
 from typing import Protocol
 
 from index.catalog import Catalog
@@ -56,22 +54,3 @@ class Polling:
 
     def close(self) -> None:
         """Does nothing, since nothing is held open."""
-
-
-def open_notifier(redis_url: str | None, catalog_path: Path) -> Notifier:
-    """A notifier for the web side over the catalog at that path, which is made where there is none."""
-    if redis_url is None:
-        return Notifier()
-    from service.worker.redis_wakeups import RedisNotifier  # noqa: PLC0415 - the client comes with it
-
-    with closing(Catalog(catalog_path)) as catalog:
-        return RedisNotifier(redis_url, catalog.collection())
-
-
-def open_wakeups(redis_url: str | None, catalog: Catalog) -> Wakeups:
-    """Wake-ups for the worker."""
-    if redis_url is None:
-        return Polling(catalog)
-    from service.worker.redis_wakeups import RedisWakeups  # noqa: PLC0415 - likewise
-
-    return RedisWakeups(redis_url, catalog.collection())

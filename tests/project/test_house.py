@@ -180,7 +180,7 @@ def test_a_forbidden_import_is_found(path: str, source: str) -> None:
             "from fastapi import APIRouter\nfrom service.search.engine import SearchEngine",
         ),
         ("service/api/app.py", "from service.api.routes import search"),
-        ("service/api/cache.py", "import redis.asyncio"),
+        ("service/api/redis_cache.py", "import redis.asyncio"),
         ("service/cli/main.py", "from service.serve import run_api\nfrom models.matching.matcher import Matcher"),
         ("models/extractors/detectron2.py", "def f():\n    import detectron2.config"),
         ("service/cluster/__init__.py", "import ray\nfrom ray import serve\nfrom service.worker.worker import Worker"),

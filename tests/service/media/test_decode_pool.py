@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.media import decode_pool
+from service.media.decode_messages import DecodedParts, DecodedPixels
 from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool, ErasedMeanwhile
 from service.media.decode_process import DecodeProcess, NoDecoder
 from service.this_machine import children_of
@@ -207,7 +207,8 @@ def test_nothing_is_left_that_was_made_of_a_picture_erased_meanwhile(
 ) -> None:
     file, made = tmp_path / "picture.png", tmp_path / "made"
     file.write_bytes(encoded(corners(), "PNG"))
-    monkeypatch.setattr(decode_pool, "_is_decoded", lambda *_: file.unlink() is None)  # between reading and writing
+    for form in (DecodedParts, DecodedPixels):
+        monkeypatch.setattr(form, "fits", lambda *_: file.unlink() is None)  # between reading and writing
     with pytest.raises(ErasedMeanwhile, match="deleted meanwhile"):
         MAKING[what](pool, file, made)
     assert list(made.iterdir()) == []

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from service.errors import UnreadablePicture
+from service.media.decode_messages import LARGEST_BODY
 from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool
-from service.media.decode_process import LARGEST_BODY, LARGEST_MESSAGE, NoDecoder
+from service.media.decode_process import LARGEST_MESSAGE, NoDecoder
 
 LIMITS = DecodeLimits(timeout_s=20, memory_bytes=2**31, max_pixels=10**6, inspect_s=20)
 READY = {"protection": {"seccomp": "on"}}
@@ -63,7 +64,7 @@ def test_an_answer_in_the_right_form_is_taken(answering: Answering) -> None:
         pool.inspect(Path("any"))
 
 
-@pytest.mark.parametrize("position", [[91.0, 0.0], [0.0, -181.0], [0.0], [0, 0], "Oslo", [float("nan"), 0.0]])
+@pytest.mark.parametrize("position", [[91.0, 0.0], [0.0, -181.0], [0.0], [True, 0.0], "Oslo", [float("nan"), 0.0]])
 def test_a_position_that_is_none_ends_the_process(answering: Answering, position: object) -> None:
     with answering(frame(PIXELS | {"position": [-59.9, 179.0]}, bytes(6))) as pool:
         assert pool.decode(Path("any"), with_position=True).position == (-59.9, 179.0)

@@ -11,8 +11,9 @@ import redis
 from index.catalog import Catalog
 from index.records import Collection, NewPicture
 from service.this_machine import free_port
+from service.worker.open_wakeups import open_notifier, open_wakeups
 from service.worker.redis_wakeups import GROUP, RedisNotifier, RedisWakeups, stream_name
-from service.worker.wakeups import POLL_S, Notifier, Polling, open_notifier, open_wakeups
+from service.worker.wakeups import POLL_S, Notifier, Polling
 from tests.support.redis_server import RedisServer
 
 OURS = Collection("aa", b"secret")
