@@ -78,6 +78,20 @@ def test_a_slow_answer_is_told_of(visit: Visit) -> None:
     expect(page.locator("#main")).not_to_have_class("late")
 
 
+def test_a_search_that_has_its_answer_is_not_said_to_go_on(visit: Visit) -> None:
+    page, status, held = visit.page, visit.page.locator("#status"), list[Route]()
+    page.route("**/models", lambda route: held.append(route))  # noqa: PLW0108 - as above
+    page.reload()  # which goes on until the models are known
+    search(page, "red")
+    expect(status).to_have_text("3 pictures.")
+    page.wait_for_timeout(1000)  # twice the time after which a wait is told of
+    expect(status).to_have_text("3 pictures.", timeout=1)
+    expect(page.locator("#main")).not_to_have_class("late", timeout=1)
+    held[0].continue_()
+    expect(page.get_by_label("Model").locator("option")).to_have_text(["fake"])
+    expect(status).to_have_text("3 pictures.")
+
+
 @pytest.mark.parametrize("path", ["/models", "/session"])
 def test_models_that_could_not_be_asked_for_are_asked_for_again(visit: Visit, path: str) -> None:
     page = visit.page

@@ -23,7 +23,7 @@ export async function tried(
   onfault: (fault: unknown) => void,
   again: () => void,
 ): Promise<void> {
-  begin(waiting);
+  const told = begin(waiting);
   try {
     await work();
   } catch (fault) {
@@ -34,28 +34,32 @@ export async function tried(
     const pause = fault instanceof Refusal && isPassing(fault) ? Number(fault.problem.retry_after) : NaN;
     if (pause > 0) afterPause(again, pause);
   } finally {
-    end();
+    end(told);
   }
 }
 
-function begin(waiting: string): void {
+/** Begins to wait; the timer that tells of it after a moment in the place of what was waited for before, 0 for none. */
+function begin(waiting: string): number {
   running++;
   clearTimeout(back);
-  clearTimeout(moment);
   main.setAttribute("aria-busy", "true");
-  if (!waiting) return;
+  if (!waiting) return 0;
+  clearTimeout(moment);
   moment = setTimeout(() => {
     main.classList.add("late");
     status.textContent = waiting;
   }, MOMENT_MS);
+  return moment;
 }
 
-function end(): void {
+/** Ends a wait, which is not told of any more. */
+function end(told: number): void {
+  if (told === moment) {
+    clearTimeout(moment);
+    main.classList.remove("late");
+  }
   running--;
-  if (running) return; // something newer is waited for
-  clearTimeout(moment);
-  main.classList.remove("late");
-  main.removeAttribute("aria-busy");
+  if (!running) main.removeAttribute("aria-busy");
 }
 
 /** Tries again after the seconds that the service asks for; a page that nobody looks at waits on. */
