@@ -15,7 +15,8 @@ from service.api.accelerator import Admission
 from service.api.cache import cache_key
 from service.api.schemas.results import AnyAnswer
 from service.api.services import Services
-from service.search.engine import Accelerate, Query, origin
+from service.search.engine import origin
+from service.search.query import Accelerate, Query
 from service.search.requests import SearchRequest
 
 

@@ -13,7 +13,7 @@ from service.api.services import Services
 from service.errors import Problem
 from service.ingest.multipart import FormLimits, MultipartForm
 from service.ingest.upload import receive_form
-from service.search.engine import Query as EngineQuery
+from service.search.query import Query as EngineQuery
 from service.storage.free_space import refused_by_disk
 
 T = TypeVar("T")

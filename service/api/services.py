@@ -30,9 +30,10 @@ from service.ingest.upload_slots import UploadSlots
 from service.media.decode_pool import DecodePool
 from service.model_loading import LoadedModels, device_of
 from service.model_names import loading_advice
-from service.search.engine import Query, SearchEngine
+from service.search.engine import SearchEngine
 from service.search.local_gallery import LocalGalleries
 from service.search.model_views import ModelView, ModelViews, ViewRefresher
+from service.search.query import Query
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.extractor_identity import check_extractor

@@ -24,7 +24,8 @@ from service.cluster.sharded_gallery import ShardedGalleries
 from service.errors import Problem
 from service.ingest.intake import Intake
 from service.model_loading import LoadedModels
-from service.search.engine import Accelerate, KnownModels, Query, SearchEngine, run_here
+from service.search.engine import KnownModels, SearchEngine
+from service.search.query import Accelerate, Query, run_here
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import ImageSearchResult, TextSearchResult
 from service.settings import Settings

@@ -27,9 +27,9 @@ from service.cluster.messages import (
     ShardState,
 )
 from service.search.candidates import Candidates
-from service.search.engine import Accelerate, run_here
 from service.search.gallery import Galleries, Gallery, OpenGallery
 from service.search.local_gallery import compiled
+from service.search.query import Accelerate, run_here
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.results import PairExplanation
 from service.storage.region_records import PictureFeatures

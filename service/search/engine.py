@@ -5,42 +5,44 @@ candidates' records are scored; the catalog says what the best of them are. Only
 `accelerate` puts them, everything else in the caller's thread.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 import PIL.Image
 import torch
 
-from index.text_search import TextMatch
 from models.batches import Regions
 from models.extractors.base import Extractor
-from models.matching.encoded import EncodedImages, EncodedTexts, HalfPrecisionOverflow
+from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.matcher import Matcher
 from service.errors import FeaturesOnly, InvalidRequest
-from service.search.candidates import Candidates, scores_of
 from service.search.fusion import best_pictures, explained_by_text
-from service.search.gallery import Galleries, Gallery
+from service.search.gallery import Galleries
 from service.search.model_views import ModelView
 from service.search.pair_costs import PairCosts
+from service.search.query import Accelerate, AnyRequest, Query, accelerated, run_here
 from service.search.query_notes import note_on
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.results import (
     AnyRanked,
     ImageSearchResult,
-    RankedCaption,
     RankedPicture,
     TextSearchResult,
     newest_first,
 )
 from service.search.sentences import Encoded, KeptEncodings, encoding_of, verdict, words_of
+from service.search.stages import (
+    caption_hits,
+    encoded_picture,
+    picture_hits,
+    scored_captions,
+    scored_pictures,
+    text_matches,
+)
 from service.search.stopwatch import Stopwatch
 from service.storage.region_records import PictureFeatures, detected_features
-
-T = TypeVar("T")
-AnyRequest = TypeVar("AnyRequest", bound=SearchRequest)
 
 DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
 TEXT_COST = 10_000  # the same of a search in the text index
@@ -49,18 +51,6 @@ NO_CAPTIONS = (
     "No captions are stored, so there is none to find for a picture: give some with the pictures, or to a stored one"
     " (PATCH /images/{image_id}, `regard edit --caption`). Pictures like it are found without."
 )
-
-
-class Accelerate(Protocol):
-    """Runs work where the models are and returns its result."""
-
-    def __call__(self, work: Callable[[], T], /) -> T:
-        """The result of `work`."""
-
-
-def run_here(work: Callable[[], T], /) -> T:
-    """Runs work in the caller's thread."""
-    return work()
 
 
 class KnownModels(Protocol):
@@ -72,35 +62,6 @@ class KnownModels(Protocol):
 
     def __iter__(self) -> Iterator[ModelView]:
         """Every loaded model, as it answers queries."""
-
-
-@dataclass(frozen=True)
-class Query(Generic[AnyRequest]):
-    """A request, and the one state of what is stored that answers it."""
-
-    request: AnyRequest
-    model: ModelView
-    gallery: Gallery
-
-    @property
-    def index_version(self) -> str:
-        """Changes whenever the model's answers may."""
-        return self.gallery.version
-
-    @property
-    def matcher(self) -> Matcher:
-        """The model's weights, which are read where they were not yet."""
-        return self.model.matcher
-
-    @property
-    def needs_model(self) -> bool:
-        """Whether the model is asked, and not the pictures' text alone."""
-        return not isinstance(self.request, TextSearchRequest) or self.request.match != "text"
-
-    @property
-    def awaits_model(self) -> bool:
-        """Whether the model is to be loaded before the query can be answered."""
-        return self.needs_model and not self.model.loaded
 
 
 class SearchEngine:
@@ -160,43 +121,29 @@ class SearchEngine:
         """Pictures that show what a sentence says, or whose text holds it; InvalidRequest where it holds no word."""
         request, gallery = query.request, query.gallery
         watch = Stopwatch("encode", "shortlist", "rerank", "text")
-        texts, read = None, dict[str, Any]()
+        texts, candidates, read = None, None, dict[str, Any]()
         if query.needs_model:
             texts, embedding = self._encoded(query.matcher, request.subject, accelerate, watch)
-            read["unknown_words"] = query.matcher.unknown_words(request.subject)
-            read["read_as"] = query.matcher.near_words(request.subject)
-            no_english = [*read["unknown_words"], *read["read_as"]]
-            read["note"] = note_on(request.query, gallery.num_missing, no_english)
-        candidates = None
-        if texts is not None:
-            with watch.stage("shortlist"):
-                candidates = gallery.nearest_pictures(embedding, request, without=None, texts=texts)
-        found = partial(  # shards say how they are where they are first looked into
-            TextSearchResult,
+            read = reading_of(query)
+            candidates = scored_pictures(query, texts, embedding, accelerate, watch)
+        matches = text_matches(query, watch)  # last: shards look for words where they score
+        if candidates is None:
+            hits, left_out = best_pictures(request, None, [], matches, gallery.images_at), 0
+            texts, matched = None, True if matches else None
+        else:
+            hits, left_out = picture_hits(query, candidates, matches)
+            matched = verdict(candidates, query.matcher, request.subject, bool(matches))
+        return TextSearchResult(
             **origin(query),
             **read,
-            shards=gallery.shards,
             query=request.query,
             match=request.match,
+            results=self._presented(hits, texts, query, accelerate, watch),
+            left_out=left_out,
+            matched=matched,
+            shards=gallery.shards,
             timings_ms=watch.milliseconds,
         )
-        if texts is None or candidates is None or gallery.is_empty:
-            matches = text_matches(query, watch)
-            hits = best_pictures(request, None, [], matches, gallery.images_at)
-            return found(
-                results=self._presented(hits, None, query, accelerate, watch), matched=True if matches else None
-            )
-        meaning, score = query.matcher.calibration, accelerated(query, accelerate)
-        rows = candidates.rows_to_score if meaning else candidates.rows
-        scores = score(watch.timed("rerank", gallery.scoring_of(rows, texts)))
-        if meaning:
-            candidates = candidates.rescored(scores, meaning.text, match_test=meaning.text_match)
-        else:
-            candidates = candidates.rescored(scores, None)
-        matches = text_matches(query, watch)  # last: shards look for words where they score
-        hits, left_out = picture_hits(query, candidates, matches)
-        matched = verdict(candidates, query.matcher, request.subject, bool(matches))
-        return found(results=self._presented(hits, texts, query, accelerate, watch), left_out=left_out, matched=matched)
 
     def image(
         self,
@@ -207,41 +154,21 @@ class SearchEngine:
         watch: Stopwatch | None = None,
     ) -> ImageSearchResult[Any]:
         """Captions for a picture, or pictures like it; `image_id` is its own where it is a stored one."""
-        request, matcher, gallery = query.request, query.matcher, query.gallery
         watch = watch or Stopwatch("detect", "encode", "shortlist", "rerank")
         images, embedding = encoded_picture(query, picture, accelerate, watch)
-        found = partial(
-            ImageSearchResult,
+        if query.gallery.is_empty:
+            found: dict[str, Any] = {"note": None if query.request.target == "images" else NO_CAPTIONS}
+        elif query.request.target == "images":
+            found = pictures_like(query, embedding, image_id, watch)
+        else:
+            found = captions_for(query, picture, images, embedding, accelerate, watch)
+        return ImageSearchResult(
             **origin(query),
-            shards=gallery.shards,
-            target=request.target,
+            **found,
+            target=query.request.target,
+            shards=query.gallery.shards,
             timings_ms=watch.milliseconds,
         )
-        if gallery.is_empty:
-            return found(note=None if request.target == "images" else NO_CAPTIONS)
-        if request.target == "images":
-            with watch.stage("shortlist"):
-                alike = gallery.nearest_pictures(matcher.similarity_query(embedding), request, without=image_id)
-            hits, left_out = picture_hits(query, alike)
-            if request.sort == "date":
-                hits.sort(key=newest_first)
-            return found(results=ranked(hits), left_out=left_out)
-        with watch.stage("shortlist"):
-            candidates = gallery.nearest_captions(embedding, request)
-        meaning, score = matcher.calibration, accelerated(query, accelerate)
-        rows = candidates.rows_to_score if meaning else candidates.rows
-        scores = score(watch.timed("rerank", gallery.score_captions, rows, images))
-        if meaning:
-            each = gallery.captions_per_picture()
-            candidates = candidates.rescored(scores, meaning.image, each, meaning.image_match)
-        else:
-            candidates = candidates.rescored(scores, None)
-        captions, left_out = caption_hits(query, candidates)
-        if request.explain:
-            explain = watch.timed("rerank", gallery.explain_captions, captions, images, picture)
-            captions = [replace(hit, explanation=why) for hit, why in zip(captions, score(explain), strict=True)]
-        note = None if gallery.has_captions else NO_CAPTIONS
-        return found(results=ranked(captions), left_out=left_out, matched=candidates.matched, note=note)
 
     def uploaded(
         self,
@@ -354,42 +281,41 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
     return [hit if hit.rank == rank else replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
-def accelerated(query: Query[Any], accelerate: Accelerate) -> Accelerate:
-    """The runner of the query's scoring: `accelerate`, unless the gallery's shards score by themselves."""
-    return run_here if query.gallery.scores_elsewhere else accelerate
+def reading_of(query: Query[TextSearchRequest]) -> dict[str, Any]:
+    """The part of a result that says how the model reads the sentence."""
+    unknown = query.matcher.unknown_words(query.request.subject)
+    read_as = query.matcher.near_words(query.request.subject)
+    note = note_on(query.request.query, query.gallery.num_missing, [*unknown, *read_as])
+    return {"unknown_words": unknown, "read_as": read_as, "note": note}
 
 
-def encoded_picture(
-    query: Query[Any], picture: PictureFeatures, accelerate: Accelerate, watch: Stopwatch
-) -> tuple[EncodedImages, torch.Tensor]:
-    """A picture as the model compares it, and its embedding. InvalidRequest for one that the model has no room for."""
-    try:
-        return accelerate(watch.timed("encode", query.matcher.encode_regions, picture.as_batch()))
-    except HalfPrecisionOverflow as fault:
-        raise InvalidRequest.field("model", str(fault)) from fault
+def pictures_like(
+    query: Query[ImageSearchRequest], embedding: torch.Tensor, image_id: str | None, watch: Stopwatch
+) -> dict[str, Any]:
+    """The part of a result that has the pictures like one."""
+    with watch.stage("shortlist"):
+        similarity = query.matcher.similarity_query(embedding)
+        candidates = query.gallery.nearest_pictures(similarity, query.request, without=image_id)
+    hits, left_out = picture_hits(query, candidates)
+    if query.request.sort == "date":
+        hits.sort(key=newest_first)
+    return {"results": ranked(hits), "left_out": left_out}
 
 
-def text_matches(query: Query[TextSearchRequest], watch: Stopwatch) -> list[TextMatch]:
-    """Pictures whose text holds the question, where that is looked at."""
-    with watch.stage("text"):
-        return query.gallery.text_matches(query.request) if query.request.match != "pictures" else []
-
-
-def picture_hits(
-    query: Query[Any], candidates: Candidates, matches: Sequence[TextMatch] = ()
-) -> tuple[list[RankedPicture], int]:
-    """The best k pictures, and how many candidates the request's limits left out, which their text did not find."""
-    order = candidates.passing(query.request)
-    hits = best_pictures(query.request, candidates, order, matches, query.gallery.images_at)
-    found = {candidates.rows[n] for n in order} | {match.image.slot for match in matches}
-    return hits, sum(row not in found for row in candidates.rows)
-
-
-def caption_hits(query: Query[ImageSearchRequest], candidates: Candidates) -> tuple[list[RankedCaption], int]:
-    """The best k captions, and how many candidates the request's limits left out."""
-    order = candidates.passing(query.request)
-    hits = [
-        RankedCaption(**vars(caption), **scores_of(candidates, n))
-        for n, caption in candidates.best(order, query.request.k, query.gallery.captions_at)
-    ]
-    return hits, len(candidates.rows) - len(order)
+def captions_for(
+    query: Query[ImageSearchRequest],
+    picture: PictureFeatures,
+    images: EncodedImages,
+    embedding: torch.Tensor,
+    accelerate: Accelerate,
+    watch: Stopwatch,
+) -> dict[str, Any]:
+    """The part of a result that has the captions for a picture."""
+    candidates = scored_captions(query, images, embedding, accelerate, watch)
+    hits, left_out = caption_hits(query, candidates)
+    if query.request.explain:
+        explain = watch.timed("rerank", query.gallery.explain_captions, hits, images, picture)
+        explained = accelerated(query, accelerate)(explain)
+        hits = [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]
+    note = None if query.gallery.has_captions else NO_CAPTIONS
+    return {"results": ranked(hits), "left_out": left_out, "matched": candidates.matched, "note": note}

@@ -26,8 +26,8 @@ from service.errors import (
 )
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.panels import draw_explanation
-from service.search.engine import Query as EngineQuery
 from service.search.one_pair import ExplainedPair, explain_one
+from service.search.query import Query as EngineQuery
 from service.search.requests import LONGEST_QUERY, TextSearchRequest
 from service.search.sentences import words_of
 

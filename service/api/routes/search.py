@@ -38,7 +38,7 @@ from service.errors import (
 )
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.media.decode_pool import DecodeFailed
-from service.search.engine import Query
+from service.search.query import Query
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 
 router = APIRouter(tags=["search"])

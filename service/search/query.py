@@ -1,0 +1,59 @@
+"""A query, which sees one state of what is stored to its end, and where its work for a model runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from models.matching.matcher import Matcher
+from service.search.gallery import Gallery
+from service.search.model_views import ModelView
+from service.search.requests import SearchRequest, TextSearchRequest
+
+T = TypeVar("T")
+AnyRequest = TypeVar("AnyRequest", bound=SearchRequest)
+
+
+class Accelerate(Protocol):
+    """Runs work where the models are and returns its result."""
+
+    def __call__(self, work: Callable[[], T], /) -> T:
+        """The result of `work`."""
+
+
+def run_here(work: Callable[[], T], /) -> T:
+    """Runs work in the caller's thread."""
+    return work()
+
+
+@dataclass(frozen=True)
+class Query(Generic[AnyRequest]):
+    """A request, and the one state of what is stored that answers it."""
+
+    request: AnyRequest
+    model: ModelView
+    gallery: Gallery
+
+    @property
+    def index_version(self) -> str:
+        """Changes whenever the model's answers may."""
+        return self.gallery.version
+
+    @property
+    def matcher(self) -> Matcher:
+        """The model's weights, which are read where they were not yet."""
+        return self.model.matcher
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether the model is asked, and not the pictures' text alone."""
+        return not isinstance(self.request, TextSearchRequest) or self.request.match != "text"
+
+    @property
+    def awaits_model(self) -> bool:
+        """Whether the model is to be loaded before the query can be answered."""
+        return self.needs_model and not self.model.loaded
+
+
+def accelerated(query: Query[Any], accelerate: Accelerate) -> Accelerate:
+    """The runner of the query's scoring: `accelerate`, unless the gallery's shards score by themselves."""
+    return run_here if query.gallery.scores_elsewhere else accelerate

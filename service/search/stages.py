@@ -1,0 +1,91 @@
+"""The stages of a query: a picture is encoded, candidates are scored, the best of them become hits."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from index.text_search import TextMatch
+from models.matching.encoded import EncodedImages, EncodedTexts, HalfPrecisionOverflow
+from service.errors import InvalidRequest
+from service.search.candidates import Candidates, scores_of
+from service.search.fusion import best_pictures
+from service.search.query import Accelerate, Query, accelerated
+from service.search.requests import ImageSearchRequest, TextSearchRequest
+from service.search.results import RankedCaption, RankedPicture
+from service.search.stopwatch import Stopwatch
+from service.storage.region_records import PictureFeatures
+
+
+def scored_pictures(
+    query: Query[TextSearchRequest],
+    texts: EncodedTexts,
+    embedding: torch.Tensor,
+    accelerate: Accelerate,
+    watch: Stopwatch,
+) -> Candidates | None:
+    """A sentence's candidates with the model's scores; None where no picture was ever encoded for it."""
+    gallery, meaning = query.gallery, query.matcher.calibration
+    with watch.stage("shortlist"):
+        candidates = gallery.nearest_pictures(embedding, query.request, without=None, texts=texts)
+    if gallery.is_empty:
+        return None
+    rows = candidates.rows_to_score if meaning else candidates.rows
+    scores = accelerated(query, accelerate)(watch.timed("rerank", gallery.scoring_of(rows, texts)))
+    if meaning is None:
+        return candidates.rescored(scores, None)
+    return candidates.rescored(scores, meaning.text, match_test=meaning.text_match)
+
+
+def scored_captions(
+    query: Query[ImageSearchRequest],
+    images: EncodedImages,
+    embedding: torch.Tensor,
+    accelerate: Accelerate,
+    watch: Stopwatch,
+) -> Candidates:
+    """A picture's candidates among the captions, with the model's scores."""
+    gallery, meaning = query.gallery, query.matcher.calibration
+    with watch.stage("shortlist"):
+        candidates = gallery.nearest_captions(embedding, query.request)
+    rows = candidates.rows_to_score if meaning else candidates.rows
+    scores = accelerated(query, accelerate)(watch.timed("rerank", gallery.score_captions, rows, images))
+    if meaning is None:
+        return candidates.rescored(scores, None)
+    return candidates.rescored(scores, meaning.image, gallery.captions_per_picture(), meaning.image_match)
+
+
+def encoded_picture(
+    query: Query[Any], picture: PictureFeatures, accelerate: Accelerate, watch: Stopwatch
+) -> tuple[EncodedImages, torch.Tensor]:
+    """A picture as the model compares it, and its embedding. InvalidRequest for one that the model has no room for."""
+    try:
+        return accelerate(watch.timed("encode", query.matcher.encode_regions, picture.as_batch()))
+    except HalfPrecisionOverflow as fault:
+        raise InvalidRequest.field("model", str(fault)) from fault
+
+
+def text_matches(query: Query[TextSearchRequest], watch: Stopwatch) -> list[TextMatch]:
+    """Pictures whose text holds the question, where that is looked at."""
+    with watch.stage("text"):
+        return query.gallery.text_matches(query.request) if query.request.match != "pictures" else []
+
+
+def picture_hits(
+    query: Query[Any], candidates: Candidates, matches: Sequence[TextMatch] = ()
+) -> tuple[list[RankedPicture], int]:
+    """The best k pictures, and how many candidates the request's limits left out, which their text did not find."""
+    order = candidates.passing(query.request)
+    hits = best_pictures(query.request, candidates, order, matches, query.gallery.images_at)
+    found = {candidates.rows[n] for n in order} | {match.image.slot for match in matches}
+    return hits, sum(row not in found for row in candidates.rows)
+
+
+def caption_hits(query: Query[ImageSearchRequest], candidates: Candidates) -> tuple[list[RankedCaption], int]:
+    """The best k captions, and how many candidates the request's limits left out."""
+    order = candidates.passing(query.request)
+    hits = [
+        RankedCaption(**vars(caption), **scores_of(candidates, n))
+        for n, caption in candidates.best(order, query.request.k, query.gallery.captions_at)
+    ]
+    return hits, len(candidates.rows) - len(order)
