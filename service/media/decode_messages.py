@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     FiniteFloat,
@@ -69,10 +70,17 @@ def _is_extension(extension: str) -> str:
     return extension
 
 
+def _is_float(value: object) -> object:
+    """The value; ValueError for a whole number, which no process writes in such a place."""
+    if type(value) is not float:
+        raise ValueError("is no number with a point")
+    return value
+
+
 Side: TypeAlias = Annotated[int, Field(ge=1, le=2**31)]
 ReducedSide: TypeAlias = Annotated[int, Field(ge=1, le=LONGEST_SIDE)]
-Latitude: TypeAlias = Annotated[float, Field(ge=-90, le=90)]
-Longitude: TypeAlias = Annotated[float, Field(ge=-180, le=180)]
+Latitude: TypeAlias = Annotated[float, BeforeValidator(_is_float), Field(ge=-90, le=90)]
+Longitude: TypeAlias = Annotated[float, BeforeValidator(_is_float), Field(ge=-180, le=180)]
 Shown: TypeAlias = Annotated[str, AfterValidator(_is_shown)]
 
 
@@ -140,7 +148,7 @@ class DecodedPixels(DecodedParts):
 
     size: tuple[Side, Side]
     reduced: tuple[ReducedSide, ReducedSide]
-    taken_at: FiniteFloat | None
+    taken_at: Annotated[FiniteFloat, BeforeValidator(_is_float)] | None
     caption: Annotated[Shown, Field(max_length=LONGEST_CAPTION)]
     keywords: Annotated[tuple[Annotated[Shown, Field(min_length=1)], ...], AfterValidator(_are_short)]
     position: tuple[Latitude, Longitude] | None = None

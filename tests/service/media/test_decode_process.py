@@ -64,7 +64,9 @@ def test_an_answer_in_the_right_form_is_taken(answering: Answering) -> None:
         pool.inspect(Path("any"))
 
 
-@pytest.mark.parametrize("position", [[91.0, 0.0], [0.0, -181.0], [0.0], [True, 0.0], "Oslo", [float("nan"), 0.0]])
+@pytest.mark.parametrize(
+    "position", [[91.0, 0.0], [0.0, -181.0], [0.0], [0, 0], [True, 0.0], "Oslo", [float("nan"), 0.0]]
+)
 def test_a_position_that_is_none_ends_the_process(answering: Answering, position: object) -> None:
     with answering(frame(PIXELS | {"position": [-59.9, 179.0]}, bytes(6))) as pool:
         assert pool.decode(Path("any"), with_position=True).position == (-59.9, 179.0)
@@ -95,6 +97,7 @@ def test_a_position_that_is_none_ends_the_process(answering: Answering, position
         frame(PIXELS | {"size": [0, 1]}, bytes(6)),
         frame(PIXELS | {"size": "big"}, bytes(6)),
         frame(PIXELS | {"taken_at": "now"}, bytes(6)),
+        frame(PIXELS | {"taken_at": 5}, bytes(6)),
         frame(PIXELS | {"taken_at": float("inf")}, bytes(6)),
         frame(PIXELS | {"position": [59.9, 10.7]}, bytes(6)),  # which nobody asked for
         frame(PIXELS | {"caption": None}, bytes(6)),
