@@ -15,7 +15,7 @@ import faiss
 import numpy as np
 
 from index.shortlist import Floats, untyped
-from index.view import CAPTIONS, IMAGES, opened_stores
+from index.view_stores import CAPTIONS, IMAGES, opened_stores
 from service.bench.drawn_embeddings import (
     MEANS_COSINE,
     PICTURE_SPREAD,

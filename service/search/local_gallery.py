@@ -10,7 +10,9 @@ from index.filters import EVERY, Filter
 from index.records import Caption, Image, Mask
 from index.shared_searches import SharedSearches
 from index.text_search import TextMatch
-from index.view import CAPTIONS, Counts, Snapshot
+from index.view import Snapshot
+from index.view_manifest import Counts
+from index.view_stores import CAPTIONS
 from models.extractors.base import Extractor
 from models.matching.encoded import EncodedImages, EncodedTexts
 from service.errors import FeaturesOnly, NotFound, NotReady

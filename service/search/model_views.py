@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from index.catalog import Catalog
 from index.slab import Corrupt, LayoutMismatch
-from index.view import Counts, NoView, Snapshot, View, ViewMismatch
+from index.view import Snapshot, View
+from index.view_manifest import Counts, NoView, ViewMismatch
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from models.matching.matcher import Matcher
 from service.errors import NotReady, UnknownModel, ViewNotBuilt

@@ -8,8 +8,8 @@ from index.catalog import Catalog
 from index.catalog_check import check_catalog, text_index_fault
 from index.records import Image
 from index.slab import HEADER, Corrupt, Slab, stored_layout
-from index.view import opened_stores
 from index.view_manifest import NAME as VIEW_MANIFEST
+from index.view_stores import opened_stores
 from service.storage.data_dir import DataDir
 from service.storage.kept_images import kept_images
 from service.storage.originals import Originals, image_id_of_file

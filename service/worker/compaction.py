@@ -11,9 +11,10 @@ from pathlib import Path
 
 from index.catalog import Catalog
 from index.slab import HEADER, Corrupt, LayoutMismatch, Slab, stored_layout
-from index.view import opened_stores, remove_shortlists
+from index.view import remove_shortlists
 from index.view_manifest import NAME as VIEW_MANIFEST
 from index.view_manifest import ViewMismatch
+from index.view_stores import opened_stores
 from service.clocks import Clocks
 from service.errors import UserError
 from service.storage.data_dir import DataDir

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from index.catalog import Catalog
 from index.slab import Corrupt, DamagedRow, Slab
-from index.view import ViewWriter
+from index.view_writer import ViewWriter
 from models.batches import Regions, Words, tiles
 from models.extractors.base import Extractor
 from models.matching.encoded import EncodedImages, HalfPrecisionOverflow, stored_arrays, to_half

@@ -12,7 +12,8 @@ import pytest
 from index.catalog import Catalog
 from index.lock import WriterLock
 from index.slab import Slab
-from index.view import View, ViewWriter
+from index.view import View
+from index.view_writer import ViewWriter
 from tests.support import small_views as views
 from tests.support.store_writer_process import REGIONS, catch_up, regions_of
 

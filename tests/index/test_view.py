@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from index import view_manifest as manifest
-from index.view import NoView, View, ViewWriter
-from index.view_manifest import NAME
+from index.view import View
+from index.view_manifest import NAME, NoView
+from index.view_writer import ViewWriter
 from tests.support.small_views import ABOUT, EMBED, build, captions, check, embedding_of, images
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from index.view import Counts, Snapshot, ViewWriter
+from index.view import Snapshot
+from index.view_manifest import Counts
+from index.view_writer import ViewWriter
 
 EMBED, WORD = 4, 3
 ABOUT: dict[str, Any] = {

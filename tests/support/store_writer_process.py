@@ -16,7 +16,7 @@ from index.catalog import Catalog
 from index.lock import WriterLock
 from index.records import DetectedPicture, NewPicture
 from index.slab import Slab
-from index.view import ViewWriter
+from index.view_writer import ViewWriter
 from tests.support import small_views as views
 
 REGIONS = {"label": ((), "<i8"), "features": ((40, 50), "<f2")}

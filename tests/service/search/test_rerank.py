@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from index.view import View, ViewWriter
+from index.view import View
+from index.view_writer import ViewWriter
 from models.batches import Regions
 from service.search import rerank
 from tests.support.fakes import D

@@ -5,6 +5,7 @@ import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 import torch
 
 from index.slab import Slab
-from index.view import NoView, View
+from index.view import View
+from index.view_manifest import NoView
 from models.batches import Regions
 from models.extractors.base import Detections
 from service.errors import Misconfigured
@@ -324,13 +326,8 @@ def test_features_without_pictures_stay_with_the_extractor_that_made_them(
 ) -> None:
     alone = store.accept(encoded(noise(1), "PNG"))
     store.drain()
-    collection = theirs(tmp_path)
-    ours = type(collection)(
-        extractor="fake-extractor",
-        num_regions=4,
-        feature_dim=16,
-        labels=FakeExtractor.labels,
-        pictures=collection.pictures,
+    ours = replace(
+        theirs(tmp_path), extractor="fake-extractor", num_regions=4, feature_dim=16, labels=FakeExtractor.labels
     )
     take_in(ours, store.folder)
     store.drain()
@@ -366,8 +363,7 @@ def test_features_are_not_taken_in_while_regions_are_found_anew(store: Store, tm
     filled(store)
     with store.worker(WideExtractor(), [WideMatcher()]) as (worker, _):
         worker.run_once()
-    collection = theirs(tmp_path)
-    wide = type(collection)(extractor=WIDE, num_regions=5, feature_dim=18, pictures=collection.pictures)
+    wide = replace(theirs(tmp_path), extractor=WIDE, num_regions=5, feature_dim=18)
     with pytest.raises(Misconfigured, match=r"finding the regions in .* anew: start `regard serve`"):
         take_in(wide, store.folder)
 
