@@ -9,6 +9,8 @@ function is called, or by whoever wants it.
 import sys
 from types import ModuleType
 
+from models.stand_ins import stand_ins
+
 COMPILER, UTILITIES = "torch._dynamo", "torch._dynamo.utils"
 
 
@@ -23,14 +25,8 @@ def _import_without_compiler() -> None:
     utilities.is_compile_supported = _is_compile_supported  # type: ignore[attr-defined]
     compiler.utils = utilities  # type: ignore[attr-defined]
     compiler.__path__ = []  # nothing else is found inside
-    stand_ins = {COMPILER: compiler, UTILITIES: utilities}
-    sys.modules.update(stand_ins)
-    try:
+    with stand_ins(compiler, utilities):
         import torchvision  # noqa: F401, PLC0415
-    finally:
-        for name, stand_in in stand_ins.items():
-            if sys.modules.get(name) is stand_in:
-                del sys.modules[name]
 
 
 if COMPILER not in sys.modules and "torchvision" not in sys.modules:

@@ -22,17 +22,30 @@ for matcher in models.in_views():
     matcher.encode_sentences(["a dog"])
     matcher.use_kernels(None)
     matcher.encode_sentences(["a dog"])
-print(json.dumps([sorted({name.partition(".")[0] for name in sys.modules} | set(sys.modules)), kept.tolist()]))
+def imported():
+    return sorted({name.partition(".")[0] for name in sys.modules} | set(sys.modules))
+served = imported()
+from models.text.vocabulary import tokenize
+words = tokenize("A dog's ball isn't red.")
+read = imported()
+from importlib import import_module
+chance = import_module("nltk.metrics.association").fisher_exact([[8, 2], [1, 5]])
+print(json.dumps([served, kept.tolist(), read, words, chance[1], "scipy" in sys.modules]))
 """
 
 
 @pytest.mark.slow
 def test_a_service_that_loaded_its_models_leaves_out_what_it_never_calls() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True)
-    imported, kept = json.loads(ran.stdout)
-    assert {"torch", "torchvision", "faiss", "fastapi"} <= set(imported)
-    assert not {"torch._dynamo", "sympy", "nltk", "scipy", "tensorboard", "ray", "redis"} & set(imported)
+    served, kept, read, words, chance, has_scipy = json.loads(ran.stdout)
+    assert {"torch", "torchvision", "faiss", "fastapi"} <= set(served)
+    assert not {"torch._dynamo", "sympy", "nltk", "scipy", "tensorboard", "ray", "redis"} & set(served)
     assert kept == [1]  # torchvision's own operators are there
+    assert words == ["a", "dog", "'s", "ball", "is", "n't", "red", "."]
+    assert "nltk" in read
+    assert "scipy" not in read
+    assert has_scipy  # once a test of significance was wanted, which is scipy's own
+    assert chance == pytest.approx(280 / 8008)  # the tables that are as rare or rarer, of all with these sums
 
 
 @pytest.mark.parametrize("supported", [True, False])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from index import fault_points
+from models.text.vocabulary import tokenize
 from service.chaos.findings import Findings
 from service.chaos.ledger import Ledger, PictureState, deleted, edited, restored, uploaded
 from tests.support.library import NOW
@@ -145,6 +146,7 @@ def start_walker(folder: Path, places: Sequence[tuple[int, str]]) -> int:
 def main() -> None:
     """Walk over the places named, with a walker for each processor."""
     folder, places = Path(sys.argv[1]), list(enumerate(sys.argv[2:]))
+    tokenize("a sentence")  # imports nltk, which every child would import for itself
     walkers = len(os.sched_getaffinity(0))
     started = [start_walker(folder, places[part::walkers]) for part in range(walkers)]
     statuses = [os.waitpid(child, 0)[1] for child in started]

@@ -10,8 +10,9 @@ from typing import TypeVarTuple
 Ts = TypeVarTuple("Ts")
 
 _FORKS = multiprocessing.get_context("forkserver")
-# With what optimisers and tokenizers import late.
-_FORKS.set_forkserver_preload(["torch._dynamo", "nltk", "models.training.trainer", "tests.support.worker_store"])
+# With what optimisers and vocabularies import late.
+_LATE = ["torch._dynamo", "models.text.lean_nltk"]
+_FORKS.set_forkserver_preload([*_LATE, "models.training.trainer", "tests.support.worker_store"])
 
 
 def run_forked(target: Callable[[*Ts], object], *arguments: *Ts) -> int:
