@@ -106,8 +106,9 @@ def drop(page: Page, target: str, *files: tuple[str, str, bytes], kinds: Sequenc
 def send(address: str, name: str, content: bytes, about: dict[str, Any] | None = None) -> None:
     """Ingest one file and wait until it can be found."""
     form = {"manifest": json.dumps({name: about})} if about else {}
-    receipt = httpx.post(f"{address}/ingest", files={"images": (name, content)}, data=form).raise_for_status().json()
-    wait_until(lambda: httpx.get(f"{address}{receipt['status_url']}").json()["state"] == "done")
+    with httpx.Client(base_url=address) as http:
+        receipt = http.post("/ingest", files={"images": (name, content)}, data=form).raise_for_status().json()
+        wait_until(lambda: http.get(receipt["status_url"]).json()["state"] == "done")
 
 
 def send_captioned(address: str, colours: Iterable[str]) -> None:

@@ -42,8 +42,8 @@ def upload(stack: Stack, part: Sequence[Photo]) -> list[str]:
     """The ids of a part, sent again until it is accepted: the sender of an unanswered request knows nothing."""
     while True:
         try:
-            answer = httpx.post(
-                f"{stack.url}/ingest",
+            answer = stack.client.post(
+                "/ingest",
                 files=[("images", (photo.name, photo.content)) for photo in part],
                 timeout=60,
             )

@@ -1,6 +1,5 @@
 """Backbones: from pixels to maps at strides 8, 16 and 32, with ImageNet weights whose batch norm is folded away."""
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import NamedTuple
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.nn.functional import pad
-from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from models.safe_load.weight_files import load_weights, read_safetensors
 from models.whole_files import write_tensors
@@ -140,11 +139,18 @@ def with_same_padding(layers: nn.Sequential) -> nn.Sequential:
 
 
 def fold_batch_norm(layers: nn.Sequential) -> nn.Sequential:
-    """A copy of the layers in which batch norm, as in evaluation, is folded into the convolutions before it."""
-    layers = copy.deepcopy(layers).eval()
+    """The layers, changed in place: batch norm, as in evaluation, is folded into the convolutions before it."""
     for parent in [module for module in layers.modules() if isinstance(module, nn.Sequential)]:
         for index, (layer, following) in enumerate(zip(list(parent), list(parent)[1:], strict=False)):
             if isinstance(layer, nn.Conv2d) and isinstance(following, nn.BatchNorm2d):
-                parent[index] = fuse_conv_bn_eval(layer, following)
+                layer.weight, layer.bias = _folded(layer, following)
                 parent[index + 1] = nn.Identity()
-    return layers
+    return layers.eval()
+
+
+def _folded(layer: nn.Conv2d, norm: nn.BatchNorm2d) -> tuple[nn.Parameter, nn.Parameter]:
+    """Weight and bias of the convolution that does what both do in evaluation."""
+    mean, variance = norm.running_mean, norm.running_var
+    assert mean is not None
+    assert variance is not None
+    return fuse_conv_bn_weights(layer.weight, layer.bias, mean, variance, norm.eps, norm.weight, norm.bias)

@@ -4,6 +4,7 @@ A picture is described by its whole and by overlapping tiles of it, cut from the
 regions. Batch norm keeps its statistics; at the end it is folded into the convolutions.
 """
 
+import copy
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -108,7 +109,7 @@ class BackboneTraining:
                 log({"step": self.step, "steps": self.total_steps, "validation": self.validate()})
             if self.step % self.recipe.save_every == 0 or self.step == self.total_steps:
                 self.checkpoint.save(self.step)
-        tuned = Backbone(self.architecture, fold_batch_norm(self.backbone.features))
+        tuned = Backbone(self.architecture, fold_batch_norm(copy.deepcopy(self.backbone.features)))
         tuned.save(self.out / BACKBONE_FILE)
         return tuned
 
