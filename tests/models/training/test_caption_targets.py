@@ -16,8 +16,8 @@ from models.training.caption_targets import CaptionTargets
 from models.training.caption_warmup import CaptionWarmup
 from models.training.recipes import RECIPES, Recipe
 from models.training.trainer import Training
-from tests.models.training.test_trainer import NOUNS, small, synthetic
 from tests.support.small_bert import small_reader
+from tests.support.small_trainings import NOUNS, small, synthetic
 
 CAPTIONS = [["a dog", "a dog runs"], ["cat"], ["a cat runs", "run", "a cat"], ["running dog", "dog"]]
 OWNERS = [number for number, own in enumerate(CAPTIONS) for _ in own]

@@ -11,8 +11,9 @@ import torch
 from models.matching.matcher import Matcher
 from models.training.recipes import RECIPES
 from models.training.trainer import Training
-from tests.models.training.test_trainer import TRIED, small, synthetic
+from tests.models.training.test_trainer import TRIED
 from tests.support.forked import run_forked
+from tests.support.small_trainings import small, synthetic
 
 KILLS = (7, 13)  # steps, neither of them saved
 

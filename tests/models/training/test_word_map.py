@@ -16,8 +16,8 @@ from models.training.recipes import RECIPES, Recipe
 from models.training.start import initial_matcher
 from models.training.trainer import Training
 from models.training.word_map import mean_states, principal_directions
-from tests.models.training.test_trainer import NOUNS, small, synthetic
 from tests.support.small_bert import WIDTH, small_reader
+from tests.support.small_trainings import NOUNS, small, synthetic
 
 
 def aligned(num: int = 24) -> CaptionedFeatures:
