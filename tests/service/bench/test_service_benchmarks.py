@@ -41,7 +41,7 @@ def measured(what: str, folder: Path, capsys: pytest.CaptureFixture[str], *argum
 
 def test_searches_are_compared_with_what_one_process_allows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "kept"
-    given = ("--pictures=70", "--clients=2", "--seconds=0.3", "--candidates=20", f"--data-dir={data}", "--beside=1")
+    given = ("--pictures=70", "--clients=2", "--seconds=0.3", "--candidates=20", f"--data-dir={data}")
     rows = {row["form"]: row for row in measured("serve", tmp_path, capsys, *given)}
     loops = ("keep-alive", "new connections", "open loop")
     assert sorted(rows) == sorted(["in process", "one client", *loops, *(f"{loop}, 2 web processes" for loop in loops)])
@@ -58,12 +58,15 @@ def test_searches_are_compared_with_what_one_process_allows(tmp_path: Path, caps
 def test_ingestion_is_told_by_stage_and_against_the_bare_extractor(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = {row["what"]: row for row in measured("ingest", tmp_path, capsys, "--pictures=4", "--beside=0")}
+    rows = {row["what"]: row for row in measured("ingest", tmp_path, capsys, "--pictures=4", "--beside=1")}
     stages = [row for what, row in rows.items() if str(what).startswith("stage: ")]
     assert len(stages) == 4
     assert sum(float(str(row["share"])) for row in stages) == pytest.approx(1)
     assert float(str(rows["over HTTP"]["ratio"])) > 0
     assert float(str(rows["bare extractor"]["seconds_per_picture"])) > 0
+    # Beside a busy process it is told, too, what threads that spin while they wait would cost.
+    assert rows["extractor, idle threads spinning"]["ratio"] == 1
+    assert float(str(rows["extractor, idle threads passive"]["ratio"])) > 0
 
 
 def test_a_start_is_told_with_its_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
