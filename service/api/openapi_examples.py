@@ -23,9 +23,9 @@ _REGIONS = [
 _EXPLANATION = {
     "kind": "words attend regions",
     "words": [
-        {"text": "<start>", "special": True},
-        {"text": "dog", "special": False},
-        {"text": "<end>", "special": True},
+        {"text": "<start>", "special": True, "content": False},
+        {"text": "dog", "special": False, "content": True},
+        {"text": "<end>", "special": True, "content": False},
     ],
     "contributions": [0.061, 0.148, 0.062],
     "regions": _REGIONS,

@@ -124,13 +124,15 @@ def explanation_of(hit: "PictureHit | CaptionHit") -> dict[str, Any]:
 
 
 def strongest_word(explanation: dict[str, Any]) -> str:
-    """The word that added most to the score, and what it added; empty where no word says so."""
-    contributions = explanation.get("contributions")
-    words = [(n, word["text"]) for n, word in enumerate(explanation.get("words", ())) if not word["special"]]
-    if not contributions or not words:
+    """The word that added most to the score, and what it added; empty where no word says so. A content word, where
+    there is one."""
+    contributions, words = explanation.get("contributions"), explanation.get("words", ())
+    told = [n for n, word in enumerate(words) if word.get("content")]
+    told = told or [n for n, word in enumerate(words) if not word["special"]]
+    if not contributions or not told:
         return ""
-    number, text = max(words, key=lambda word: contributions[word[0]])
-    return f"{text} {contributions[number]:+.3f}"
+    number = max(told, key=lambda n: contributions[n])
+    return f"{words[number]['text']} {contributions[number]:+.3f}"
 
 
 def explanation_lines(explanation: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from index.records import Caption, Image
+from models.text.content_words import is_content_word
 from service.storage.region_records import Region
 
 FoundBy: TypeAlias = Literal["pictures", "text"]
@@ -32,6 +33,11 @@ class ScoredWord:
 
     text: str
     special: bool
+
+    @property
+    def content(self) -> bool:
+        """Whether it is a content word: no function word, punctuation or mark."""
+        return not self.special and is_content_word(self.text)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Error, Page, Route, expect
+from playwright.sync_api import Browser, Error, Locator, Page, Route, expect
 
 from tests.e2e.browser import Visit, accessibility_faults, drop, search, send
 
@@ -108,17 +108,25 @@ def test_a_region_lights_its_words(visit: Visit) -> None:
     expect(lit).to_have_text(["blue"])
 
 
+def bars_in(dialog: Locator) -> tuple[list[tuple[str, list[int]]], list[float]]:
+    """The parts of the question, with the numbers of their words; what each added, and all together."""
+    rows = dialog.locator(".bars tr[data-words]")
+    words = rows.evaluate_all("all => all.map((one) => one.dataset.words.split(' ').map(Number))")
+    parts = list(zip(rows.locator("th").all_inner_texts(), words, strict=True))
+    return parts, [float(text) for text in dialog.locator(".bars td.number").all_inner_texts()]
+
+
 def test_a_result_opens_large_and_its_bars_add_up(visit: Visit) -> None:
-    best, *others = search(visit.page, "red blue")["results"]
+    best, *others = search(visit.page, "red and blue")["results"]
     others = [one for one in others if one["score"] is not None]
     visit.page.locator("li.card .picture").first.click()
     dialog = visit.page.get_by_role("dialog")
     expect(dialog).to_contain_text(f"Rank 1; the shortlist had it at {best['shortlist_rank']}")
-    numbers = [float(text) for text in dialog.locator(".bars td.number").all_inner_texts()]
-    *added, together = numbers
+    parts, (*added, together) = bars_in(dialog)
+    assert parts == [("red", [1]), ("blue", [3]), ("the rest", [0, 2, 4])]
     beside = [fmean(column) for column in zip(*(one["explanation"]["contributions"] for one in others), strict=True)]
-    expected = [own - mean for own, mean in zip(best["explanation"]["contributions"], beside, strict=True)]
-    assert added == pytest.approx(expected, abs=2e-4)
+    above = [own - mean for own, mean in zip(best["explanation"]["contributions"], beside, strict=True)]
+    assert added == pytest.approx([sum(above[n] for n in numbers) for _, numbers in parts], abs=2e-4)
     assert round(sum(added), 4) == together == round(best["score"] - fmean(one["score"] for one in others), 4)
     expect(dialog.get_by_role("caption")).to_contain_text(f"beside the mean of {len(others)} other results")
     expect(dialog).to_contain_text(f"Score {best['score']:.4f}")
@@ -141,8 +149,9 @@ def test_the_bars_of_a_lone_result_add_up_to_its_score(visit: Visit) -> None:
     (best,) = search(visit.page, "red blue")["results"]
     visit.page.locator("li.card .picture").first.click()
     dialog = visit.page.get_by_role("dialog")
-    *added, score = [float(text) for text in dialog.locator(".bars td.number").all_inner_texts()]
-    assert added == pytest.approx(best["explanation"]["contributions"], abs=1e-4)
+    parts, (*added, score) = bars_in(dialog)
+    own = best["explanation"]["contributions"]
+    assert added == pytest.approx([sum(own[n] for n in numbers) for _, numbers in parts], abs=2e-4)
     assert round(sum(added), 4) == score == round(best["score"], 4)
     expect(dialog.get_by_role("caption")).to_have_text("What each word added")
 

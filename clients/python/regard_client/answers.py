@@ -24,6 +24,7 @@ class Token(TypedDict):
 
     text: str
     special: bool
+    content: bool
 
 
 class ExplanationAnswer(TypedDict):

@@ -19,6 +19,9 @@ class Token(Answer):
 
     text: str
     special: bool = Field(description="True for marks such as <start>, which the sentence did not contain.")
+    content: bool = Field(
+        description="True for words that name something; false for words such as `the`, punctuation and marks."
+    )
 
 
 class ExplanationAnswer(Answer):

@@ -1,5 +1,6 @@
 // What an explanation says, in numbers: how strongly a region answers a word, and contributions as they are shown.
 import type { ExplanationAnswer, PictureHit } from "./openapi";
+import { partsOf, sumsOf, type Part } from "./parts";
 
 export const FAINTEST = 0.08; // of the strongest: what is weaker is not lit
 const COMPARED = 24; // results that others are compared with: as many as are shown at first, also once there are more
@@ -24,10 +25,11 @@ export function strongest(explanations: ExplanationAnswer[], word: number): numb
 }
 
 /**
- * What each word added to a result's score, less its mean over `num` other results; `total` is the sum, `most` the largest
- * of such numbers, up or down, of any of these results.
+ * What each part of the question added to a result's score, less its mean over `num` other results; `total` is the sum,
+ * `most` the largest of such numbers, up or down, of any of these results.
  */
 export interface Compared {
+  parts: Part[];
   contributions: number[];
   total: number;
   num: number;
@@ -35,7 +37,7 @@ export interface Compared {
 }
 
 /**
- * What each word added to a result beside the best others that the question found; alone, where it found none. Null where
+ * What each part added to a result beside the best others that the question found; alone, where it found none. Null where
  * the model's score is no sum over the words.
  *
  * Scores have no zero that means something: a word that fits well may add less than nothing, to all results alike.
@@ -43,16 +45,19 @@ export interface Compared {
 export function aboveOthers(hit: PictureHit, results: PictureHit[]): Compared | null {
   if (hit.score === null || !hit.explanation?.contributions) return null;
   const summed = results.slice(0, COMPARED).filter((one) => one.score !== null && one.explanation?.contributions);
-  const { contributions, total, num } = lessOthers(hit, summed);
-  const all = [contributions, ...summed.map((one) => lessOthers(one, summed).contributions)];
-  return { contributions, total, num, most: Math.max(...all.flat().map(Math.abs)) };
+  const parts = partsOf(hit.explanation.words);
+  const { contributions, total, num } = lessOthers(hit, summed, parts);
+  const all = [contributions, ...summed.map((one) => lessOthers(one, summed, parts).contributions)];
+  const ofWords = all.flatMap((one) => one.filter((_, n) => !parts[n]!.isRest));
+  return { parts, contributions, total, num, most: Math.max(0, ...ofWords.map(Math.abs)) };
 }
 
-function lessOthers(hit: PictureHit, results: PictureHit[]): Omit<Compared, "most"> {
+function lessOthers(hit: PictureHit, results: PictureHit[], parts: Part[]): Omit<Compared, "parts" | "most"> {
   const others = results.filter((one) => one.image_id !== hit.image_id);
   const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
-  const added = (one: PictureHit) => one.explanation!.contributions!;
-  const contributions = added(hit).map((value, n) => value - mean(others.map((one) => added(one)[n]!)));
+  const added = (one: PictureHit) => sumsOf(parts, one.explanation!.contributions!);
+  const beside = others.map(added);
+  const contributions = added(hit).map((value, n) => value - mean(beside.map((one) => one[n]!)));
   return { contributions, total: hit.score! - mean(others.map((one) => one.score!)), num: others.length };
 }
 

@@ -338,4 +338,5 @@ export type TextTimings = {
 export type Token = {
   text: string;
   special: boolean;
+  content: boolean;
 };

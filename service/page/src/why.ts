@@ -27,7 +27,7 @@ export function whyOf(hit: PictureHit, overlay: Overlay, results: PictureHit[]):
   return [
     ranks,
     tellsWordsApart(why) && el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
-    bars(hit.score, why, aboveOthers(hit, results)),
+    bars(hit.score, aboveOthers(hit, results)),
     ...regionList(why, show),
   ];
 }
@@ -41,22 +41,22 @@ function byText(hit: PictureHit): Child[] {
 }
 
 /** What each word added: more or less than to the other results, where there are some, since below 0 may be much. */
-function bars(score: number, why: ExplanationAnswer, compared: Compared | null): HTMLElement {
+function bars(score: number, compared: Compared | null): HTMLElement {
   if (!compared)
     return el("p", { class: "quiet" }, `Score ${score.toFixed(DIGITS)}. This model's score is no sum over the words.`);
-  const { contributions, total: sum, num, most } = compared;
+  const { parts, contributions, total: sum, num, most } = compared;
   const shown = roundedToSum(contributions, sum, DIGITS);
   const rows = shown.map((value, n) => {
     const bar = el("span", { class: value < 0 ? "bar negative" : "bar" });
     const width = Math.min(50, (50 * Math.abs(value)) / (most || 1)); // of the track, in the middle of which is 0
     bar.style.width = `${width}%`;
     bar.style.marginLeft = `${value < 0 ? 50 - width : 50}%`;
-    const word = why.words[n]!;
+    const part = parts[n]!;
     return el(
       "tr",
-      { "data-word": n },
-      el("th", { scope: "row", class: word.special ? "quiet" : "" }, word.text),
-      el("td", { class: "track" }, bar),
+      { "data-words": part.words.join(" ") },
+      el("th", { scope: "row", class: part.isRest ? "quiet" : "" }, part.text),
+      part.isRest ? el("td") : el("td", { class: "track" }, bar),
       el("td", { class: "number" }, signed(value)),
     );
   });

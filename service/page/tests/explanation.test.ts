@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { aboveOthers, roundedToSum, strengths, strongest, wordStrengths } from "../src/explanation";
 import type { ExplanationAnswer, PictureHit } from "../src/openapi";
 
-const WORDS = [{ text: "red" }, { text: "bus" }];
+const WORDS = [{ text: "red", content: true }, { text: "bus", content: true }];
 
 function explained(parts: object): ExplanationAnswer {
   return { kind: "regions", words: WORDS, ...parts } as unknown as ExplanationAnswer;
@@ -34,9 +34,19 @@ test("what a word added is compared with the mean of the other results", () => {
   assert.equal(compared.most, 2.5);
 });
 
+test("words that name nothing are told of together, and no bar is measured by them", () => {
+  const words = [{ text: "<start>", special: true }, { text: "a" }, { text: "bus", content: true }];
+  const explanation = explained({ words, contributions: [1, -9, 4] });
+  const alone = { image_id: "a", score: -4, explanation } as unknown as PictureHit;
+  const compared = aboveOthers(alone, [alone])!;
+  assert.deepEqual(compared.parts.map((one) => one.text), ["bus", "the rest"]);
+  assert.deepEqual([compared.contributions, compared.total, compared.most], [[4, -8], -4, 4]);
+});
+
 test("a result alone is compared with nothing, one that its text alone found is not compared", () => {
   const alone = hit("a", [3, 1]);
-  assert.deepEqual(aboveOthers(alone, [alone]), { contributions: [3, 1], total: 4, num: 0, most: 3 });
+  const parts = ["red", "bus"].map((text, n) => ({ text, words: [n], isRest: false }));
+  assert.deepEqual(aboveOthers(alone, [alone]), { parts, contributions: [3, 1], total: 4, num: 0, most: 3 });
   assert.equal(aboveOthers(hit("d", null), [alone]), null);
 });
 

@@ -82,7 +82,7 @@ def test_an_explanation_comes_when_asked_for(api: Api) -> None:
         assert why["kind"] == "words attend regions"
         assert (len(why["words"]), len(why["regions"])) == (3, 4)
         assert sum(why["contributions"]) == pytest.approx(hit["score"], abs=1e-6)
-        assert why["words"][0] == {"text": "<start>", "special": True}
+        assert why["words"][0] == {"text": "<start>", "special": True, "content": False}
         assert len(why["attention"]) == len(why["words"])
         assert {len(row) for row in why["attention"]} == {len(why["regions"])}
         assert [sum(row) for row in why["shares"]] == pytest.approx(why["contributions"], abs=1e-6)

@@ -9,9 +9,9 @@ def explanation(**known: Any) -> dict[str, Any]:
     """An explanation of "a dog" with two regions."""
     return {
         "words": [
-            {"text": "<start>", "special": True},
-            {"text": "a", "special": False},
-            {"text": "dog", "special": False},
+            {"text": "<start>", "special": True, "content": False},
+            {"text": "a", "special": False, "content": False},
+            {"text": "dog", "special": False, "content": True},
         ],
         "regions": [{"label": "picture", "box": None}, {"label": "dog", "box": [1.0, 2.2, 30.0, 40.0]}],
         "contributions": None,
@@ -43,6 +43,8 @@ def test_without_shares_a_word_is_shown_with_the_region_it_attends_to_most() -> 
 
 def test_the_strongest_word_is_the_one_that_added_most() -> None:
     assert strongest_word(explanation(contributions=[0.9, 0.02, 0.25])) == "dog +0.250"  # 0.9 is no word's
-    assert strongest_word(explanation(contributions=[0.9, -0.02, -0.25])) == "a -0.020"
+    assert strongest_word(explanation(contributions=[0.9, 0.3, 0.25])) == "dog +0.250"  # "a" shows nothing
+    without = [{"text": text, "special": False, "content": False} for text in ("of", "the")]
+    assert strongest_word(explanation(words=without, contributions=[-0.02, -0.25])) == "of -0.020"
     assert strongest_word(explanation()) == ""
     assert strongest_word({}) == ""
