@@ -20,7 +20,6 @@ from models.matching.checkpoint import load_matcher
 from models.matching.matcher import Matcher
 from models.training.recipes import RECIPES
 from models.training.trainer import Training
-from tests.support.shape_checks import unchecked_shapes
 from tests.support.small_trainings import NOUNS, knows_by_heart, learn_by_heart, small, synthetic
 
 
@@ -65,8 +64,7 @@ def test_another_recipe_of_a_model_lowers_its_loss(name: str, tmp_path: Path) ->
         if "ranking" in entry:
             losses.append(entry["ranking"])
 
-    with unchecked_shapes():
-        Training(short, data, data, tmp_path, "cpu", initial).run(log)
+    Training(short, data, data, tmp_path, "cpu", initial).run(log)
     third = len(losses) // 3
     assert len(losses) >= 30
     assert np.mean(losses[-third:]) < np.mean(losses[:third])
