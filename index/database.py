@@ -17,6 +17,7 @@ from index.schema import check_version, prepare
 from index.text_index import add_functions
 
 BUSY_SECONDS = 30.0
+NEVER_CHANGES = "&immutable=1"  # of an address
 
 
 class FileIdentity(NamedTuple):
@@ -26,8 +27,19 @@ class FileIdentity(NamedTuple):
     file: int
 
 
+class FileState(NamedTuple):
+    """The time and size of a database's file, and whether changes lie in a log beside it."""
+
+    changed_ns: int
+    num_bytes: int
+    has_wal: bool
+
+
 class Connection(sqlite3.Connection):
     """Can be referred to weakly, so that a thread's connection ends with the thread."""
+
+    fixed: FileState | None = None
+    """The file as it was where SQLite was told that it never changes, and notices nothing; else None."""
 
 
 class Database:
@@ -96,7 +108,7 @@ class Database:
         file = file_identity(self.path)
         if file is None:
             raise MissingCatalog(self.path)
-        if found is None or self._local.file != file:
+        if found is None or self._local.file != file or self._is_outdated(found):
             found = self._connect()
             if file != self._file:  # moved back or mounted again, it may be known by another number
                 self._check_collection(found)
@@ -104,7 +116,13 @@ class Database:
             self._local.file = file
         return found
 
+    def _is_outdated(self, connection: Connection) -> bool:
+        """Whether it reads a file as it was that has changed since; not in the midst of a look, whose moment is one."""
+        is_between = connection.fixed is not None and not connection.in_transaction
+        return is_between and connection.fixed != file_state(self.path)
+
     def _connect(self) -> Connection:
+        state = file_state(self.path)
         address = reading_address(self.path) if self.read_only else str(self.path)
         if self._file is not None and not self.read_only:
             address = f"{self.path.resolve().as_uri()}?mode=rw"  # which makes none
@@ -121,6 +139,7 @@ class Database:
         made.execute("PRAGMA foreign_keys = ON")
         made.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten, not merely let go
         made.row_factory = sqlite3.Row
+        made.fixed = state if address.endswith(NEVER_CHANGES) else None
         add_functions(made)
         self._local.connection = made
         with self._opening:
@@ -193,6 +212,20 @@ def file_identity(path: Path) -> FileIdentity | None:
     return FileIdentity(status.st_dev, status.st_ino)
 
 
+def file_state(path: Path) -> FileState | None:
+    """The state of a database's file; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return FileState(status.st_mtime_ns, status.st_size, wal_of(path).exists())
+
+
+def wal_of(path: Path) -> Path:
+    """The file beside a database with the changes that are not in it yet."""
+    return path.with_name(f"{path.name}-wal")
+
+
 def is_writable(path: Path) -> bool:
     """Whether the file may be written, and its folder: SQLite keeps others beside it. True where nothing is there."""
     return all(os.access(one, os.W_OK) for one in (path.parent, path) if one.exists())
@@ -201,6 +234,6 @@ def is_writable(path: Path) -> bool:
 def reading_address(path: Path) -> str:
     """The address by which SQLite reads the file and writes nothing beside it."""
     address = f"{path.resolve().as_uri()}?mode=ro"
-    beside = [path.with_name(f"{path.name}{end}") for end in ("-shm", "-wal")]
+    beside = [path.with_name(f"{path.name}-shm"), wal_of(path)]
     # With these files there may be a writer, whose changes SQLite finds by them; without, it would have to make them.
-    return address if any(file.exists() for file in beside) else f"{address}&immutable=1"
+    return address if any(file.exists() for file in beside) else f"{address}{NEVER_CHANGES}"

@@ -12,6 +12,7 @@ from typing import IO
 from index.fault_points import FaultPoint, reach
 
 TEMPORARY = ".tmp"
+LONGEST_BEGINNING = 200  # bytes of the name of a temporary file that come from the name of the file itself
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # of Linux' fallocate
 
 
@@ -64,7 +65,7 @@ def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
     It is locked, so that `remove_strays` of no process takes it for a stray.
     """
     while True:
-        temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+        temporary = path.with_name(f"{_shortened(path.name)}.{secrets.token_hex(4)}{TEMPORARY}")
         file = temporary.open("xb")
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:  # otherwise it was removed as a stray before it was locked
@@ -81,7 +82,12 @@ def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
 
 def half_written(path: Path) -> Iterator[Path]:
     """The files of `temporary_beside` a path: processes were killed while they wrote them."""
-    return path.parent.glob(f"{path.name}.*{TEMPORARY}")
+    return path.parent.glob(f"{_shortened(path.name)}.*{TEMPORARY}")
+
+
+def _shortened(name: str) -> str:
+    """The beginning of a name, to which some letters may be added where names have at most 255 bytes."""
+    return os.fsencode(name)[:LONGEST_BEGINNING].decode(errors="ignore")
 
 
 def remove_strays(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""An explanation as one picture: a panel a word, in which the regions that answered it stay bright."""
+"""An explanation as one picture: a panel a content word, in which the regions that answered it stay bright."""
 
 import math
 from collections.abc import Sequence
@@ -60,13 +60,11 @@ def panel_corner(n: int, cell: tuple[int, int]) -> tuple[int, int]:
 
 
 def panels_of(explanation: PairExplanation) -> list[Panel]:
-    """One panel a word of the sentence; one for all where the model has no numbers of words with regions."""
+    """One panel a word that is shown; one for all where the model has no numbers of words with regions."""
     pairs = explanation.shares or explanation.attention
     if pairs is None:
         return [Panel("the whole sentence", of_strongest(explanation.region_weights or []))]
-    words = [n for n, word in enumerate(explanation.words) if not word.special]
-    if not words:
-        words = list(range(len(explanation.words)))
+    words = shown_words(explanation)
     # Shares are parts of one score, so that a word which fits nowhere stays dark; attention is each word's own.
     most = max((max(pairs[n]) for n in words), default=0.0) if explanation.shares else None
     added = explanation.contributions
@@ -76,6 +74,13 @@ def panels_of(explanation: PairExplanation) -> list[Panel]:
     ]
 
 
+def shown_words(explanation: PairExplanation) -> list[int]:
+    """The places of the words that have a panel: content words; all words, or all marks, where there are no others."""
+    words = explanation.words
+    content = [n for n, word in enumerate(words) if word.content]
+    return content or [n for n, word in enumerate(words) if not word.special] or list(range(len(words)))
+
+
 def of_strongest(values: Sequence[float], most: float | None = None) -> list[float]:
     """The values as parts of the largest, or of `most`; 0 where that is not above 0."""
     largest = max(values, default=0.0) if most is None else most
@@ -83,12 +88,19 @@ def of_strongest(values: Sequence[float], most: float | None = None) -> list[flo
 
 
 def footer(explanation: PairExplanation) -> str:
-    """The parts of the score that marks such as <start> added, in words; "" where there are none."""
+    """The parts of the score that words without a panel added, in words; "" where there are none.
+
+    Function words are told by their sum, marks such as <start> one by one.
+    """
     if explanation.contributions is None:
         return "This model's score is no sum over the words."
+    shown = set(shown_words(explanation))
     pairs = zip(explanation.words, explanation.contributions, strict=True)
-    marks = [f"{word.text} {added:+.4f}" for word, added in pairs if word.special]
-    return f"besides: {', '.join(marks)}" if marks else ""
+    besides = [(word, added) for n, (word, added) in enumerate(pairs) if n not in shown]
+    rest = [added for word, added in besides if not word.special]
+    told = [f"the other words {sum(rest):+.4f}"] if rest else []
+    told += [f"{word.text} {added:+.4f}" for word, added in besides if word.special]
+    return f"besides: {', '.join(told)}" if told else ""
 
 
 def draw_panel(

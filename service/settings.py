@@ -173,7 +173,9 @@ class Settings(BaseSettings):
         description="Load all models when the service starts; otherwise those besides the default when a query first"
         " names them, on a GPU all in any case.",
     )
-    views: Names = Field((), description="Names of models that pictures are encoded for; all of them if not set.")
+    views: Names = Field(
+        (), description="Names of models that pictures are encoded for, the default among them; all if not set."
+    )
 
     max_file_bytes: int = Field(32 * MB, ge=1, description="Largest picture file taken, in bytes.")
     max_body_bytes: int = Field(512 * MB, ge=1, description="Largest request body taken, in bytes.")
@@ -261,6 +263,8 @@ class Settings(BaseSettings):
         unknown = [entry for entry in self.views if model_name(entry) not in names]
         if unknown:
             raise ValueError(f"views names {', '.join(unknown)}, which models does not: {', '.join(names)}")
+        if names[0] not in self.built_views:
+            raise ValueError(f"views leaves out {names[0]}, the default model: name it too, or another first in models")
         return self
 
     @model_validator(mode="before")

@@ -30,10 +30,14 @@ def not_modified(request: Request, headers: Mapping[str, str]) -> Response | Non
     return Response(status_code=304, headers=dict(headers)) if is_current else None
 
 
-def check_range(request: Request, size: int) -> None:
-    """RangeNotSatisfiable where the request asks for one part of a file of `size` bytes that is not in it."""
+def check_range(request: Request, headers: Mapping[str, str], size: int) -> None:
+    """RangeNotSatisfiable where the request asks for one part of a file of `size` bytes that is not in it.
+
+    A client whose copy (If-Range) is not the file with the tag or date in `headers` is sent all of it instead.
+    """
     given = request.headers.getlist("range")
-    if len(given) != 1 or not _is_range(given[0]) or "if-range" in request.headers:
+    copy = request.headers.get("if-range", headers["etag"])
+    if len(given) != 1 or not _is_range(given[0]) or copy not in (headers["etag"], headers["last-modified"]):
         return
     match = ONE_RANGE.fullmatch(given[0])
     assert match is not None

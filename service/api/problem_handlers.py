@@ -32,7 +32,8 @@ async def handle_read_only(request: Request, fault: ReadOnlyCatalog) -> Response
 
 
 async def handle_disk(request: Request, fault: sqlite3.OperationalError) -> Response:
-    """The response to a change that the disk has no room for; any other fault goes on."""
+    """The response to a change that the disk has no room for, or that another process is in the way of; any other fault
+    goes on."""
     problem = disk_problem(fault)
     if problem is None:
         raise fault

@@ -57,6 +57,7 @@ class IngestSummary:
         """Count an accepted picture that was set aside, no longer among those that are there."""
         self.failed.append({"filename": filename, "problem": reason})
         if image_id in self._new:
+            self._new.discard(image_id)  # a copy of the file, in another job, was counted as there already
             self.accepted -= 1
         else:
             self.duplicates -= 1

@@ -5,11 +5,12 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from index.catalog import Catalog
 from index.fault_points import FaultPoint, reach
-from index.records import NewPicture
+from index.records import Image, NewPicture
 from service.errors import (
     FeaturesOnly,
     InvalidRequest,
@@ -29,6 +30,7 @@ from service.settings import Settings
 from service.storage.free_space import FreeSpace, refused_by_disk
 from service.storage.originals import Originals, image_id_of
 
+Find = Callable[[str], Image | None]  # a picture by its id
 MAX_FAILED_LOOKS = 5  # files of one request whose headers cannot be read in time; the rest is not looked at
 
 
@@ -177,13 +179,14 @@ class Intake:
                 failed_looks += 1
                 advice = "Save the picture anew with another program, or send it again."
                 rejected.append(RejectedFile(name, f"{failed.reason} {advice}", retryable=not failed.final))
-        pictures, too_much_said = self._within_bounds(pictures, manifest)
+        kept_since = (now := self._clock()) - self._delete_grace_s
+        find = partial(self._find_known, kept_since)
+        pictures, too_much_said = self._within_bounds(pictures, manifest, find)
         rejected += too_much_said
         if not pictures:
             raise NothingAccepted([vars(one) for one in rejected])
-        now = self._clock()
-        received = self._described(pictures, manifest)
-        job_id, duplicates = self._store.take_in(received, now, now - self._delete_grace_s)
+        received = self._described(pictures, manifest, find)
+        job_id, duplicates = self._store.take_in(received, now, kept_since)
         reach(FaultPoint.UPLOAD_COMMITTED)
         self._wake(job_id)
         accepted = [
@@ -192,11 +195,17 @@ class Intake:
         ]
         return IngestReceipt(job_id, accepted, rejected)
 
+    def _find_known(self, kept_since: float, image_id: str) -> Image | None:
+        """A picture as it is where it comes again; None also where its deletion, before that time, is final."""
+        image = self._store.image(image_id)
+        is_final = image is not None and image.deleted_at is not None and image.deleted_at < kept_since
+        return None if is_final else image
+
     def _within_bounds(
-        self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry]
+        self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry], find: Find
     ) -> tuple[list[_Picture], list[RejectedFile]]:
         """The pictures that do not get more captions and tags than one may have, and those that would."""
-        bounds, kept, refused = DescriptionBounds(self._store.image), list[_Picture](), list[RejectedFile]()
+        bounds, kept, refused = DescriptionBounds(find), list[_Picture](), list[RejectedFile]()
         for picture in pictures:
             entry = manifest.get(picture.file.filename)
             tags = [] if entry is None else [*entry.tags, *entry.default_tags]
@@ -247,13 +256,15 @@ class Intake:
             raise UnreadablePicture(file.problem)
         return _Picture(file, image_id_of(file.sha256), self._inspect(file.path))
 
-    def _described(self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry]) -> list[ReceivedPicture]:
+    def _described(
+        self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry], find: Find
+    ) -> list[ReceivedPicture]:
         """The pictures with what the manifest says of them; default tags where a picture has none of that name, neither
         in store nor from a copy before it in this request."""
         received, said = list[ReceivedPicture](), defaultdict[str, set[str]](set)
         for picture in pictures:
             entry = manifest.get(picture.file.filename, ManifestEntry())
-            known = self._store.image(picture.image_id) if entry.default_tags else None
+            known = find(picture.image_id) if entry.default_tags else None
             named = said[picture.image_id].union(() if known is None else known.tags)
             tags = {name: value for name, value in entry.default_tags.items() if name not in named} | entry.tags
             said[picture.image_id].update(tags)

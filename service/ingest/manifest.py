@@ -18,11 +18,12 @@ from pydantic_core import PydanticCustomError
 
 from service.dates import check_date, unix_seconds
 from service.errors import InvalidRequest
+from service.ingest.description_bounds import MOST_CAPTIONS, MOST_TAGS
 from service.ingest.filenames import display_name
 from service.validation_messages import plain_message
 
 MAX_ERRORS_SHOWN = 20  # of one manifest
-LONGEST_SENT_CAPTION, MOST_SENT_CAPTIONS = 512, 100  # characters of one; captions of a picture in one request
+LONGEST_SENT_CAPTION = 512  # characters
 
 
 def _strip_caption(text: str) -> str:
@@ -58,9 +59,9 @@ class ManifestEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    captions: list[Caption] = Field(default_factory=list, max_length=MOST_SENT_CAPTIONS)
-    tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=100)
-    default_tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=100)
+    captions: list[Caption] = Field(default_factory=list, max_length=MOST_CAPTIONS)
+    tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=MOST_TAGS)
+    default_tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=MOST_TAGS)
     taken_at: Timestamp | None = None
 
     @property

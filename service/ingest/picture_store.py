@@ -57,14 +57,14 @@ class LocalPictureStore:
         return TakenIn(taken.job_id, duplicates)
 
     def _store_files(self, pictures: Sequence[ReceivedPicture]) -> None:
-        """Store the bytes of every distinct picture that is not there yet, durably."""
+        """Store the bytes of every distinct picture that is not there yet, or damaged, durably."""
         image_ids = [picture.image_id for _, picture in pictures]
         known = self._catalog.known_ids(image_ids)
         extensions = self._catalog.identities.extensions(image_ids)  # an earlier release may have told another kind
         files: dict[str, StagedFile] = {}
         for path, picture in pictures:
             extension = extensions.get(picture.image_id, picture.extension)
-            if picture.image_id not in known or not self._originals.path(picture.image_id, extension).exists():
+            if picture.image_id not in known or not self._originals.holds(picture.image_id, extension):
                 files.setdefault(picture.image_id, StagedFile(path, picture.image_id, extension))
         self._catalog.arrivals.announce([Arrival(file.image_id, file.extension) for file in files.values()])
         self._originals.store(files.values())

@@ -12,6 +12,8 @@ from service.errors import DiskFull, NotReady, Problem
 
 MEGABYTE = 2**20
 FULL_RETRY_S = 60
+BUSY_RETRY_S = 30
+STILL_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_SNAPSHOT)
 WORKER_SHARE = 4  # the worker goes on with what was accepted until so small a part of the reserve is left
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -60,10 +62,13 @@ def is_disk_full(fault: BaseException) -> bool:
 def disk_problem(fault: Exception) -> Problem | None:
     """The refusal of what a disk failed at, which the log gets, too: DiskFull where there is no room.
 
-    None for an exception that speaks of no disk.
+    None for an exception that speaks of no disk, nor of a catalog that another process would not let go.
     """
     if is_disk_full(fault):
         return _disk_full()
+    if getattr(fault, "sqlite_errorcode", None) in STILL_BUSY:
+        log.error("another process changes the catalog for longer than a request waits for it: %s", fault)
+        return NotReady("The catalog is being changed by another process; try again.", retry_after=BUSY_RETRY_S)
     if not isinstance(fault, OSError):
         return None
     log.error("the disk of the data directory failed: %s", fault)

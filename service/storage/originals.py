@@ -60,6 +60,13 @@ class Originals:
         """The path of a picture's original, which need not be there."""
         return _spread(self._originals, image_id, extension)
 
+    def holds(self, image_id: str, extension: str) -> bool:
+        """Whether the picture's original is there, with every byte that was taken in. It is read for that."""
+        try:
+            return image_id_of_file(self.path(image_id, extension)) == image_id
+        except OSError:  # gone, or unreadable
+            return False
+
     def thumbnail(self, image_id: str) -> Path:
         """The path of a picture's thumbnail, which need not be there."""
         return _spread(self._thumbnails, image_id, "jpg")

@@ -69,7 +69,7 @@ def take_snapshot(
         raise UserError(f"{out} lies in the data directory: name another place")
     sink: SnapshotSink = TarSink(out) if out.suffix == ".tar" else FolderSink(out)
     try:
-        content = copy_into(data, sink, clock(), each, scratch=out.parent)
+        content = copy_into(data, sink, clock(), each, scratch=out if out.is_dir() else out.parent)
         sink.close()
     except FileNotFoundError as fault:
         sink.discard()
@@ -90,7 +90,7 @@ def copy_into(
 ) -> SnapshotContent:
     """Copy the data directory as it is when `copied_catalog` copies its catalog; `each` is called for each picture.
 
-    The catalog's copy lies in `scratch` meanwhile, where there is room for it, else where temporary files do.
+    The catalog's copy lies in the folder `scratch` meanwhile; where temporary files do if none is given.
 
     FileNotFoundError where something went away meanwhile.
     """

@@ -54,7 +54,7 @@ def original_fault(originals: Originals, image: Image) -> str | None:
     except OSError as fault:
         return f"{path}: {fault.strerror}; send the file again, or restore it from a copy"
     if found != image.image_id:
-        return f"{path}: not the bytes that were taken in; restore the file from a copy"
+        return f"{path}: not the bytes that were taken in; send the file again, or restore it from a copy"
     return None
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from index.catalog import Catalog
+from index.catalog_check import text_index_fault
 from index.slab import HEADER, Corrupt, LayoutMismatch, Slab, stored_layout
 from index.view import remove_shortlists
 from index.view_manifest import NAME as VIEW_MANIFEST
@@ -56,12 +57,21 @@ def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] 
                 rows += _blank_rows(folder, images, captions)
             except (Corrupt, LayoutMismatch, ViewMismatch) as fault:
                 left.append(f"{folder} cannot be read, which a worker makes anew: {fault}")
-        catalog.texts.rebuild()  # of the words that were taken away nothing is left
+        _clean_texts(catalog, data.catalog)
         if not catalog.erasures.fold_log():
             left.append(f"another program reads {data.catalog}, whose log cannot be emptied meanwhile")
         if left:
             raise UserError(f"not all that was erased is overwritten: {'; '.join(left)}. Run this command again then")
         return CompactionResult(records, rows, max(0, before - _room(data)))
+
+
+def _clean_texts(catalog: Catalog, path: Path) -> None:
+    """Leave nothing of the words that were taken away: in steps, between which others change the catalog, where the
+    index of words is sound; made anew at once where it is damaged."""
+    if text_index_fault(path) is None:
+        catalog.texts.purge()
+    else:
+        catalog.texts.rebuild()
 
 
 def _erase_all(erasure: Erasure, catalog: Catalog) -> None:

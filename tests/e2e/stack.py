@@ -16,6 +16,7 @@ import httpx
 
 from service.this_machine import free_port
 from tests.e2e.pictures import Photo
+from tests.support.small_services import small_service
 
 T = TypeVar("T")
 REGARD = str(Path(sys.executable).with_name("regard"))
@@ -206,3 +207,9 @@ class Stack:
             page = self.get("/images", limit=7, after=page["next"])
             pages += page["images"]
         return pages
+
+
+def small_stack(folder: Path, **settings: str) -> Stack:
+    """A stack that finds regions and searches with small untrained models: for what does not depend on the answers."""
+    small = {f"REGARD_{name.upper()}": value for name, value in small_service(folder).items()}
+    return Stack(folder / "stack", small | settings)

@@ -9,7 +9,7 @@ import pytest
 
 from service.this_machine import children_of, is_running
 from tests.e2e.pictures import painted
-from tests.e2e.stack import Stack, until
+from tests.e2e.stack import Stack, small_stack, until
 from tests.support.mixed_folder import least_count, write_mixed_folder
 from tests.support.project_files import ROOT
 
@@ -25,7 +25,7 @@ def workers_of(parent: int) -> list[int]:
 
 def test_a_dead_worker_is_started_again_and_a_dead_server_leaves_none(tmp_path: Path) -> None:
     pictures = painted(8)
-    with Stack(tmp_path) as stack:
+    with small_stack(tmp_path) as stack:
         stack.start("all")
         stack.wait_ready()
         (worker,) = workers_of(stack.pid("all"))
@@ -41,7 +41,7 @@ def test_a_dead_worker_is_started_again_and_a_dead_server_leaves_none(tmp_path: 
 
 def test_a_data_directory_that_goes_away_is_not_made_anew(tmp_path: Path) -> None:
     pictures = painted(3)
-    with Stack(tmp_path) as stack:
+    with small_stack(tmp_path) as stack:
         stack.start("all", REGARD_WEB_PROCESSES="2")
         stack.wait_ready()
         stack.wait_job(stack.ingest(pictures))
@@ -61,7 +61,7 @@ def test_a_data_directory_that_goes_away_is_not_made_anew(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_stop_it_stops_with_everything_it_started(tmp_path: Path, by: signal.Signals) -> None:
-    with Stack(tmp_path) as stack:
+    with small_stack(tmp_path) as stack:
         stack.start("all")
         stack.wait_ready()
         started = children_of(stack.pid("all"))
@@ -71,7 +71,7 @@ def test_asked_to_stop_it_stops_with_everything_it_started(tmp_path: Path, by: s
 
 
 def test_who_follows_a_job_does_not_keep_a_service_from_ending(tmp_path: Path) -> None:
-    with Stack(tmp_path) as stack:
+    with small_stack(tmp_path) as stack:
         stack.start("api")  # without a worker the job waits
         until(lambda: stack.running("api") and stack.answers("/images"), "the api never answered")
         receipt = stack.ingest(painted(1))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.hostile import BOUNDARY, MB, Upload, bad_files, bad_names, body, endless_gif
 from tests.e2e.pictures import painted
-from tests.e2e.stack import Stack
+from tests.e2e.stack import Stack, small_stack
 
 GOOD = 20
 KNOWN_BAD = {"empty.jpg", "notes.jpg", "truncated.jpg", "huge.png", "archive.zip", "zeros.jpg"}
@@ -49,7 +49,7 @@ def test_bad_files_harm_nothing_and_good_ones_go_in(tmp_path: Path) -> None:
     bad, names = list(bad_files().values()), bad_names(str(outside), good[0].content)
     mixed = [good[0]] + [upload for pair in zip([*bad, *names], good[1:], strict=False) for upload in pair]
     mixed += good[1 + len(bad) + len(names) :]
-    with Stack(tmp_path / "stack") as stack:
+    with small_stack(tmp_path) as stack:
         stack.start("api", "worker")
         stack.wait_ready()
         before, start = tree(tmp_path) - tree(stack.folder), resident(stack.pid("api"))

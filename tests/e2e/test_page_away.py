@@ -127,6 +127,30 @@ def test_a_dialog_that_asks_for_a_key_is_cancelled_once(browser: Browser, tmp_pa
         visit.close()
 
 
+def test_what_is_waited_for_since_before_keeps_nothing_from_being_asked_again(visit: Visit) -> None:
+    page, held, asked = visit.page, list[Route](), list[str]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    def refuse_once(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 1:
+            route.fulfill(status=503, json={"detail": "loading", "retry_after": 1})
+        else:
+            route.continue_()
+
+    page.route("**/models", hold)
+    page.reload()
+    page.route("**/search/text", refuse_once)
+    ask(page, "red")
+    expect(page.get_by_role("list", name="Results")).to_be_visible()
+    assert len(asked) == 2
+    assert held
+    for route in held:
+        route.continue_()
+
+
 def test_a_service_that_names_a_time_is_asked_again_then(visit: Visit) -> None:
     page, asked = visit.page, list[str]()
 

@@ -11,16 +11,14 @@ import pytest
 from service.this_machine import children_of, is_running
 from service.web_processes import BESIDE
 from tests.e2e.pictures import painted
-from tests.e2e.stack import Stack, until
-from tests.support.small_services import small_service
+from tests.e2e.stack import Stack, small_stack, until
 
 pytestmark = pytest.mark.timeout(600)
 
 
 def started(folder: Path) -> Stack:
     """A service of two web processes and a worker, with small models."""
-    settings = {f"REGARD_{name.upper()}": value for name, value in small_service(folder).items()}
-    return Stack(folder / "stack", settings | {"REGARD_WEB_PROCESSES": "2"})
+    return small_stack(folder, REGARD_WEB_PROCESSES="2")
 
 
 def second_of(stack: Stack, times: int = 1) -> int:

@@ -69,6 +69,33 @@ def test_what_a_living_writer_has_just_committed_is_seen_on_such_a_mount(path: P
         assert run_on_read_only(path.parent, READ, path).startswith("True 1 ['a', 'b', 'c']")
 
 
+def test_a_writer_that_begins_after_a_reader_is_seen_by_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("index.database.is_writable", lambda path: False)
+        reader = Catalog(path)
+    with closing(reader), closing(Catalog(path)) as writer:
+        assert (reader.read_only, writer.read_only) == (True, False)
+        assert [image.image_id for image in reader.list_images(None, 9)] == ["a", "b"]
+        version = reader.version()
+        for turn in range(3):  # changes in the log beside the file, and folded into it
+            writer.accept([picture(f"c{turn}")], now=1.0)
+            assert writer.delete("b" if turn == 0 else f"c{turn - 1}", 2.0)
+            assert [image.image_id for image in reader.list_images(None, 9)] == ["a", f"c{turn}"]
+            assert reader.version() == writer.version() > version
+            writer.erasures.fold_log()
+    with closing(Catalog(path)) as writer:
+        writer.accept([picture("d")], now=3.0)
+    # Nobody writes any more, and what is read is the file that was left.
+    with monkeypatch.context() as patched:
+        patched.setattr("index.database.is_writable", lambda path: False)
+        reader = Catalog(path)
+    with closing(reader):
+        assert "d" in [image.image_id for image in reader.list_images(None, 9)]
+        with closing(Catalog(path)) as writer:
+            writer.accept([picture("e")], now=4.0)
+        assert "e" in [image.image_id for image in reader.list_images(None, 9)]
+
+
 OPEN = """
 import sys, pathlib
 from index.catalog import Catalog

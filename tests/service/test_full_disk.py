@@ -6,6 +6,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -135,11 +136,24 @@ def test_a_change_that_the_disk_has_no_room_for_is_refused_in_words(api: Api, mo
     problem(api.request("PATCH", f"/images/{image_id}", json={"captions": []}), 507, "disk-full")
     monkeypatch.undo()
 
-    def locked(*_: Any) -> None:
-        raise sqlite3.OperationalError("database is locked")
+    def broken(*_: Any) -> None:
+        raise sqlite3.OperationalError("no such table: images")
 
-    monkeypatch.setattr(Catalog, "change", locked)
+    monkeypatch.setattr(Catalog, "change", broken)
     assert api.request("PATCH", f"/images/{image_id}", json={"captions": []}).status_code == 500
+
+
+def test_a_change_that_another_process_is_in_the_way_of_may_be_tried_again(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image_id = api.library.add("a", two_coloured("red", "red"))
+    held, impatient = (sqlite3.connect(tmp_path / "held", timeout=0, check_same_thread=False) for _ in range(2))
+    with closing(held), closing(impatient):
+        held.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr(Catalog, "change", lambda *_: impatient.execute("BEGIN IMMEDIATE"))
+        refused = api.request("PATCH", f"/images/{image_id}", json={"captions": ["red"]})
+    assert "another process" in problem(refused, 503, "not-ready")["detail"]
+    assert int(refused.headers["retry-after"]) > 0
 
 
 def test_files_of_known_pictures_and_files_nobody_announced_are_left_alone(store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.panels import DIMMED, GAP, LINE, OUTLINE, draw_explanation, panel_corner, panels_of, scaled
+from service.panels import DIMMED, GAP, LINE, OUTLINE, draw_explanation, footer, panel_corner, panels_of, scaled
 from service.search.results import PairExplanation, ScoredWord
 from service.storage.region_records import Region
 
@@ -58,6 +58,35 @@ def test_attention_is_shown_where_there_are_no_shares() -> None:
     why = explanation([(0, 0, 1, 1)] * 2, [[0.0], [0.0]])
     attention = PairExplanation(kind=why.kind, words=why.words, regions=why.regions, attention=[[0.2, 0.1], [0.0, 0.5]])
     assert [panel.strengths for panel in panels_of(attention)] == [[1.0, 0.5], [0.0, 1.0]]
+
+
+def of_words(*words: str) -> PairExplanation:
+    """An explanation in which the first word added 1, the second 2, and so on; words in <> are marks."""
+    scored = [ScoredWord(word, word.startswith("<")) for word in words]
+    added = [float(n) for n in range(1, len(words) + 1)]
+    regions = [Region((0, 0, 1, 1), "thing", 0.5)]
+    shares = [[one] for one in added]
+    return PairExplanation("words attend regions", scored, regions, shares=shares, contributions=added)
+
+
+def test_content_words_have_panels_and_the_others_are_told_below() -> None:
+    why = of_words("<start>", "a", "dog", "on", "grass", ".", "<end>")
+    assert [panel.text for panel in panels_of(why)] == ["dog  +3.0000", "grass  +5.0000"]
+    assert footer(why) == "besides: the other words +12.0000, <start> +1.0000, <end> +7.0000"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown", "below"),
+    [
+        (("<start>", "what", "is", "this"), ["what", "is", "this"], "besides: <start> +1.0000"),
+        (("<start>", "<end>"), ["<start>", "<end>"], ""),
+        (("dog",), ["dog"], ""),
+    ],
+)
+def test_where_no_word_has_content_all_have_panels(words: tuple[str, ...], shown: list[str], below: str) -> None:
+    why = of_words(*words)
+    assert [panel.text.split()[0] for panel in panels_of(why)] == shown
+    assert footer(why) == below
 
 
 @given(

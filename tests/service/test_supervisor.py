@@ -84,7 +84,7 @@ with Supervised("worker", [sys.executable, "-c", {ENDS_WITH_STDIN!r}], os.enviro
 
 
 def test_a_worker_gets_the_settings_of_its_parent() -> None:
-    settings = Settings(data_dir=Path("x"), models=("a", "b"), views=("b",), threads=3, port=1234)
+    settings = Settings(data_dir=Path("x"), models=("a", "b"), views=("a",), threads=3, port=1234)
     environment = process_environment(settings)
     given = {name: value for name, value in environment.items() if name.startswith("REGARD_")}
     assert given["REGARD_MODELS"] == "a,b"

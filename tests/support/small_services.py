@@ -1,4 +1,4 @@
-"""Settings of a real service that starts in seconds: untrained weights of a small detector and small models."""
+"""A real service that starts in seconds: untrained weights of a small detector and small models."""
 
 import json
 from pathlib import Path

@@ -112,7 +112,7 @@ class AsyncClient:
         return await self._send(calls.search_similar(picture, image_id, options))
 
     async def explain_png(self, image_id: str, query: str, model: str | None = None) -> bytes:
-        """A PNG of why a stored picture answers a sentence: a panel a word, its strongest region outlined."""
+        """A PNG of why a stored picture answers a sentence: a panel a content word, its strongest region outlined."""
         return await self._send(calls.explain_png(image_id, query, model))
 
     # Taking pictures in

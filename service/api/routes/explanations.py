@@ -61,8 +61,8 @@ async def explain_image(
     query: Annotated[str, Query(description="What the picture might show.", min_length=1, max_length=LONGEST_QUERY)],
     model: Annotated[str | None, Query(description="A model of GET /models; the default if left out.")] = None,
 ) -> Response:
-    """One panel a word: regions are as bright as they answered it, the strongest is outlined, its part of the score
-    stands below."""
+    """One panel a content word: regions are as bright as they answered it, the strongest is outlined, its part of the
+    score stands below, and what the other words added at the bottom."""
     try:
         asked = TextSearchRequest(query=query, model=model, k=1, shortlist=1)
     except ValidationError as fault:

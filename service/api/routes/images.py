@@ -155,8 +155,9 @@ def send_file(
     status = path.stat()
     if is_unchanged(request, status.st_mtime):
         return Response(status_code=304, headers=headers)
-    check_range(request, status.st_size)
-    return PartialFileResponse(path, media_type=media_type, headers=headers, stat_result=status, filename=download)
+    response = PartialFileResponse(path, media_type=media_type, headers=headers, stat_result=status, filename=download)
+    check_range(request, response.headers, status.st_size)
+    return response
 
 
 def find_image_in_any_state(services: Services, image_id: str) -> Image:

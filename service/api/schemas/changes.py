@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from index.records import UNCHANGED, PictureChange
 from service.dates import unix_seconds
+from service.ingest.description_bounds import MOST_CAPTIONS, MOST_TAGS
 from service.ingest.filenames import MAX_LENGTH, display_name
 from service.ingest.manifest import Caption, OneProblem, TagContent, TagName, Timestamp
 
@@ -23,10 +24,10 @@ class PictureEdit(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     captions: list[Caption] | None = Field(
-        None, max_length=100, description="All captions from now on; null or [] for none."
+        None, max_length=MOST_CAPTIONS, description="All captions from now on; null or [] for none."
     )
     tags: dict[TagName, Annotated[TagContent | None, OneProblem]] | None = Field(
-        None, max_length=100, description="Tags to set, or to take away where null; null for no tags at all."
+        None, max_length=MOST_TAGS, description="Tags to set, or to take away where null; null for no tags at all."
     )
     taken_at: Timestamp | None = Field(None, description="A year, month, day, or RFC 3339 time; null for none.")
     filename: Filename = Field(

@@ -27,7 +27,7 @@ def explain(
     detector: DetectorFolder = None,
     device: Device = "auto",
     out: Annotated[
-        Path | None, typer.Option(help="Also draw it to this PNG file: a panel a word.", dir_okay=False)
+        Path | None, typer.Option(help="Also draw it to this PNG file: a panel a content word.", dir_okay=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:

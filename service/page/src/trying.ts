@@ -62,11 +62,13 @@ function end(told: number): void {
   if (!running) main.removeAttribute("aria-busy");
 }
 
-/** Tries again after the seconds that the service asks for; a page that nobody looks at waits on. */
+/**
+ * Tries again after the seconds that the service asks for; a page that nobody looks at waits on. What is tried meanwhile
+ * ends the waiting, what was begun before does not.
+ */
 function afterPause(again: () => void, seconds: number): void {
   clearTimeout(back);
   back = setTimeout(() => {
-    if (running) return;
     if (document.hidden) afterPause(again, seconds);
     else again();
   }, 1000 * seconds);
@@ -78,7 +80,7 @@ function whenBack(again: () => void): void {
   const look = async () => {
     const mine = back;
     const answers = await fetch("/livez").then((answer) => answer.ok, () => false);
-    if (mine !== back || running) return;
+    if (mine !== back) return;
     if (answers) again();
     else whenBack(again);
   };

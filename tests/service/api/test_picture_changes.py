@@ -152,9 +152,10 @@ def test_a_file_sent_again_after_the_grace_brings_back_nothing(api: Api) -> None
         found: str = answer.json()["accepted"][0]["image_id"]
         return found
 
-    image_id = send(**{"a.png": {"captions": ["old"]}})
+    image_id = send(**{"a.png": {"captions": ["old"], "tags": {"album": "old", "place": "old"}}})
     api.library.catalog.delete(image_id, NOW - api.settings.delete_grace_s - 1)
-    assert send() == image_id
+    assert send(**{"a.png": {"default_tags": {"album": "new"}}}) == image_id
     (listed,) = api.get("/images").json()["images"]
     assert (listed["image_id"], listed["captions"], listed["state"]) == (image_id, [], "ready")
+    assert listed["tags"] == {"album": "new"}
     assert api.get(f"/images/{image_id}").status_code == 200

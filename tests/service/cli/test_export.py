@@ -182,3 +182,11 @@ def test_files_of_any_name_are_written_below_the_folder(tmp_path: Path, filename
     assert (folder / name).read_bytes() == RED
     assert set(files_in(tmp_path)) == {f"out/{name}", "out/etc"}
     assert name in {found for found, _ in find_files([folder]).pictures}
+
+
+def test_a_name_as_long_as_the_disk_allows_is_kept(tmp_path: Path) -> None:
+    folder = ExportFolder(tmp_path)
+    for name in (f"{'x' * 251}.png", f"{'é' * 125}.png", f"{'画' * 83}.png"):
+        assert folder.add(ID, "png", name, RED) == name
+    assert folder.add(ID, "png", f"{'x' * 252}.png", RED) == f"{ID}.png"
+    assert len(list(tmp_path.iterdir())) == 4

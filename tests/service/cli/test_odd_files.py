@@ -75,8 +75,8 @@ def test_a_caption_that_no_picture_may_have_is_named_before_anything_is_sent(
     captions.write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(UserError, match=r"captions\.jsonl:2: captions\.0: must have at most 512 characters"):
         send_files(url, [photos], captions)
-    captions.write_text(json.dumps({"image": "a.png", "captions": [f"wall {number}" for number in range(101)]}))
-    with pytest.raises(UserError, match=r"captions\.jsonl:1: captions: must have at most 100 items"):
+    captions.write_text(json.dumps({"image": "a.png", "captions": [f"wall {number}" for number in range(1001)]}))
+    with pytest.raises(UserError, match=r"captions\.jsonl:1: captions: must have at most 1000 items"):
         send_files(url, [photos], captions)
     with Client(url) as client:
         assert list(client.images()) == []

@@ -125,3 +125,12 @@ def test_what_was_not_sent_is_counted(capsys: pytest.CaptureFixture[str]) -> Non
         said = capsys.readouterr().err
         assert "stopped: 4 pictures are stored" in said
         assert ("2 files were not sent yet: the same command goes on" in said) is (total == 7)
+
+
+def test_a_file_that_came_twice_and_was_set_aside_is_counted_as_set_aside_twice() -> None:
+    summary = IngestSummary()
+    summary.count_accepted("a", duplicate=False)
+    summary.count_accepted("a", duplicate=True)  # in another request, whose job names the failure too
+    for filename in ("one.jpg", "two.jpg"):
+        summary.count_failed("a", filename, "it could not be decoded")
+    assert (summary.accepted, summary.duplicates, len(summary.failed)) == (0, 0, 2)

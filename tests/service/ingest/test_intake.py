@@ -136,12 +136,17 @@ def test_tags_of_a_picture_are_bounded_too(store: Store) -> None:
     assert store.send(red, manifest={"red.png": {"tags": {"3-3": 2}}}).rejected == []
 
 
-def test_an_original_that_was_lost_is_restored_by_sending_it_again(store: Store) -> None:
+@pytest.mark.parametrize("left", [None, b"", b"other bytes"])
+def test_an_original_that_was_lost_or_damaged_is_restored_by_sending_it_again(store: Store, left: bytes | None) -> None:
     red = picture("red")
     store.send(part("images", red, "one.png"))
-    store.originals.path(id_of(red), "png").unlink()
-    store.send(part("images", red, "one.png"))
-    assert store.originals.path(id_of(red), "png").read_bytes() == red
+    path = store.originals.path(id_of(red), "png")
+    path.unlink()
+    if left is not None:
+        path.write_bytes(left)
+    receipt = store.send(part("images", red, "one.png"))
+    assert path.read_bytes() == red
+    assert [one.duplicate for one in receipt.accepted] == [True]
 
 
 def test_what_a_deleted_picture_was_can_come_back(store: Store) -> None:

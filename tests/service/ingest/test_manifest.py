@@ -44,7 +44,7 @@ def test_a_year_is_dated_to_its_beginning() -> None:
         ({"captions": [""]}, "captions.0"),
         ({"captions": [" \t\u001f "]}, "captions.0"),
         ({"captions": ["x" * 513]}, "captions.0"),
-        ({"captions": ["x"] * 101}, "captions"),
+        ({"captions": ["x"] * 1001}, "captions"),
         ({"tags": {"seen": True}}, "tags.seen"),
         ({"tags": {"seen": None}}, "tags.seen"),
         ({"tags": {"seen": ["a"]}}, "tags.seen"),

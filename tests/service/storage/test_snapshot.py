@@ -5,6 +5,7 @@ import os
 import shutil
 import stat
 import tarfile
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -263,6 +264,24 @@ def test_a_snapshot_that_fails_leaves_nothing(store: Store, tmp_path: Path, name
         with pytest.raises(KeyboardInterrupt):
             take_snapshot(store.folder, tmp_path / name, each=fail)
         assert list((tmp_path / name).iterdir()) == []
+
+
+def test_a_folder_that_is_there_is_all_that_a_snapshot_writes_to(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted = tmp_path / "beside nothing that may be written" / "backup"
+    mounted.mkdir(parents=True)
+    made, make = list[Path](), tempfile.mkdtemp
+
+    def note(suffix: str | None = None, prefix: str | None = None, dir: str | None = None) -> str:
+        made.append(Path(folder := make(suffix, prefix, dir)))
+        return folder
+
+    monkeypatch.setattr(tempfile, "mkdtemp", note)
+    content = take_snapshot(store.folder, mounted)
+    assert [folder.parent for folder in made] == [mounted]
+    assert not list(mounted.glob(".*"))
+    assert sum(restore_snapshot(mounted, tmp_path / "restored").values()) == content.pictures + content.deleted
 
 
 def test_an_original_that_is_missing_is_counted_and_the_rest_copied(store: Store, tmp_path: Path) -> None:
