@@ -56,7 +56,8 @@ _signals: list[int] = []  # that asked this process to end; a lock could be held
 def run_worker(settings: Settings, end_with_stdin: bool, collection: str | None = None) -> None:
     """Run a worker until it is told to end, on this collection and no other where one is given. MissingCatalog."""
     with without_collections():
-        from service.worker.process import serve_worker  # noqa: PLC0415 - PyTorch comes with it
+        from models import lean_torch  # noqa: F401, PLC0415 - before whatever imports PyTorch
+        from service.worker.process import serve_worker  # noqa: PLC0415
 
     _prepare_data_dir(settings)
     if collection is not None:
@@ -174,7 +175,8 @@ class _WebSide:
 @without_collections()
 def _web_side(settings: Settings, stack: contextlib.ExitStack) -> _WebSide:
     """Load all that answering takes, which takes seconds."""
-    from service.api.app import create_app  # noqa: PLC0415 - PyTorch comes with it
+    from models import lean_torch  # noqa: F401, PLC0415 - before whatever imports PyTorch
+    from service.api.app import create_app  # noqa: PLC0415
     from service.api.services import build_services  # noqa: PLC0415
     from service.worker.open_wakeups import open_notifier  # noqa: PLC0415
 

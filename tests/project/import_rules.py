@@ -30,6 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "models.quantised_rows": set(),
     "models.freed_memory": set(),
     "models.stand_ins": set(),
+    "models.lean_torch": {"stand_ins"},
     "models.safe_load": set(),
     "models.text": {"batches", "digests", "kernels", "quantised_rows", "stand_ins", "whole_files"},
     "models.kernels": {"batches"},
