@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.timeout(2000), pytest.mark.realdata]
 NAME = "bottom-up-36"
 RECIPE = {
     **{"width": 32, "word_dim": 16, "batch": 10, "least_count": 1, "validate_images": 10, "patience": 100},
-    **{"warmup_steps": 40, "epochs": 30, "learning_rate": 5e-3, "averaging": 0.9, "weight_decay": 0},
+    **{"warmup_steps": 40, "epochs": 6, "learning_rate": 5e-3, "averaging": 0.9, "weight_decay": 0},
     **{"feature_dropout": 0, "word_dropout": 0, "region_dropout": 0},
 }
 

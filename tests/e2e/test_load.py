@@ -17,7 +17,7 @@ from tests.e2e.pictures import photos, queries
 from tests.e2e.stack import Stack
 
 NUM_CLIENTS = 16
-PHOTOS = int(os.environ.get("REGARD_LOAD_PHOTOS", "20"))
+PHOTOS = int(os.environ.get("REGARD_LOAD_PHOTOS", "10"))
 
 
 def assert_whole_hit(client: httpx.Client, hit: dict[str, Any]) -> None:
