@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 Report = dict[str, Any]
+LONGEST_LINE = 240  # characters, for two recalls with their intervals
 
 
 def rounded(value: Any) -> Any:
@@ -22,9 +23,11 @@ def rounded_to(value: Any, digits: int) -> Any:
 
 
 def as_json(value: Any, indent: str = "") -> str:
-    """JSON in which an object that holds no further objects stands on one line."""
-    if not isinstance(value, dict) or not any(isinstance(each, dict) for each in value.values()):
-        return json.dumps(value, ensure_ascii=False)
+    """JSON in which an object stands on one line where it holds no further ones, or is short."""
+    line = json.dumps(value, ensure_ascii=False)
+    is_deep = isinstance(value, dict) and any(isinstance(each, dict) for each in value.values())
+    if not is_deep or len(indent) + len(line) <= LONGEST_LINE:
+        return line
     deeper = indent + " "
     parts = [f"{deeper}{json.dumps(key)}: {as_json(each, deeper)}" for key, each in value.items()]
     return "{\n" + ",\n".join(parts) + f"\n{indent}}}"

@@ -19,7 +19,7 @@ from models.text.pretrained_reader import PretrainedReader, shipped_reader
 from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch, refuse_lone_regions
 from models.training.caption_warmup import CaptionWarmup
 from models.training.checkpoints import TrainingCheckpoint
-from models.training.inputs import digest_of_features, digest_of_pictures
+from models.training.inputs import digest_of_features, digest_of_file, digest_of_pictures, digest_of_weights
 from models.training.logs import Log
 from models.training.losses import batch_losses
 from models.training.optim import build_optimizer, build_schedule, clip_gradients
@@ -105,13 +105,22 @@ class Training:
             },
             learns_from={
                 "captions or word vectors": digest_of_words(self.matcher.reader, train),
-                "features": train.extractor_digest,
-                "captioned pictures": digest_of_pictures(train.captions, train.rows.tolist()),
-                "numbers in the features": digest_of_features(train),
-                # By which the best is chosen, and the training ends: a rsum of others compares with none.
-                "dev pictures": digest_of_pictures(self.dev.captions, self.dev.rows.tolist()),
+                "word vectors": digest_of_file(word_vectors) if word_vectors else "none",
+                "weights to start from": digest_of_weights(initial) if initial else "none",
+                **self._digests_of_pictures(),
             },
         )
+
+    def _digests_of_pictures(self) -> dict[str, str]:
+        """Kinds of input, of those that pictures are, and their digests."""
+        train, dev = self.data, self.dev
+        return {
+            "features": train.extractor_digest,
+            "captioned pictures": digest_of_pictures(train.captions, train.rows.tolist()),
+            "numbers in the features": digest_of_features(train),
+            # By which the best is chosen, and the training ends: a rsum of others compares with none.
+            "dev pictures": digest_of_pictures(dev.captions, dev.rows.tolist()),
+        }
 
     def run(self, log: Log, progress: Progress | None = None) -> SingleMatcher:
         """Train to the end of the recipe or until it no longer improves, going on where an earlier run stopped.

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
 
 def load_detector(folder: Path | None, device: str) -> "Extractor":
-    """The detector in a folder, the shipped one for None, on a device or on what `auto` means. UserError."""
+    """The detector in a folder, the shipped one for None, on a device or on what `auto` means. UserError.
+
+    The process, which may be one on another node, reads pictures of every format from then on.
+    """
+    from service.media.formats import register_formats  # noqa: PLC0415 - Pillow comes with it
     from service.model_loading import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
 
+    register_formats()
     keep_freed_memory()
     with user_input(folder):
         return detector_of(folder, device_of(device))

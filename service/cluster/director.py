@@ -7,6 +7,7 @@ acknowledged change of each shard.
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -19,7 +20,7 @@ from service.cluster.cluster_view import ClusterView, ShardView
 from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.members_file import MembersFile
 from service.cluster.move_gate import MoveGate
-from service.cluster.operations import Operation
+from service.cluster.operations import BuildView, Operation
 from service.cluster.placement import Placement
 from service.cluster.rebalancing import Rebalancing
 from service.cluster.shard_lists import ShardLists
@@ -281,7 +282,15 @@ class Director:
                 return
             number, nodes = len(plan.shards), plan.adding
             if len(self._writers[number].membership().members) == len(nodes):
+                self._request_views(number)  # before its first picture comes, which they have to hold
                 self._keep(replace(plan, shards=(*plan.shards, nodes), moving_from=number, adding=None))
+                self._request_views(number)  # whatever was asked for meanwhile
+
+    def _request_views(self, shard: int) -> None:
+        """Have a shard build the views that were asked for of the first one. ShardLost, NotReady."""
+        asked = self.ask(0, ShardLists.requested_views) - self.ask(shard, ShardLists.requested_views)
+        for digest in sorted(asked):
+            self._writers[shard].write(BuildView(digest=digest, now=time.time()), None)
 
     def _move_pictures(self) -> None:
         """One step of the move to the shard that was added last."""

@@ -42,6 +42,10 @@ class ShardLists:
         """The numbers of pictures that pass the filter, by their states."""
         return self._catalog.count_listed(condition)
 
+    def requested_views(self) -> set[str]:
+        """Digests of the models that views were asked for, besides those that settings name."""
+        return self._catalog.requested_views()
+
     def misplaced(
         self, shard: int, num_shards: int, limit: int, after: PageKey | None = None
     ) -> tuple[dict[int, list[Image]], PageKey | None]:

@@ -104,6 +104,25 @@ def test_a_cut_off_leaves_out_what_matches_less(visit: Visit) -> None:
     expect(status).to_contain_text("calibrat")  # this model has none, and the answer says so
 
 
+def test_an_option_that_is_none_ends_what_was_asked_before(visit: Visit) -> None:
+    page, status, held = visit.page, visit.page.locator("#status"), list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/search/text", hold)
+    page.get_by_label("What do the pictures show?").fill("yellow")
+    expect(status).to_have_text("Searching…")
+    page.get_by_label("At least").fill("150")
+    page.get_by_label("At least").press("Enter")
+    expect(status).to_contain_text("At least")
+    for route in held:
+        route.continue_()
+    page.wait_for_timeout(500)
+    expect(status).to_contain_text("At least")
+    expect(cards(page)).to_have_count(0)
+
+
 def test_what_is_typed_into_options_is_answered_as_soon_as_it_is_complete(visit: Visit) -> None:
     page = visit.page
     search(page, "blue")

@@ -235,3 +235,20 @@ def test_the_focus_goes_on_from_the_picture_that_was_looked_at_last(visit: Visit
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(page.locator("#main li.card .picture").nth(1)).to_be_focused()
+
+
+def test_an_edit_that_began_under_another_question_keeps_why_it_is_found_by_this_one(visit: Visit) -> None:
+    page = visit.page
+    search(page, "green red white")
+    dialog = open_large(page, "all red")
+    dialog.get_by_role("button", name="Edit").click()
+    dialog.get_by_label("Captions").fill("all red, saved later")
+    dialog.get_by_role("button", name="Close").click()
+    search(page, "blue")
+    dialog = open_large(page, "all red")
+    found = dialog.locator(".why").inner_text()
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("heading", level=2)).to_have_text("all red, saved later")
+    why = dialog.locator(".why").inner_text()
+    assert "NaN" not in why
+    assert why.partition("Picture")[0] == found.partition("Picture")[0] != ""

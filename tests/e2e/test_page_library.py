@@ -130,9 +130,26 @@ def test_a_deleted_picture_is_brought_back_after_the_page_was_loaded_anew(visit:
     card(page, "blue").get_by_role("button", name="Delete").click()  # what was deleted here is brought back there
     expect(card(page, "blue").get_by_role("button", name="Undo")).to_be_focused()
     page.evaluate(LOOKED_AT_AGAIN)
+    page.get_by_role("button", name="Bring back all blue").focus()
+    with page.expect_response(lambda answer: "deleted=true" in answer.url):
+        page.evaluate(LOOKED_AT_AGAIN)
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    expect(page.get_by_role("button", name="Bring back all blue")).to_be_focused()  # also while it is listed anew
     page.get_by_role("button", name="Bring back all blue").click()
     expect(card(page, "blue").get_by_role("button", name="Delete")).to_be_visible()
     assert len(stored(visit.address)) == len(COLOURS) - 1
+
+
+def test_a_form_goes_with_the_picture_that_is_deleted(visit: Visit) -> None:
+    page, asked = visit.page, list[str]()
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    card(page, "red").get_by_role("button", name="Edit").click()
+    page.locator("form.editor").get_by_label("Captions").fill("never saved")
+    card(page, "red").get_by_role("button", name="Delete").click()
+    expect(card(page, "red").get_by_role("button", name="Undo")).to_be_focused()
+    page.reload()
+    expect(cards(page)).to_have_count(len(COLOURS) - 1)
+    assert asked == []  # nothing is unsaved
 
 
 def test_a_picture_is_downloaded_as_it_was_uploaded(visit: Visit, tmp_path: Path) -> None:

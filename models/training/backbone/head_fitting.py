@@ -38,6 +38,7 @@ from models.training.backbone.sentence_head import (
 from models.training.backbone.tiles import means_inside, tile_boxes
 from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
 from models.training.caption_targets import CaptionTargets
+from models.training.finite_loss import finite_sum
 from models.training.logs import Log
 from models.whole_files import write_tensors
 
@@ -147,7 +148,7 @@ class HeadFitting:
                 group["lr"] = self.recipe.rate * 0.5 * (1 + math.cos(math.pi * progress))
             losses = self._losses(ViewFeatures(*(part[order[tile]].to(self.device) for part in views)))
             optimizer.zero_grad(set_to_none=True)
-            torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+            finite_sum(losses).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             for name, loss in losses.items():
                 sums[name] = sums.get(name, 0.0) + float(loss.detach())

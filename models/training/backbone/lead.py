@@ -14,6 +14,7 @@ from torch import Tensor
 from models.batches import tiles
 from models.training.backbone.sentence_head import SentenceHead, matching_losses
 from models.training.caption_targets import CaptionTargets
+from models.training.finite_loss import finite_sum
 from models.training.logs import Log
 
 PICTURES_A_STEP = 256
@@ -58,7 +59,7 @@ def fit_maps(
                 group["lr"] = recipe.lead_rate * 0.5 * (1 + math.cos(math.pi * progress))
             losses = matching_losses(head, targets, head.embed_means(standard[views]), photographs[views])
             optimizer.zero_grad(set_to_none=True)
-            torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+            finite_sum(losses).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             total += sum(float(loss.detach()) for loss in losses.values())
         log({"step": 0, "lead": number + 1, "matching": total / len(steps)})

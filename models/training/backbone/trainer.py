@@ -31,6 +31,7 @@ from models.training.backbone.recipe import (
 )
 from models.training.backbone.tiles import tile_regions
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
+from models.training.finite_loss import finite_sum
 from models.training.inputs import digest_of_captions, digest_of_file
 from models.training.logs import Log
 from models.training.losses import batch_losses
@@ -87,7 +88,11 @@ class BackboneTraining:
                 "optimizer": self.optimizer,
                 "schedule": self.schedule,
             },
-            learns_from={"captions": digest_of_captions(train), "backbone": digest_of_file(backbone_file)},
+            learns_from={
+                "captions": digest_of_captions(train),
+                "backbone": digest_of_file(backbone_file),
+                "weights to start from": digest_of_file(initial / CHECKPOINT_FILE) if initial else "none",
+            },
         )
 
     def run(self, log: Log) -> Backbone:
@@ -128,7 +133,7 @@ class BackboneTraining:
         tokens = self.matcher.tokenize(batch.sentences).to(device)
         losses = batch_losses(self.matcher, regions, tokens, batch.numbers, self.matching, is_warmup=False)
         self.optimizer.zero_grad(set_to_none=True)
-        torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+        finite_sum(losses).backward()  # type: ignore[no-untyped-call]
         for part in (self.matcher, self.backbone):
             nn.utils.clip_grad_norm_(part.parameters(), self.recipe.clip)
         self.optimizer.step()
@@ -162,7 +167,7 @@ class BackboneTraining:
                 tokens = self.matcher.tokenize(sentences).to(self.matcher.device)
                 losses = batch_losses(self.matcher, regions, tokens, pictures, self.matching, is_warmup=True)
                 optimizer.zero_grad()
-                losses["pooled"].backward()  # type: ignore[no-untyped-call]
+                finite_sum({"pooled": losses["pooled"]}).backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(self.matcher.parameters(), self.recipe.clip)
                 optimizer.step()
                 schedule.step()

@@ -25,6 +25,7 @@ from models.training.detector.pseudo_labels import (
 )
 from models.training.detector.recipe import DetectorRecipe, iter_training_batches, learning_rate_at
 from models.training.detector.ssd_teacher import SsdLabeler
+from models.training.finite_loss import finite_sum
 from models.training.inputs import DIGITS, digest_of_file
 
 PSEUDO_LABELS_FILE = "lessons.jsonl"
@@ -139,7 +140,7 @@ class _DetectorTraining:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate_at(self.recipe, self.step)
         self.optimizer.zero_grad(set_to_none=True)
-        torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+        finite_sum(losses).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.detector.parameters(), self.recipe.clip)
         self.optimizer.step()
         return {name: float(loss.detach()) for name, loss in losses.items()}

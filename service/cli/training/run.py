@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.datasets.captions import CaptionLine, read_captions
+from models.datasets.captions import CaptionLine, captioned_photographs, read_captions
 from service.cli.output import Progress, show_progress
 from service.errors import user_input
 
@@ -35,10 +35,20 @@ class CaptionedPhotographs:
 
 
 def read_photographs(captions: Path, split: str, dev: str | None) -> CaptionedPhotographs:
-    """The photographs of a split of a captions file, and those to validate on where a split for it is named."""
+    """The photographs of a split of a captions file, and those to validate on where a split for it is named.
+
+    UserError where one is not there, or one to validate on has no caption.
+    """
+    from service.media.formats import register_formats  # noqa: PLC0415 - Pillow comes with it
+
+    register_formats()  # trainings open photographs by Pillow alone
+    folder = captions.parent.resolve()
     with user_input(captions):
         train, validated = read_captions(captions, split), [] if dev is None else read_captions(captions, dev)
-    return CaptionedPhotographs(captions.parent.resolve(), train, validated)
+        captioned_photographs(folder, [*train, *validated])
+        if bare := [line.image for line in validated if not line.captions]:
+            raise ValueError(f"{len(bare)} pictures of split {dev} have no caption to be found by, as {bare[0]}")
+    return CaptionedPhotographs(folder, train, validated)
 
 
 @contextmanager

@@ -107,6 +107,12 @@ export class Latest {
     return this.running !== null;
   }
 
+  /** Ends what runs, whose outcome is never shown. */
+  end(): void {
+    this.running?.abort();
+    this.running = new AbortController();
+  }
+
   async run<T>(work: (signal: AbortSignal) => Promise<T>, show: (outcome: T) => void): Promise<void> {
     this.running?.abort();
     const mine = (this.running = new AbortController());

@@ -1,7 +1,7 @@
 // A stored picture as a card of the library: looked at, edited in place, and deleted, which can be undone there.
 import { deletePicture, restorePicture } from "./changes";
 import { button, el, workButton } from "./dom";
-import { editor, isWritten } from "./editing";
+import { editor, giveUp, isWritten } from "./editing";
 import type { ImageListed } from "./openapi";
 import { downloadButton } from "./original";
 import { thumbnail } from "./results";
@@ -112,6 +112,7 @@ export class Card {
       this.fault.textContent = messageOf(fault);
       return;
     }
+    giveUp(this.form ?? undefined);
     this.form = null;
     this.fault.textContent = "";
     const undo = workButton("Undo", () => this.undo(), { "aria-label": `Undo: ${titleOf(this.image)} was deleted` });

@@ -11,6 +11,8 @@ export class Deleted {
   private readonly list = el("ul", { class: "deleted" });
   private readonly told = el("p", { class: "quiet", role: "status" });
   private readonly looks = new Latest();
+  private listed = "";
+  private isFault = false; // what is told is why they could not be listed
   readonly element: HTMLDetailsElement = el(
     "details",
     { class: "change", ontoggle: () => void this.refresh() },
@@ -29,14 +31,28 @@ export class Deleted {
       await this.looks.run(
         (signal) => ask<ImagesAnswer>(`/images?deleted=true&sort=latest&limit=${MOST}`, { signal }),
         ({ images, next }) => {
+          if (this.isFault) this.tell("");
+          if (this.listed === (this.listed = JSON.stringify([images, next]))) return; // what has the focus stays
+          const focused = document.activeElement?.closest<HTMLElement>("li")?.dataset.deleted;
           const besides = !images.length ? "None can be brought back." : next ? "Older ones follow once these are back." : "";
           const lines = images.map((image) => this.line(image));
           this.list.replaceChildren(...lines, ...(besides ? [el("li", { class: "quiet" }, besides)] : []));
+          if (focused) this.focus(focused);
         },
       );
     } catch (fault) {
-      this.told.textContent = messageOf(fault);
+      this.tell(messageOf(fault), true);
     }
+  }
+
+  private tell(what: string, isFault = false): void {
+    [this.told.textContent, this.isFault] = [what, isFault];
+  }
+
+  /** Gives the focus to the button of a picture, or to what the list is opened by. */
+  private focus(image_id = ""): void {
+    const found = this.list.querySelector<HTMLElement>(`[data-deleted="${image_id}"] button`);
+    (found ?? this.element.querySelector("summary")!).focus({ preventScroll: true });
   }
 
   private line(image: ImageListed): HTMLElement {
@@ -45,17 +61,17 @@ export class Deleted {
       try {
         await restorePicture(image.image_id);
       } catch (fault) {
-        this.told.textContent = `${isolated(title)}: ${messageOf(fault)}`;
+        this.tell(`${isolated(title)}: ${messageOf(fault)}`);
         return;
       }
       line.remove();
-      this.told.textContent = `${isolated(title)} is back.`;
-      this.element.querySelector("summary")!.focus({ preventScroll: true });
+      this.tell(`${isolated(title)} is back.`);
+      this.focus();
       this.onback(image.image_id);
     };
     const line = el(
       "li",
-      {},
+      { "data-deleted": image.image_id },
       el("span", { dir: "auto" }, title),
       el("span", { class: "quiet" }, ` · ${day(image.taken_at)} `),
       workButton("Bring back", bringBack, { class: "link", "aria-label": `Bring back ${title}` }),

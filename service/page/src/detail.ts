@@ -144,14 +144,13 @@ export class Detail {
   }
 
   private edit(picture: Shown): void {
-    const keep = ({ captions, tags, taken_at, filename }: ImageListed) => this.replace({ ...picture, captions, tags, taken_at, filename });
     const done = () => {
       this.forms.delete(picture.image_id);
       if (!this.isShown(picture)) return;
       this.show();
       this.shown.querySelector<HTMLElement>(".actions button.change")?.focus();
     };
-    const form = this.forms.get(picture.image_id) ?? editor(picture, keep, done, (why) => this.tell(picture, "Saving", why));
+    const form = this.forms.get(picture.image_id) ?? editor(picture, (changed) => this.keep(changed), done, (why) => this.tell(picture, "Saving", why));
     this.forms.set(picture.image_id, form);
     this.show();
     form.querySelector("textarea")?.focus();
@@ -169,10 +168,10 @@ export class Detail {
     return this.dialog.open && this.pictures[this.place]!.image_id === image_id;
   }
 
-  /** Keeps what the picture is by now. */
-  private replace(picture: Shown): void {
-    const same = ({ image_id }: Shown) => image_id === picture.image_id;
-    this.pictures = this.pictures.map((one) => (same(one) ? picture : one));
+  /** Keeps what is said of a picture by now, beside why it is found by the question of today. */
+  private keep({ image_id, captions, tags, taken_at, filename }: ImageListed): void {
+    const said = { captions, tags, taken_at, filename };
+    this.pictures = this.pictures.map((one) => (one.image_id === image_id ? { ...one, ...said } : one));
     this.noteChange();
   }
 

@@ -40,12 +40,12 @@ export class Library {
 
   /** The first page, or as many pictures as are shown where the same is listed again. */
   async load(listed: Listed, signal: AbortSignal): Promise<ImagesAnswer> {
-    const wanted = isSame(listed, this.listed) ? this.shown : 0;
+    const wanted = () => (isSame(listed, this.listed) ? this.shown : 0); // more, once somebody asked for more meanwhile
     const load = (after: string | null, missing: number): Promise<ImagesAnswer> =>
       ask(path(listed, Math.min(MOST, Math.max(PAGE, missing)), after), { signal });
-    const answer = await load(null, wanted);
-    while (answer.next && answer.images.length < wanted) {
-      const page = await load(answer.next, wanted - answer.images.length);
+    const answer = await load(null, wanted());
+    while (answer.next && answer.images.length < wanted()) {
+      const page = await load(answer.next, wanted() - answer.images.length);
       answer.images.push(...page.images);
       answer.next = page.next;
     }

@@ -70,7 +70,8 @@ function more(shown: number): HTMLElement[] {
     k = MOST;
     noteSeen({ many: true });
     await again();
-    main.querySelectorAll("li")[shown]?.querySelector("button")?.focus();
+    const next = main.querySelectorAll("li")[shown];
+    if (next) (next.querySelector("button") ?? main).focus({ preventScroll: !next.querySelector("button") });
   };
   return [button("Show more", () => void ask(), { class: "more" })];
 }
@@ -117,6 +118,7 @@ function attempt(question: Question, waiting: string): Promise<void> {
     void prepare().catch(() => {}); // what failed at the start
   };
   const clear = (fault: unknown) => {
+    searches.end(); // what was asked before, where this could not be asked at all
     if (isLibrary(question) && library.element.isConnected && isPassing(fault)) return; // it comes to no harm there
     showWords(null);
     main.replaceChildren();

@@ -143,6 +143,26 @@ def test_a_training_goes_on_with_the_same_captioned_pictures_alone(tmp_path: Pat
     assert again.is_finished
 
 
+def test_a_training_goes_on_from_the_same_weights_and_word_vectors_alone(tmp_path: Path) -> None:
+    data, out, (one, other) = synthetic(24), tmp_path / "run", (tmp_path / name for name in ("one.txt", "other.txt"))
+    for path, value in ((one, "0.5"), (other, "0.25")):
+        path.write_text(f"{NOUNS[0]} {' '.join([value] * 16)}\n")
+    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
+    Training(recipe, data, data, out, word_vectors=one).run(lambda _: None)
+    for vectors in (other, None):
+        with pytest.raises(ValueError, match="begun on other word vectors"):
+            Training(recipe, data, data, out, word_vectors=vectors).resume()
+    Training(recipe, data, data, out, word_vectors=one).resume()
+
+    first = small(RECIPES["camp-released-attention-f30k"], epochs=0, warmup_steps=1)
+    starts = [Training(replace(first, seed=seed), data, data, tmp_path / str(seed)).matcher for seed in range(2)]
+    later = small(RECIPES["camp-released-fusion-f30k"], epochs=1)
+    Training(later, data, data, tmp_path / "later", initial=starts[0]).run(lambda _: None)
+    with pytest.raises(ValueError, match="begun on other weights to start from"):
+        Training(later, data, data, tmp_path / "later", initial=starts[1]).resume()
+    Training(later, data, data, tmp_path / "later", initial=starts[0]).resume()
+
+
 def test_a_training_starts_from_word_vectors_and_goes_on_only_with_the_same(tmp_path: Path) -> None:
     data, vectors = synthetic(24), tmp_path / "v.txt"
     numbers = " ".join(["0.5"] * 16)

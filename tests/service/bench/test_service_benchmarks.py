@@ -6,7 +6,7 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from models.bench import timing
+from models.bench import busy, timing
 from service.bench.charts import chart_of
 from service.bench.service_process import ServiceProcess, proportional_memory
 from service.bench.synthetic import fill_with_pictures
@@ -24,6 +24,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A small model and detector, and a machine whose rates are measured in no time."""
     monkeypatch.setattr(timing, "PEAK_SIZE", 32)
     monkeypatch.setattr(timing, "READ_NUMBERS", 1 << 10)
+    monkeypatch.setattr(busy, "BUSY", busy.LOOP)  # processes that wait: what they cost is no matter here
     for name, value in small_service(tmp_path).items():
         monkeypatch.setenv(f"REGARD_{name.upper()}", value)
 

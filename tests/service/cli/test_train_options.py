@@ -1,15 +1,26 @@
 """Options of `regard train`: what a recipe does not read is refused, and a name of features reaches the model."""
 
+import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from models.datasets.photographs import open_upright
 from models.matching.checkpoint import load_matcher
+from service.cli.training.run import read_photographs
+from service.errors import UserError
 from service.model_loading import LoadedModels
 from service.settings import Settings
 from tests.support.cli_runner import Regard
 from tests.support.feature_layouts import arrays, built, scan_layout
+from tests.support.library import two_coloured
+from tests.support.project_files import ROOT
+from tests.support.small_services import small_service
 
+HEIC = ROOT / "tests" / "data" / "heic" / "orientation_1.heic"
 MODEL = ["train", "scan-t2i-avg-flickr8k", "--out", "run"]
 BACKBONE = ["train", "backbone", "--out", "run", "--backbone", "a", "--captions", "a"]
 
@@ -78,3 +89,42 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     served = LoadedModels.from_settings(Settings(data_dir=data, models=(str(best),), device="cpu"))
     assert served.extractor.digest == "mine"
     assert set(built(data, load_matcher(best)).matchers) == {"scan-t2i-avg"}
+
+
+def test_photographs_are_all_there_and_what_is_validated_on_has_captions(tmp_path: Path) -> None:
+    captions = tmp_path / "captions.jsonl"
+    lines = [
+        {"image": "a.png", "captions": ["red"], "split": "train"},
+        {"image": "b.heic", "captions": ["a card"], "split": "dev"},
+        {"image": "c.png", "captions": [], "split": "dev"},
+    ]
+
+    def write(*chosen: int) -> None:
+        captions.write_text("".join(json.dumps(lines[number]) + "\n" for number in chosen))
+
+    write(0, 1)
+    two_coloured("red", "red").save(tmp_path / "a.png")
+    with pytest.raises(UserError, match=r"lacks 1 of 2 captioned pictures, as b\.heic"):
+        read_photographs(captions, "train", "dev")
+    shutil.copy(HEIC, tmp_path / "b.heic")
+    found = read_photographs(captions, "train", "dev")
+    assert [line.image for line in (*found.train, *found.dev)] == ["a.png", "b.heic"]
+    assert open_upright(tmp_path / "b.heic").width > 0  # as trainings read it
+    two_coloured("red", "red").save(tmp_path / "c.png")
+    write(0, 1, 2)
+    with pytest.raises(UserError, match=r"1 pictures of split dev have no caption to be found by, as c\.png"):
+        read_photographs(captions, "train", "dev")
+    assert len(read_photographs(captions, "train", None).train) == 1
+
+
+@pytest.mark.slow
+def test_a_process_that_loads_a_detector_reads_every_format(tmp_path: Path) -> None:
+    """As one on another node does, which looks for regions and does nothing else before."""
+    program = (
+        "import sys; from pathlib import Path; from service.cli.feature_extraction import load_detector;"
+        "from models.datasets.photographs import open_upright; load_detector(Path(sys.argv[1]), 'cpu');"
+        "print(open_upright(Path(sys.argv[2])).size)"
+    )
+    command = [sys.executable, "-c", program, small_service(tmp_path)["detector"], HEIC]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout == "(120, 80)\n"
