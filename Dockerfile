@@ -73,7 +73,7 @@ USER 999:999
 COPY --from=build-gpu /opt/regard /opt/regard
 ENV REGARD_DEVICE=cuda TRITON_CACHE_DIR=/tmp/triton
 HEALTHCHECK --interval=10s --timeout=6s --start-period=120s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen(f'http://127.0.0.1:{os.environ[\"REGARD_PORT\"]}/readyz', timeout=5)"]
+    CMD ["python", "-c", "import http.client, os; asked = http.client.HTTPConnection('127.0.0.1', int(os.environ['REGARD_PORT']), timeout=5); asked.request('GET', '/readyz'); raise SystemExit(asked.getresponse().status != 200)"]
 CMD ["regard", "serve", "--role", "api"]
 
 # The last stage is what is built where no target is named.
@@ -81,5 +81,5 @@ FROM runtime
 COPY --from=build /opt/regard /opt/regard
 # Ready means: a forward pass went through, the view is open and a worker was heard from lately.
 HEALTHCHECK --interval=10s --timeout=6s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen(f'http://127.0.0.1:{os.environ[\"REGARD_PORT\"]}/readyz', timeout=5)"]
+    CMD ["python", "-c", "import http.client, os; asked = http.client.HTTPConnection('127.0.0.1', int(os.environ['REGARD_PORT']), timeout=5); asked.request('GET', '/readyz'); raise SystemExit(asked.getresponse().status != 200)"]
 CMD ["regard", "serve", "--role", "api"]

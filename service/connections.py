@@ -25,7 +25,7 @@ from service.shared_port import SharedPort
 
 KEEP_ALIVE_S = 15
 SHUTDOWN_TIMEOUT_S = 10  # that requests in progress get when the server is told to end
-SLOWEST_BODY = 1024  # bytes a second, on average over the time after which a body counts as stalled
+SLOWEST = 1024  # bytes a second, on average over the time after which a body, or an answer, counts as stalled
 REFUSED_RETRY_S = 2
 LINGER_S = 1.0  # that a client who still sends gets to read why it is refused
 RESERVED_FILES = 256  # handles for the catalog, views, originals and decoding processes
@@ -47,6 +47,7 @@ class LimitedProtocol(H11Protocol):
         self._body_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._body_bytes = 0
+        self._unread = 0  # bytes of an answer, when its time began
         self._refused = False
 
     @staticmethod
@@ -99,7 +100,7 @@ class LimitedProtocol(H11Protocol):
         """Wait for the client to read, for a time."""
         super().pause_writing()
         if self._write_timer is None:
-            self._write_timer = self.loop.call_later(self.stall_timeout_s, self._end_unread)
+            self._await_reading()
 
     def resume_writing(self) -> None:
         """Go on, since the client has read."""
@@ -127,14 +128,21 @@ class LimitedProtocol(H11Protocol):
             return
         received, self._body_bytes = self._body_bytes, 0
         # A body that waits for the server to take it is not the client's fault.
-        if received < SLOWEST_BODY * self.stall_timeout_s and not self.flow.read_paused:
+        if received < SLOWEST * self.stall_timeout_s and not self.flow.read_paused:
             self._refuse(SlowRequest("The body of the request came too slowly; send it again."))
             return
         self._body_timer = self.loop.call_later(self.stall_timeout_s, self._check_body)
 
-    def _end_unread(self) -> None:
+    def _await_reading(self) -> None:
+        self._unread = self.transport.get_write_buffer_size()
+        self._write_timer = self.loop.call_later(self.stall_timeout_s, self._check_reading)
+
+    def _check_reading(self) -> None:
         self._write_timer = None
-        self.transport.abort()
+        if self._unread - self.transport.get_write_buffer_size() < SLOWEST * self.stall_timeout_s:
+            self.transport.abort()
+        elif not self.transport.is_closing() or self.transport.get_write_buffer_size():
+            self._await_reading()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP/1.1, and close once the client has had time to read the answer."""

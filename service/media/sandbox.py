@@ -158,10 +158,16 @@ def _use_landlock(libc: ctypes.CDLL, readable: list[Path]) -> str:
 
 
 def _folders_of_python() -> list[Path]:
-    """Folders that modules and shared libraries are loaded from."""
-    packages = Path(__file__).parent.parent.parent
-    system = map(Path, ("/usr", "/lib", "/lib64", "/etc/ld.so.cache"))
-    return [packages, *system, *map(Path, (sys.prefix, sys.base_prefix, *filter(None, sys.path)))]
+    """Folders that modules and shared libraries are loaded from.
+
+    Of a checkout these are its packages alone: the data directory, keys and settings may lie beside them.
+    """
+    top = Path(__file__).parent.parent.parent
+    ours = [top / name for name in ("index", "models", "service")]
+    system = map(Path, ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", sys.prefix, sys.base_prefix))
+    is_checkout = not top.name.endswith("-packages")  # as site-packages and dist-packages do, where others' lie too
+    searched = [Path(entry) for entry in sys.path if entry and not (is_checkout and top.is_relative_to(entry))]
+    return [*ours, *system, *searched]
 
 
 def _allow_reading(libc: ctypes.CDLL, ruleset: int, path: Path) -> None:

@@ -42,7 +42,7 @@ def healthy(stack: Stack, server: RedisServer, one: Service) -> bool:
     """Whether a service's health check passes."""
     check = subprocess.run(
         here(one.healthcheck),
-        env={**stack.environment(), **settings(stack, server, one)},
+        env={**stack.environment(), **settings(stack, server, one), "http_proxy": "http://127.0.0.1:9"},
         capture_output=True,
         check=False,
         timeout=60,

@@ -1,6 +1,7 @@
 """Nothing is lost by the page: what a form cannot show stays, folders with equal names, a service that restarts."""
 
 import base64
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -159,3 +160,20 @@ def test_a_service_that_refuses_ends_the_waiting(visit: Visit) -> None:
     expect(visit.page.locator("#add").get_by_role("status")).to_have_text(
         "There is no such job. Done: 0 of 1 can be found."
     )
+
+
+def test_a_batch_is_sent_again_when_a_busy_service_said(visit: Visit) -> None:
+    sent = list[float]()
+
+    def refuse_once(route: Route) -> None:
+        sent.append(time.monotonic())
+        if len(sent) == 1:
+            route.fulfill(status=503, json={"detail": "Many uploads are being received.", "retry_after": 3})
+        else:
+            route.continue_()
+
+    visit.page.route("**/ingest", refuse_once)
+    visit.page.evaluate(DROP_FOLDERS, ["4.png", [["Trip5", base64_png("green", "cyan")]]])
+    expect(visit.page.locator("#add").get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
+    assert len(sent) == 2
+    assert sent[1] - sent[0] > 2.9

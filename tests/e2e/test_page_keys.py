@@ -46,6 +46,12 @@ def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Browser, tmp_path
         assert visit.page.evaluate("document.querySelector('#main li.card img').decode().then(() => true)")
         assert not [url for url in asked if key in url]
         source = shown.get_attribute("src")
+        visit.context.clear_cookies()  # as where another tab signed out
+        visit.page.reload()
+        expect(shown).to_have_count(1)
+        assert (
+            visit.page.evaluate("(url) => fetch(url, {cache: 'reload'}).then((answer) => answer.status)", source) == 200
+        )
         visit.page.get_by_role("button", name="Key…").click()
         dialog.get_by_role("button", name="Sign out").click()
         expect(dialog).to_contain_text("This service wants a key.")

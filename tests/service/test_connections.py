@@ -23,6 +23,7 @@ HEAD_S, STALL_S = 0.5, 0.5
 LARGE = b"x" * 2**20
 SMALL = b"x" * 48 * 2**10  # less than asyncio waits for clients to take, more than the kernel takes in TINY_BUFFERS
 TINY_BUFFERS = 4096
+WHOLE_BYTES = 16 * 2**20
 
 
 class App:
@@ -48,6 +49,8 @@ class App:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"transfer-encoding", b"chunked")]})
         for _ in range(200 if scope["path"] == "/large" else 0):
             await send({"type": "http.response.body", "body": LARGE, "more_body": True})
+        if scope["path"] == "/whole":  # handed over at once
+            await send({"type": "http.response.body", "body": b"x" * WHOLE_BYTES, "more_body": True})
         if scope["path"] == "/small":
             await send({"type": "http.response.body", "body": SMALL, "more_body": True})
         await send({"type": "http.response.body", "body": str(size).encode()})
@@ -187,6 +190,21 @@ def test_a_client_that_reads_nothing_is_let_go(address: tuple[str, int], app: Ap
         client.sendall(GET.replace(b"/ ", b"/large "))
         assert app.answered.wait(60)  # the application is not held by what nobody reads
         assert len(everything(client)) < 200 * len(LARGE)
+
+
+def test_a_client_that_reads_slowly_gets_all_of_an_answer(address: tuple[str, int]) -> None:
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+        client.connect(address)
+        client.sendall(GET.replace(b"/ ", b"/whole "))
+        received, begun, end = 0, time.monotonic(), b""
+        while end != b"0\r\n\r\n":
+            piece = client.recv(2**16)
+            assert piece, f"cut off after {received} bytes"
+            received, end = received + piece.count(b"x"), (end + piece)[-5:]
+            if time.monotonic() < begun + 4 * STALL_S:  # slower than it could, and never still
+                time.sleep(0.02)
+        assert received == WHOLE_BYTES
 
 
 def test_clients_that_leave_the_end_of_an_answer_unread_hold_no_connection(address: tuple[str, int]) -> None:

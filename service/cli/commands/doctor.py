@@ -195,8 +195,18 @@ def _keys(settings: Settings) -> str:
 
     keys = read_keys(DataDir(settings.data_dir).keys)
     if not keys:
-        return "there are none: it listens to this machine alone, and answers everybody there"
+        return f"there are none: {_who_is_answered(settings)}"
     return f"{sum(key.unusable(time.time()) is None for key in keys)} of {len(keys)} can be used"
+
+
+def _who_is_answered(settings: Settings) -> str:
+    from service.auth.exposure import is_loopback  # noqa: PLC0415
+
+    if is_loopback(settings.host):
+        return "it listens to this machine alone, and answers everybody there"
+    if settings.insecure:
+        return f"everybody who reaches {settings.host} port {settings.port} may read, add and delete pictures"
+    return f"`regard serve` will not listen on {settings.host}, which others reach, until `regard keys create` made one"
 
 
 def _redis(settings: Settings) -> str:

@@ -32,6 +32,8 @@ export function isMissing(fault: unknown): boolean {
   return fault instanceof Refusal && fault.status === 404;
 }
 
+const SAVED_MS = 40_000; // after which a file is in the hands of the browser
+
 type KeyDialog = (why: string) => Promise<boolean>;
 let askForKey: KeyDialog = async () => false;
 
@@ -41,6 +43,11 @@ export function onKeyNeeded(dialog: KeyDialog): void {
 
 export function keepKey(key: string): void {
   sessionStorage.setItem(KEY, key);
+}
+
+/** The key that this tab was given; "" for none. */
+export function keptKey(): string {
+  return sessionStorage.getItem(KEY) ?? "";
 }
 
 export function forgetKey(): void {
@@ -67,7 +74,7 @@ export async function save(path: string, name: string): Promise<void> {
   link.href = URL.createObjectURL(content);
   link.download = name;
   link.click();
-  URL.revokeObjectURL(link.href);
+  setTimeout(() => URL.revokeObjectURL(link.href), SAVED_MS); // Safari fetches it after the click has returned
 }
 
 /** A good answer; Refusal where there is none. */

@@ -1,5 +1,5 @@
 // The dialog that asks for an API key, and the session of this browser that pictures are loaded by.
-import { ask, forgetKey, keepKey, onKeyNeeded } from "./api";
+import { ask, forgetKey, keepKey, keptKey, onKeyNeeded } from "./api";
 import { el, find, workButton } from "./dom";
 import type { SessionAnswer } from "./openapi";
 import { isolated, messageOf } from "./text";
@@ -17,6 +17,9 @@ export function offerKeys(onother: () => void): void {
 
 /** Asks who looks, and for a key where one is needed. Error where none is given. */
 export async function checkSession(): Promise<void> {
+  const key = keptKey();
+  // Pictures are loaded by the cookie, which is gone where another tab signed out, or in with another key.
+  if (key) await sendKey(key); // a wrong one is told by what is asked next
   const session = await ask<SessionAnswer>("/session");
   tell(session);
   if (session.required && !session.permission && !(await askForKey(KEY_WANTED))) throw new Error(KEY_WANTED);
@@ -91,10 +94,14 @@ async function signOut(fault: HTMLElement): Promise<void> {
   location.reload();
 }
 
-async function signIn(key: HTMLInputElement, fault: HTMLElement, dialog: HTMLDialogElement): Promise<void> {
-  const body = JSON.stringify({ key: key.value.trim() });
+/** The answer to a key, with which the cookie comes; null where there is none. */
+function sendKey(key: string): Promise<Response | null> {
   const headers = { "Content-Type": "application/json" };
-  const response = await fetch("/session", { method: "POST", headers, body }).catch(() => null);
+  return fetch("/session", { method: "POST", headers, body: JSON.stringify({ key }) }).catch(() => null);
+}
+
+async function signIn(key: HTMLInputElement, fault: HTMLElement, dialog: HTMLDialogElement): Promise<void> {
+  const response = await sendKey(key.value.trim());
   if (!response) {
     fault.textContent = "The service does not answer; try again.";
     return;

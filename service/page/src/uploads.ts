@@ -123,7 +123,7 @@ export class Upload {
       } catch (fault) {
         if (!isPassing(fault)) return this.refused(files, fault);
         this.changed(messageOf(fault));
-        await pause();
+        await pause(fault);
       }
     }
     return null;
@@ -180,6 +180,7 @@ export class Upload {
   /** Asks for the job until it is done; a service that restarts, or is busy, is waited for. */
   private async poll(job_id: string, hear: (job: JobAnswer) => void): Promise<void> {
     for (;;) {
+      let passing: unknown = null;
       try {
         const job = await ask<JobAnswer>(`/jobs/${job_id}`);
         hear(job);
@@ -187,8 +188,9 @@ export class Upload {
       } catch (fault) {
         if (!isPassing(fault)) throw fault;
         this.changed(messageOf(fault));
+        passing = fault;
       }
-      await pause();
+      await pause(passing);
     }
   }
 }
@@ -198,8 +200,10 @@ function isThere(file: File): Promise<boolean> {
   return file.slice(0, 1).arrayBuffer().then((start) => start.byteLength > 0, () => false);
 }
 
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+/** Waits for a moment, or for as long as a refusal asks for. */
+function pause(fault: unknown): Promise<void> {
+  const asked = fault instanceof Refusal ? Number(fault.problem.retry_after) : NaN;
+  return new Promise((resolve) => setTimeout(resolve, Math.max(PAUSE_MS, 1000 * asked || 0)));
 }
 
 /** No batch has a name twice, since the album of a file goes by its name. */
