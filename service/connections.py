@@ -141,7 +141,7 @@ class LimitedProtocol(H11Protocol):
         self._write_timer = None
         if self._unread - self.transport.get_write_buffer_size() < SLOWEST * self.stall_timeout_s:
             self.transport.abort()
-        elif not self.transport.is_closing() or self.transport.get_write_buffer_size():
+        else:
             self._await_reading()
 
     def send_400_response(self, msg: str) -> None:

@@ -99,7 +99,7 @@ def test_the_folder_of_a_training_says_where_its_weights_are(folders: Path) -> N
 
 
 def test_views_are_named_as_models_are_served(folders: Path) -> None:
-    settings = Settings(models=("scan-t2i-avg", "i2t=other/best"), views=("i2t",))
+    settings = Settings(models=("i2t=other/best", "scan-t2i-avg"), views=("i2t",))
     assert settings.built_views == ("i2t",)
     assert Settings(models=("other/best",), views=("best",)).built_views == ("best",)
 
