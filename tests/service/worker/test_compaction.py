@@ -16,6 +16,7 @@ from index.lock import Locked
 from index.ragged import RaggedSlab
 from index.records import PictureChange
 from index.slab import Corrupt, Slab
+from index.text_search import TextSearch
 from index.view import View
 from service.errors import UserError
 from service.storage.verification import find_damage
@@ -103,7 +104,10 @@ def test_the_worker_goes_on_after_it(store: Store) -> None:
     assert list(find_damage(store.folder)) == []
 
 
-def test_no_text_of_what_was_erased_is_left_in_the_catalogs_files(store: Store) -> None:
+def test_no_text_of_what_was_erased_is_left_in_the_catalogs_files(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(TextSearch, "rebuild")  # which nobody could change the catalog beside
     secret = store.accept(encoded(noise(60), "PNG"), captions=["a very private sentence"])
     store.drain()
     store.catalog.delete(secret, NOW - 100)
