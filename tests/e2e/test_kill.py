@@ -23,6 +23,7 @@ from tests.support.redis_server import RedisServer
 KILLS = int(os.environ.get("REGARD_KILLS", "4"))
 PHOTOS = int(os.environ.get("REGARD_KILL_PHOTOS", "15"))
 NUM_QUERIES = 12
+MODELS = {"REGARD_MODELS": "bfan-equal,scan-t2i-avg"}  # each that is served takes its time at every start
 TIMEOUT_S = 2000 + 30 * KILLS + 5 * PHOTOS
 Ranking = list[tuple[str, float]]
 
@@ -31,7 +32,7 @@ Ranking = list[tuple[str, float]]
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ranking]:
     """The answer of each query after an ingestion that nothing interrupted."""
     pictures = photos(PHOTOS)
-    with Stack(tmp_path_factory.mktemp("undisturbed")) as stack:
+    with Stack(tmp_path_factory.mktemp("undisturbed"), MODELS) as stack:
         stack.start("api", "worker")
         stack.wait_ready()
         stack.wait_job(stack.ingest(pictures))
@@ -128,7 +129,7 @@ def assert_same_ranking(got: Ranking, expected: Ranking) -> None:
 def test_nothing_accepted_is_lost_whatever_is_killed(
     tmp_path: Path, redis_server: RedisServer, undisturbed: dict[str, Ranking]
 ) -> None:
-    settings = {"REGARD_DETECT_BATCH": "3", "REGARD_REDIS_URL": redis_server.url}
+    settings = {"REGARD_DETECT_BATCH": "3", "REGARD_REDIS_URL": redis_server.url, **MODELS}
     with Stack(tmp_path / "stack", settings) as stack:
         stack.start("api", "worker")
         accepted = ingest_under_fire(stack, random.Random(21), redis_server)

@@ -60,7 +60,7 @@ def search_until(stack: Stack, number: int, sentences: list[str], over: threadin
 def test_sixteen_clients_search_while_pictures_come_in(tmp_path: Path) -> None:
     pictures = photos(PHOTOS)
     over = threading.Event()
-    with Stack(tmp_path) as stack, ThreadPoolExecutor(NUM_CLIENTS) as clients:
+    with Stack(tmp_path, {"REGARD_MODELS": "bfan-equal"}) as stack, ThreadPoolExecutor(NUM_CLIENTS) as clients:
         stack.start("all")
         stack.wait_ready()
         sentences = queries(pictures, NUM_CLIENTS)
