@@ -33,15 +33,9 @@ def _tokenizer() -> Any:
 SPELLING_THRESHOLD = 0.7  # similarity from which two spellings are taken for one word: docs/words.md
 
 
-@lru_cache(1 << 15)
-def _words_of(sentence: str) -> tuple[str, ...]:
-    """The words of a sentence. A training meets the same captions in every epoch, at a third of a millisecond each."""
-    return tuple(_tokenizer().tokenize(sentence.translate(_LOWER)))
-
-
 def tokenize(sentence: str) -> list[str]:
     """The lower-cased words of a sentence, split as for the published models; ValueError where there is none."""
-    words = list(_words_of(sentence))
+    words: list[str] = _tokenizer().tokenize(sentence.translate(_LOWER))
     if not words:
         raise ValueError(NO_WORDS)
     return words

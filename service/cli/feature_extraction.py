@@ -77,9 +77,7 @@ def extract_with_progress(
         in_stored_order,
         pictures_at_once,
     )
-    from service.media.formats import register_formats  # noqa: PLC0415
 
-    register_formats()
     with sole_writer(out, goes_on=is_kept):
         with user_input():
             held = begin_folder(extractor, in_stored_order(photographs, out), out)

@@ -74,8 +74,8 @@ def is_at_work(stack: Stack, since: float) -> bool:
         return (catalog.last_heartbeat("worker") or 0.0) > since and catalog.counts()["queued"] > 0
 
 
-def ingest_under_fire(stack: Stack, rng: random.Random, redis: RedisServer) -> set[str]:
-    """Upload everything while processes are killed at random moments, Redis as well; the ids that were accepted."""
+def ingest_under_fire(stack: Stack, rng: random.Random, server: RedisServer | None) -> set[str]:
+    """Upload everything while processes are killed at random moments; the ids that were accepted."""
     pictures = photos(PHOTOS)
     parts = [pictures[start :: KILLS + 1] for start in range(KILLS + 1)]
     victims = [("api",), ("worker",), ("api", "worker")]
@@ -88,14 +88,15 @@ def ingest_under_fire(stack: Stack, rng: random.Random, redis: RedisServer) -> s
                 break
             wait_for_a_moment(stack, rng, since)
             roles = victims[number] if number < len(victims) else rng.choice(victims)
-            if number % 2 == 0:
-                redis.kill()
+            if server is not None and number % 2 == 0:
+                server.kill()
             stack.kill(*roles)
             since = time.time() if "worker" in roles else since
             stack.start(*roles)
-            time.sleep(rng.uniform(0, 1))  # every other time without Redis for a while; then it knows nothing
-            redis.start()
-            redis.flush()
+            if server is not None:
+                time.sleep(rng.uniform(0, 1))  # without Redis for a while, then with one that knows nothing
+                server.start()
+                server.flush()
         return {image_id for one in sent for image_id in one.result()}
 
 
@@ -125,14 +126,21 @@ def assert_same_ranking(got: Ranking, expected: Ranking) -> None:
         assert image_id in tied or abs(expected[place][1] - last) <= 1e-4
 
 
+@pytest.fixture(params=["polling", "redis"])
+def server(request: pytest.FixtureRequest) -> RedisServer | None:
+    """No Redis, or one that is killed as well."""
+    return request.getfixturevalue("redis_server") if request.param == "redis" else None
+
+
 @pytest.mark.timeout(TIMEOUT_S)
 def test_nothing_accepted_is_lost_whatever_is_killed(
-    tmp_path: Path, redis_server: RedisServer, undisturbed: dict[str, Ranking]
+    tmp_path: Path, server: RedisServer | None, undisturbed: dict[str, Ranking]
 ) -> None:
-    settings = {"REGARD_DETECT_BATCH": "3", "REGARD_REDIS_URL": redis_server.url, **MODELS}
+    rng = random.Random(20 if server is None else 21)
+    settings = MODELS | {"REGARD_DETECT_BATCH": "3"} | ({} if server is None else {"REGARD_REDIS_URL": server.url})
     with Stack(tmp_path / "stack", settings) as stack:
         stack.start("api", "worker")
-        accepted = ingest_under_fire(stack, random.Random(21), redis_server)
+        accepted = ingest_under_fire(stack, rng, server)
         assert len(accepted) == PHOTOS
         stack.wait_ready()
         until(lambda: all_found(stack, accepted), "some pictures never became ready", TIMEOUT_S)
