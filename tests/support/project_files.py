@@ -27,6 +27,7 @@ def python_files(*folders: str) -> tuple[str, ...]:
     return tuple(sorted(path.relative_to(ROOT).as_posix() for path in found))
 
 
+@cache
 def text_files() -> tuple[str, ...]:
     """The project's files that are text."""
 
