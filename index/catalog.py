@@ -6,7 +6,7 @@ from pathlib import Path
 
 from index.arrivals import Arrivals, withdraw
 from index.database import Database
-from index.deletion import Erasures, mark_deleted, restore
+from index.deletion import Erasures, delete_anew, mark_deleted, restore
 from index.detection_starts import DetectionStarts
 from index.editing import apply_change
 from index.failures import Failures
@@ -108,6 +108,11 @@ class Catalog:
         """Make this another collection than the one that it is a copy of: nothing kept for that one counts here."""
         with self._database.changing() as db:
             db.execute("UPDATE collection SET id = lower(hex(randomblob(8))), secret = randomblob(32)")
+
+    def delete_anew(self, now: float) -> None:
+        """Let what is deleted and not erased be restored as if it had been deleted now."""
+        with self._database.changing() as db:
+            delete_anew(db, now)
 
     def count_apart(self) -> None:
         """Move the version to where no copy of this catalog is or comes to, so that what is kept elsewhere under a

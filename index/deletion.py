@@ -28,6 +28,11 @@ def restore(db: Connection, image_id: str, kept_since: float) -> bool:
     return db.execute(sql, [image_id, kept_since]).rowcount > 0
 
 
+def delete_anew(db: Connection, now: float) -> None:
+    """Count the grace of every deletion from now on; pictures that were let go for good, at 0, have none."""
+    db.execute("UPDATE images SET deleted_at = ? WHERE state = 'deleted' AND deleted_at > 0", [now])
+
+
 def deleted_before(db: Connection, kept_since: float, limit: int) -> list[int]:
     """Numbers of pictures whose deletion can be undone no longer, and which are not erased yet."""
     sql = "SELECT number FROM images WHERE state = 'deleted' AND deleted_at < ? LIMIT ?"

@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import tarfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from io import BufferedIOBase
@@ -31,18 +32,21 @@ class Member(NamedTuple):
     content: IO[bytes] | BufferedIOBase
 
 
-def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = lambda: None) -> Mapping[str, int]:
+def restore_snapshot(
+    source: Path, data_dir: Path, each: Callable[[], None] = lambda: None, now: Callable[[], float] = time.time
+) -> Mapping[str, int]:
     """Make a data directory of the snapshot, with a collection id of its own; its pictures, counted by their states.
 
-    `each` is called for each file. UserError where the folder is not empty, or the snapshot is not whole, was damaged,
-    or holds what no snapshot does; nothing is left of what was written by then.
+    Pictures that were deleted when it was taken, and not erased, can be brought back as if they had been deleted now:
+    whoever restores may miss one of them. `each` is called for each file. UserError where the folder is not empty, or
+    the snapshot is not whole, was damaged, or holds what no snapshot does; nothing is left of what was written by then.
     """
     was_there = data_dir.exists()
     if was_there and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise UserError(f"{data_dir} is not empty: name a new folder")
     make_folder(data_dir, private=True)
     try:
-        return _restore(source, data_dir, each)
+        return _restore(source, data_dir, each, now)
     except BaseException:
         empty_folder(data_dir)
         if not was_there:
@@ -50,7 +54,7 @@ def restore_snapshot(source: Path, data_dir: Path, each: Callable[[], None] = la
         raise
 
 
-def _restore(source: Path, data_dir: Path, each: Callable[[], None]) -> Mapping[str, int]:
+def _restore(source: Path, data_dir: Path, each: Callable[[], None], now: Callable[[], float]) -> Mapping[str, int]:
     """`restore_snapshot` into a folder that is empty."""
     names: set[str] = set()
     catalog_digest = ""
@@ -79,6 +83,7 @@ def _restore(source: Path, data_dir: Path, each: Callable[[], None]) -> Mapping[
         raise UserError(f"the catalog of {source} cannot be used: {fault}") from fault
     with closing(Catalog(unchecked)) as catalog:
         catalog.renew_collection()
+        catalog.delete_anew(now())
         counts = catalog.counts()
         _check_originals(source, catalog, Originals(data_dir, write=False), about["missing"])
     os.sync()

@@ -53,7 +53,6 @@ def _restore_snapshot(source: Path, data_dir: Path, as_json: bool) -> None:
     if as_json:
         print_json({"data_dir": str(data_dir), "pictures": pictures, "deleted": deleted})
     else:
-        # A snapshot may be older than deletions can be undone for, which the service alone knows.
-        besides = f", and {deleted} that were deleted, each erased REGARD_DELETE_GRACE_S after that" * bool(deleted)
+        besides = f", and {deleted} that were deleted, erased REGARD_DELETE_GRACE_S from now" * bool(deleted)
         print(f"{data_dir} holds {pictures} pictures{besides}; start `regard serve --data-dir {data_dir}`")
     print_note("views are built anew while it runs; API keys were not in the snapshot")

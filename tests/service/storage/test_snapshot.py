@@ -44,6 +44,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.catalog.close()
 
 
+def test_what_was_deleted_can_be_brought_back_after_a_restore(store: Store, tmp_path: Path) -> None:
+    (deleted,) = (image for image in pictures(store.catalog).values() if image.deleted_at)
+    let_go = store.catalog.pictures_at([0])[0].image_id
+    store.catalog.delete(let_go, 0.0)
+    take_snapshot(store.folder, tmp_path / "copy")
+    later = NOW + 1e6
+    restore_snapshot(tmp_path / "copy", tmp_path / "restored", now=lambda: later)
+    with closing(Catalog(tmp_path / "restored" / "catalog.sqlite")) as catalog:
+        assert catalog.restore(let_go, kept_since=later) is False
+        assert catalog.restore(deleted.image_id, kept_since=later) is True
+
+
 def pictures(catalog: Catalog) -> dict[str, Image]:
     return {image.image_id: image for _, image in catalog.erasures.not_erased(0, 1000)}
 
@@ -75,7 +87,7 @@ def compare(copy: Store, original: Store) -> None:
 def test_a_restored_snapshot_is_the_store_again(store: Store, tmp_path: Path, name: str) -> None:
     content = take_snapshot(store.folder, tmp_path / name)
     assert content == SnapshotContent(pictures=NUM - 2, deleted=1, records=NUM - 1, missing=0)
-    counts = restore_snapshot(tmp_path / name, tmp_path / "restored")
+    counts = restore_snapshot(tmp_path / name, tmp_path / "restored", now=lambda: NOW)
     assert sum(counts.values()) == NUM - 1
     assert counts["deleted"] == 1
     copy = Store(tmp_path / "restored")
