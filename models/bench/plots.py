@@ -70,7 +70,7 @@ class BarChart:
                 top += BAR + BAR_GAP
             top += GROUP_GAP
         packed = io.BytesIO()
-        image.quantize(64).save(packed, "PNG", optimize=True)
+        image.quantize(32).save(packed, "PNG", optimize=True)
         return packed.getvalue()
 
     def colours(self) -> dict[str, str]:

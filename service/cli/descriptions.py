@@ -72,6 +72,7 @@ def tell_unmatched(described: Iterable[str], names: Collection[str]) -> None:
     """Say which pictures that are described are not among those of these names."""
     if unmatched := sorted(set(described) - set(names)):
         print_note(
-            f"{len(unmatched)} described pictures are not among those that are sent, as {visible(unmatched[0])}; names"
-            f" are those below the folder given, as {visible(min(names))}"
+            f"described, but not among those that are sent: {visible(unmatched[0])}"
+            + (f" and {len(unmatched) - 1} more" if len(unmatched) > 1 else "")
+            + f"; names are those below the folder given, as {visible(min(names))}"
         )

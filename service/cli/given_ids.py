@@ -15,8 +15,8 @@ _Changed = TypeVar("_Changed")
 
 
 def ids_given(image_ids: Sequence[str]) -> list[str]:
-    """The ids that arguments name; for `-` alone the words of standard input."""
-    return sys.stdin.read().split() if list(image_ids) == ["-"] else list(image_ids)
+    """The ids that arguments name, each once; for `-` alone the words of standard input."""
+    return list(dict.fromkeys(sys.stdin.read().split() if list(image_ids) == ["-"] else image_ids))
 
 
 def each_picture(image_ids: Sequence[str], change: Callable[[str], _Answer]) -> Iterator[tuple[str, _Answer]]:

@@ -32,6 +32,16 @@ def thumbnails_of(client: "Client", hits: "list[PictureHit]") -> dict[str, str]:
     return shown
 
 
+def print_readings(answer: Mapping[str, Any]) -> None:
+    """Say how misspelt words were read, which words are none, and what else stands out of what was asked."""
+    if read_as := answer.get("read_as"):
+        print(f"read as: {', '.join(f'{word} > {read}' for word, read in read_as.items())}")
+    if answer["unknown_words"]:
+        print(f"unknown words: {', '.join(answer['unknown_words'])}")
+    if note := answer.get("note"):
+        print(note)
+
+
 def print_picture_hits(
     hits: "list[PictureHit]",
     left_out: int = 0,

@@ -101,6 +101,6 @@ def test_a_word_lights_what_it_names_in_the_large_picture(visit: Visit) -> None:
         figure, colour = dialog.locator("figure.picture"), list(MARKS)[number % len(MARKS)]
         dialog.get_by_role("heading", level=2).hover()
         plain = pixels(page)
-        dialog.get_by_role("button", name=colour, exact=True).hover()
+        dialog.get_by_role("group", name="Words").get_by_role("button", name=colour, exact=True).hover()
         check_outline(hit["filename"], part(plain, figure), part(pixels(page), figure), colour)
         page.keyboard.press("ArrowRight")

@@ -99,7 +99,7 @@ def test_a_cut_off_leaves_out_what_matches_less(visit: Visit) -> None:
     assert titles(page) == ["yellow"]
     page.get_by_label("At least").fill(str(scores[0] + 1))
     page.get_by_label("At least").press("Tab")
-    expect(status).to_contain_text("Nothing matches well.")
+    expect(status).to_contain_text("None of 4 candidates is above the cut-off.")
     page.get_by_label("What the cut-off counts").select_option("% likely")
     expect(status).to_contain_text("calibrat")  # this model has none, and the answer says so
 

@@ -89,6 +89,18 @@ def test_a_sentence_that_was_left_at_once_is_a_question_too(visit: Visit) -> Non
     assert line(page) == "red"
 
 
+def test_a_sentence_whose_picture_was_looked_at_at_once_is_a_question_too(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    page.locator("#main li.card .picture").first.click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    search(page, "blue")
+    page.go_back()
+    expect(page.locator("#main li.card .title").first).to_have_text("all red")
+    assert line(page) == "red"
+
+
 def test_back_closes_what_is_shown_large(visit: Visit) -> None:
     page = visit.page
     search(page, "red")

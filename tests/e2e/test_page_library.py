@@ -194,6 +194,29 @@ def test_escape_closes_an_editor_in_which_nothing_was_written(visit: Visit) -> N
     expect(card(page, "red").get_by_label("Captions")).to_have_value("written")
 
 
+IS_SEEN = """element => {
+  const {left, top} = element.getBoundingClientRect();
+  return element.contains(document.elementFromPoint(left + 4, top + 4));
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1000, 320), (360, 520)])
+def test_why_a_change_was_not_made_is_seen(visit: Visit, width: int, height: int) -> None:
+    page = visit.page
+    page.set_viewport_size({"width": width, "height": height})
+    card(page, "red").get_by_role("button", name="Edit").click()
+    form = page.get_by_role("form", name="Edit all red")
+    form.get_by_label("Tags").fill("no name")
+    form.get_by_role("button", name="Save").click()
+    fault = form.get_by_role("alert")
+    expect(fault).to_contain_text("no name")
+    expect(fault).to_be_in_viewport(ratio=1)
+    assert fault.evaluate(IS_SEEN)
+    bounds = form.bounding_box()
+    assert bounds is not None
+    assert bounds["width"] > 180
+
+
 def test_what_is_being_edited_stays_when_the_library_is_listed_anew(visit: Visit) -> None:
     page = visit.page
     for _ in range(2):

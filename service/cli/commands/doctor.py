@@ -196,7 +196,12 @@ def _keys(settings: Settings) -> str:
     keys = read_keys(DataDir(settings.data_dir).keys)
     if not keys:
         return f"there are none: {_who_is_answered(settings)}"
-    return f"{sum(key.unusable(time.time()) is None for key in keys)} of {len(keys)} can be used"
+    usable = sum(key.unusable(time.time()) is None for key in keys)
+    if not usable:
+        raise UserError(
+            f"none of {len(keys)} can be used, so that everybody is refused; `regard keys create` makes one"
+        )
+    return f"{usable} of {len(keys)} can be used"
 
 
 def _who_is_answered(settings: Settings) -> str:

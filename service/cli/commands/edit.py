@@ -56,7 +56,7 @@ def edit(
     if name is not None:
         changes["filename"] = name
     if not changes:
-        raise typer.BadParameter("nothing to change: name --caption, --tag, --date or --name")
+        raise typer.BadParameter("nothing to change: name --caption, --no-captions, --tag, --no-tags, --date or --name")
     with connect(url) as client:
         changed = (image for _, image in each_picture(ids_given(image_ids), lambda one: client.edit(one, **changes)))
         print_each(changed, changed_line, as_json)

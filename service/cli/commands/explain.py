@@ -7,7 +7,7 @@ import typer
 
 from models.text.request_words import subject_of
 from service.cli.find_regions import decode_picture, find_regions
-from service.cli.hits import explanation_lines
+from service.cli.hits import explanation_lines, print_readings
 from service.cli.options import AsJson, DetectorFolder, Device, PictureFile, WeightsOrNames
 from service.cli.output import print_json, show_progress
 from service.cli.settings_options import read_settings
@@ -36,6 +36,8 @@ def explain(
     settings = read_settings({name: value for name, value in given.items() if value is not None})
     if not sentence.strip():
         raise UserError("the sentence has no words; say what the picture might show")
+    if out is not None and out.suffix.lower() != ".png":
+        raise UserError(f"{out}: the drawing is a PNG file; give it a name that ends in .png")
     check_models(settings.models)
     check_detector(settings.detector)
     subject = subject_of(sentence)
@@ -52,14 +54,14 @@ def explain(
 
         with user_input():
             pair = explain_one(matcher, subject, find_regions(loaded.extractor, decoded))
-        answer = explanation_answer(name, matcher, subject, pair) | {"note": note_on(sentence)}
+        answer = explanation_answer(name, matcher, subject, pair)
+        answer["note"] = note_on(sentence, no_english=[*answer["unknown_words"], *answer["read_as"]])
         if out is not None:
             draw_to(out, decoded, pair, f"“{sentence}”  {pair.score:.4f} by {name}")
     if as_json:
         print_json(answer)
         return
-    if answer["note"]:
-        print(answer["note"])
+    print_readings(answer)
     print(f"{answer['score']:.3f}  {answer['model']}")
     for line in explanation_lines(answer["explanation"]):
         print(line)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from service.cli.connection import connect
-from service.cli.hits import print_loading, print_picture_hits, thumbnails_of
+from service.cli.hits import print_loading, print_picture_hits, print_readings, thumbnails_of
 from service.cli.options import (
     AsJson,
     GroupNearDuplicates,
@@ -24,7 +24,7 @@ from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_f
 
 
 def search(
-    query: Annotated[str, typer.Argument(help="What the pictures should show, in words.")],
+    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="What the pictures should show, in words.")],
     k: NumResults = 10,
     shortlist: ShortlistLength = 100,
     model: Model = None,
@@ -50,7 +50,7 @@ def search(
     condition = picture_filter(tags, date, since, until)
     with connect(url) as client:
         answer = client.search_text(
-            query,
+            " ".join(words),
             k=k,
             shortlist=max(k, shortlist),
             model=model,
@@ -73,9 +73,4 @@ def search(
     if answer.get("matched") is False and answer["results"]:
         print("nothing matches well; these come nearest:")
     print_picture_hits(answer["results"], answer["left_out"], small, filtered=condition is not None)
-    if read_as := answer.get("read_as"):
-        print(f"read as: {', '.join(f'{word} > {read}' for word, read in read_as.items())}")
-    if answer["unknown_words"]:
-        print(f"unknown words: {', '.join(answer['unknown_words'])}")
-    if note := answer.get("note"):
-        print(note)
+    print_readings(answer)

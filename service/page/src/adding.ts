@@ -37,6 +37,7 @@ export class Adding {
 
   /** Folds all but the progress away, or not: what was found is to be seen. */
   fold(isFolded: boolean): void {
+    if (isFolded && this.bar.hidden) this.panel.hidden = true; // nothing was sent
     this.panel.classList.toggle("folded", isFolded);
   }
 
@@ -87,7 +88,7 @@ export class Adding {
   async showFailures(): Promise<void> {
     try {
       const { failures } = await ask<FailuresAnswer>("/failures");
-      this.replaceFailures(reasons("Set aside", failures, (one) => this.retryButton(one)));
+      this.replaceFailures(reasons("Set aside so far", failures, (one) => this.retryButton(one)));
     } catch (fault) {
       const why = messageOf(fault);
       this.replaceFailures([el("p", { class: "quiet" }, `What was set aside cannot be shown: ${why}`)]);

@@ -77,8 +77,7 @@ export function editor(
     field("Captions, one a line", captions),
     field("Tags, as name: value", tags),
     field("Date", date),
-    fault,
-    el("p", { class: "actions" }, el("button", { type: "submit", class: "main" }, "Save"), button("Cancel", done)),
+    el("div", { class: "actions" }, fault, el("button", { type: "submit", class: "main" }, "Save"), button("Cancel", done)),
   );
   return form;
 }

@@ -55,8 +55,9 @@ export function seen(): Seen {
 /** Begins an entry for a picture shown large. */
 export function enterLarge(): void {
   if (entry().large) return;
+  settle();
   noteSeen({ scrolled: scrollY });
-  history.pushState({ ...entry(), typing: false, large: true }, "");
+  history.pushState({ ...entry(), large: true }, "");
 }
 
 /** Leaves the entry of a picture shown large; false where the browser is at another. */

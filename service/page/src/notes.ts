@@ -28,7 +28,7 @@ export function noteOfText(answer: TextAnswer, how: HowAsked): string {
 export function noteOfPictures(answers: ImageAnswer[], title: string, how: HowAsked): string {
   const { left_out, results } = answers[0]!;
   const notes = [`Pictures like ${asName(title)}.`];
-  if (!results.length) notes.push(left_out ? "Nothing matches well." : nothing("No other picture can be found.", how));
+  if (!results.length && !left_out) notes.push(nothing("No other picture can be found.", how));
   notes.push(...belowCutOff(answers[0]!));
   if (how.isCutByPercent) notes.push("How alike pictures are is no percentage: no cut-off.");
   return [...notes, ...answers.map(loadedFirst).filter(Boolean)].join(" ");
@@ -36,21 +36,23 @@ export function noteOfPictures(answers: ImageAnswer[], title: string, how: HowAs
 
 /** What is said of the stored sentences that describe a picture. */
 export function noteOfSentences(answer: ImageAnswer, title: string, how: HowAsked): string {
-  const none = answer.left_out ? "Nothing matches well." : nothing("No sentences were found.", how);
+  const none = belowCutOff(answer)[0] ?? nothing("No sentences were found.", how);
   const found = (answer.results as CaptionHit[]).length ? `Sentences for ${asName(title)}.` : none;
   return [answer.note ?? found, loadedFirst(answer)].filter(Boolean).join(" ");
 }
 
 function howMany({ matched, left_out, results }: TextAnswer, how: HowAsked): string[] {
-  const poor = matched === false || (!results.length && left_out);
-  if (poor) return [`Nothing matches well.${results.length ? " These come nearest:" : ""}`];
+  if (!results.length && left_out) return []; // which was said
+  if (matched === false) return [`Nothing matches well.${results.length ? " These come nearest:" : ""}`];
   if (!results.length)
     return [nothing(how.match === "text" ? "No picture has these words in its text." : "No picture can be found yet.", how)];
   return [results.length === how.k ? `The best ${how.k} pictures.` : `${counted(results.length, "picture")}.`];
 }
 
-function belowCutOff({ left_out }: { left_out: number }): string[] {
-  return left_out ? [`${counted(left_out, "candidate")} below the cut-off.`] : [];
+function belowCutOff({ left_out, results }: { left_out: number; results: unknown[] }): string[] {
+  if (!left_out) return [];
+  const candidates = counted(left_out, "candidate");
+  return [results.length ? `${candidates} below the cut-off.` : `None of ${candidates} is above the cut-off.`];
 }
 
 /** What is said where nothing was found: that of the filter, too, since on a phone it is out of sight, else `why`. */

@@ -82,7 +82,7 @@ function regionList(why: ExplanationAnswer, show: (region: number | null) => voi
   const added = why.regions.map((region, n) => ({ n, region, sum: why.shares!.reduce((sum, row) => sum + row[n]!, 0) }));
   const best = added.filter(({ sum }) => sum > 0).sort((a, b) => b.sum - a.sum).slice(0, MOST_REGIONS);
   if (!best.length) return [];
-  const items = best.map(({ n, region, sum }) =>
+  const items = best.map(({ n, region }) =>
     el(
       "li",
       {},
@@ -96,8 +96,7 @@ function regionList(why: ExplanationAnswer, show: (region: number | null) => voi
           onpointerenter: () => show(n),
           onpointerleave: () => show(null),
         },
-        `${region.label} `,
-        el("span", { class: "number" }, sum.toFixed(DIGITS)),
+        region.label,
       ),
     ),
   );

@@ -23,7 +23,7 @@ test("a sentence that found nothing is told why", () => {
   assert.equal(noteOfText(text({}), HOW), "No picture can be found yet.");
   assert.equal(noteOfText(text({}), { ...HOW, match: "text" }), "No picture has these words in its text.");
   assert.equal(noteOfText(text({}), FILTERED), "Nothing was found that passes the filter.");
-  assert.equal(noteOfText(text({ left_out: 3 }), FILTERED), "3 candidates below the cut-off. Nothing matches well.");
+  assert.equal(noteOfText(text({ left_out: 3 }), FILTERED), "None of 3 candidates is above the cut-off.");
   assert.equal(noteOfText(text({ matched: false, results: [{}] }), HOW), "Nothing matches well. These come nearest:");
 });
 
@@ -47,7 +47,7 @@ test("pictures like one are told by its title, and what was left out", () => {
   assert.equal(noteOfPictures([image({})], "b", FILTERED), "Pictures like b. Nothing was found that passes the filter.");
   assert.equal(
     noteOfPictures([image({ left_out: 1 })], "b", { ...HOW, isCutByPercent: true }),
-    "Pictures like b. Nothing matches well. 1 candidate below the cut-off. How alike pictures are is no percentage: no cut-off.",
+    "Pictures like b. None of 1 candidate is above the cut-off. How alike pictures are is no percentage: no cut-off.",
   );
   const second = image({ model: "sman", timings_ms: { load: 1000 } });
   assert.equal(
@@ -59,6 +59,6 @@ test("pictures like one are told by its title, and what was left out", () => {
 test("sentences for a picture are told by its title, or why there are none", () => {
   assert.equal(noteOfSentences(image({ results: [{}] }), "b", HOW), "Sentences for b.");
   assert.equal(noteOfSentences(image({}), "b", HOW), "No sentences were found.");
-  assert.equal(noteOfSentences(image({ left_out: 2 }), "b", HOW), "Nothing matches well.");
+  assert.equal(noteOfSentences(image({ left_out: 2 }), "b", HOW), "None of 2 candidates is above the cut-off.");
   assert.equal(noteOfSentences(image({ note: "No captions are stored." }), "b", HOW), "No captions are stored.");
 });

@@ -24,7 +24,8 @@ def test_a_training_is_named_by_its_folder(
     monkeypatch.setattr(service.model_loading.LoadedModels, "from_settings", lambda settings, stored=True: loaded)
     status, said, _ = regard("explain", "a red wall", files / NAMES[0], "--model", best)
     assert status == 0
-    first, *others = said.splitlines()
+    unknown, first, *others = said.splitlines()
+    assert unknown == "unknown words: a, wall"
     assert first.split()[1:] == ["run/best"]
     assert others == ["  This model's score is no sum over the words."]
 
@@ -43,6 +44,9 @@ def test_the_regions_of_a_file_are_drawn_where_they_are(
 ) -> None:
     loaded = LoadedModels.of(MarkExtractor(), {"fake": FakeMatcher()}, views=["fake"])
     monkeypatch.setattr(service.model_loading.LoadedModels, "from_settings", lambda settings, stored=True: loaded)
+    refused, _, why = regard("explain", QUERY, files / name, "--out", tmp_path / "why.jpg")
+    assert refused == 1
+    assert "why.jpg: the drawing is a PNG file" in why
     drawn = tmp_path / "why.png"
     assert regard("explain", QUERY, files / name, "--out", drawn)[0] == 0
     with PIL.Image.open(drawn) as sheet:

@@ -124,5 +124,11 @@ def test_doctor_says_how_many_keys_can_be_used(regard: Regard, tmp_path: Path) -
         create(regard, tmp_path, name, "--permission", "read")
     regard("keys", "revoke", "one", "--data-dir", tmp_path)
     assert check(settings) == "1 of 2 can be used"
+    regard("keys", "revoke", "two", "--data-dir", tmp_path)
+    assert run_check("keys", check, settings) == {
+        "part": "keys",
+        "ok": False,
+        "found": "none of 2 can be used, so that everybody is refused; `regard keys create` makes one",
+    }
     (tmp_path / "keys.json").write_text("nonsense")
     assert not run_check("keys", check, settings)["ok"]

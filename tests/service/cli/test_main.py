@@ -87,7 +87,7 @@ def test_pictures_are_changed_deleted_and_brought_back(regard: Regard, other_url
     assert (status, said) == (0, f"{image_id} wall.png: no captions; place=Oslo; 2023-05-01\n")
     status, said, _ = regard("edit", image_id, "--no-tags", "--taken-at", "", "--caption", "a wall", "--url", url)
     assert (status, said) == (0, f"{image_id} wall.png: a wall; no tags; no date\n")
-    assert regard("delete", image_id, "--url", url)[:2] == (0, f"{image_id} deleted\n")
+    assert regard("delete", image_id, image_id, "--url", url)[:2] == (0, f"{image_id} deleted\n")
     status, _, complaint = regard("delete", image_id, "--url", url)
     assert (status, complaint) == (1, f"regard: There is no picture {image_id}.\n")
     assert regard("restore", image_id, "--url", url)[:2] == (0, f"{image_id} wall.png is back\n")

@@ -97,7 +97,7 @@ def test_captions_of_what_is_not_sent_are_told(
     captions.write_text('{"image": "photos/a.png", "captions": ["a wall"]}')
     assert send_files(url, [photos], captions).accepted == 1
     noted = capsys.readouterr().err
-    assert "1 described pictures are not among those that are sent, as photos/a.png" in noted
+    assert "described, but not among those that are sent: photos/a.png; names" in noted
     assert "names are those below the folder given, as a.png" in noted
 
 

@@ -96,6 +96,13 @@ def test_searches_are_filtered(regard: Regard, url: str, options: list[str], exp
     assert set(found_names(regard, url, *options)) == expected
 
 
+def test_a_question_needs_no_quotes(regard: Regard, url: str) -> None:
+    asked = [
+        regard("search", *words, "--json", "--url", url)[1] for words in (["red and green"], ["red", "and", "green"])
+    ]
+    assert json.loads(asked[0])["query"] == json.loads(asked[1])["query"] == "red and green"
+
+
 def test_results_are_sorted_by_relevance_or_date(regard: Regard, url: str) -> None:
     assert found_names(regard, url)[0] == "red"
     assert found_names(regard, url, "--sort", "date") == ["red", "yellow", "green", "blue"]
