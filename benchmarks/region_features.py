@@ -34,7 +34,7 @@ def mean_features(
     for start in range(0, len(lines), batch):
         pictures = [open_upright(folder / line.image) for line in lines[start : start + batch]]
         sizes = detector._sizes(pictures[0])
-        pixels, half = (detector._pixels(pictures, size) for size in (sizes[:2], sizes[2:]))
+        pixels, half = (detector._pixels(pictures, size) for size in (sizes[:2], sizes[2:4]))
         scales = (detector._maps(pixels), detector._maps(half))
         regions = detector._find_regions(scales[0], pixels)
         for kind, cells in VARIANTS:

@@ -73,7 +73,7 @@ def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
         file.close()
     try:
         yield file
-    except OSError:  # a full disk has no room for half a file
+    except BaseException:  # a full disk has no room for half a file, and nobody looks for it who interrupted this
         temporary.unlink(missing_ok=True)
         raise
     finally:

@@ -19,6 +19,7 @@ from models.batches import Regions, Tokens, Words
 from models.bench.inputs import Sizes, random_regions, random_reranker, random_words
 from models.bench.literal import CaptionLoop
 from models.bench.memory import peak_memory
+from models.bench.rerank import FURTHER_PRODUCTS
 from models.bench.timing import MachineRates, time_interleaved
 from models.rerankers.base import Reranker
 from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEncoder
@@ -108,7 +109,7 @@ def encoders_step(sizes: Sizes) -> Callable[[], None]:
 def training_row(name: str, sizes: Sizes, rounds: int, rates: MachineRates) -> dict[str, Any]:
     """The figures of one model with one size of batch."""
     reranker, batch = random_reranker(name, sizes.width), random_batch(sizes)
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False, custom_mapping=FURTHER_PRODUCTS) as counter:
         found = training_step("ours", reranker, batch)
     expected = training_step("literal", reranker, batch)
     forms = {form: partial(training_step, form, reranker, batch) for form in FORMS}

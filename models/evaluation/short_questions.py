@@ -84,7 +84,7 @@ def assess_class_search(
     Shares of 1 are means over classes: hits among the FIRST answers of those that are possible there, first answers
     that are right, average precision; `without_hit` names the classes with no hit among the FIRST.
     """
-    order = np.argsort(-np.nan_to_num(scores, nan=-np.inf), axis=1, kind="stable")
+    order = np.lexsort((right, -np.nan_to_num(scores, nan=-np.inf)), axis=1)  # wrong pictures come first in a tie
     hits = np.take_along_axis(right, order, axis=1)
     num_right = right.sum(1)
     among_first = hits[:, :FIRST].sum(1)

@@ -1,12 +1,18 @@
-"""The loss of a training step, which must be a number that something can be learnt from."""
+"""The loss and the gradients of a training step, which must be numbers that something can be learnt from."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
 
 from models.training.recipes import Diverged
+
+REASONS = (
+    "a learning rate is too high, or a photograph or a weight holds numbers that are not finite; the last checkpoint is"
+    " as it was"
+)
 
 
 def finite_sum(losses: Mapping[str, Tensor]) -> Float[Tensor, ""]:
@@ -14,8 +20,12 @@ def finite_sum(losses: Mapping[str, Tensor]) -> Float[Tensor, ""]:
     total = torch.stack(list(losses.values())).sum()
     if not total.isfinite():
         found = ", ".join(f"{name} {float(loss.detach()):g}" for name, loss in losses.items())
-        raise Diverged(
-            f"the loss of a step is not finite ({found}): a learning rate is too high, or a photograph or a weight"
-            " holds numbers that are not finite; the last checkpoint is as it was"
-        )
+        raise Diverged(f"the loss of a step is not finite ({found}): {REASONS}")
     return total
+
+
+def clip_finite(parameters: Iterable[Tensor], largest: float) -> None:
+    """Limit the norm of the gradients of all parameters together. Diverged where it is not finite, as it may be where
+    the loss still is."""
+    if not clip_grad_norm_(parameters, largest).isfinite():
+        raise Diverged(f"the gradients of a step are not finite: {REASONS}")

@@ -3,11 +3,11 @@
 import math
 
 from torch.nn import Module
-from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD, Adadelta, AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR, OneCycleLR
 
 from models.matching.single_matcher import SingleMatcher
+from models.training.finite_loss import clip_finite
 from models.training.recipes import Recipe
 
 
@@ -38,4 +38,4 @@ def build_schedule(recipe: Recipe, optimizer: Optimizer, steps_per_epoch: int) -
 def clip_gradients(recipe: Recipe, matcher: SingleMatcher) -> None:
     """Limit the norm of the gradient; that of stage one's layers separately where these learn apart."""
     for part in [matcher] if recipe.stage_one == "together" else [matcher.reranker, matcher.pooled]:
-        clip_grad_norm_(list(part.parameters()), recipe.clip)
+        clip_finite(part.parameters(), recipe.clip)

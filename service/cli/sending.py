@@ -93,22 +93,26 @@ def trouble_of(client: "Client") -> str:
 
 
 def receipts_of(client: "Client", pictures: "Iterable[Picture]") -> "Iterator[Receipt]":
-    """The receipts of pictures, sent in batches; a batch that is refused for what is said of one of its pictures is
-    sent one by one, and what is refused then is a rejected file."""
+    """The receipts of pictures, sent in batches; a batch of which a file cannot be read, or that is refused for what is
+    said of one of its pictures, is sent one by one, and what fails then is a rejected file."""
     from regard_client import Receipt, RequestRefused, upload_batches  # noqa: PLC0415 - half a second, as above
 
     for batch in upload_batches(pictures):
         try:
             yield from client.upload(batch)
+            continue
+        except OSError as fault:  # of a file: a service that cannot be reached is a RegardError
+            problem, retryable = f"The file cannot be read: {fault.strerror or fault}.", True
         except RequestRefused as refused:
             if refused.status != HTTPStatus.UNPROCESSABLE_ENTITY:
                 raise
-            if len(batch) == 1:
-                rejected: Rejected = {"filename": batch[0].name, "problem": refused.reason, "retryable": False}
-                yield Receipt(job_id=None, accepted=[], rejected=[rejected])
-            else:
-                for one in batch:
-                    yield from receipts_of(client, [one])
+            problem, retryable = refused.reason, False
+        if len(batch) == 1:
+            rejected: Rejected = {"filename": batch[0].name, "problem": problem, "retryable": retryable}
+            yield Receipt(job_id=None, accepted=[], rejected=[rejected])
+        else:
+            for one in batch:
+                yield from receipts_of(client, [one])
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from service.cli.postponed_files import PostponedFiles
 from service.cli.sending import described, receipts_of
 from service.cli.still_files import FileState, SentFiles, StillFiles
 from service.errors import UserError
+from service.ingest.filenames import display_name
 
 WATCH_EVERY_S = 1.0
 TROUBLE_PAUSE_S = (
@@ -104,8 +105,9 @@ class FolderWatch:
             later = set[str]()
             for path, name in ((one.content, one.name) for one in batch):
                 assert isinstance(path, Path)
-                if name in again and self._postponed.postpone(path):
-                    later.add(name)
+                known_as = {name, display_name(name)}  # to us, and to the service
+                if known_as & again and self._postponed.postpone(path):
+                    later |= known_as
                 else:
                     self._sent.add(path, ready[path])
             for receipt in receipts:

@@ -56,15 +56,13 @@ class RedisWakeups:
         """Return when the stream has an entry, or after SWEEP_S."""
         try:
             self._read()
-        except redis.ResponseError as error:
-            if "NOGROUP" not in str(error):
-                self._sweep_later(error, stop)
         except redis.RedisError as error:
-            self._sweep_later(error, stop)
+            if "NOGROUP" in str(error):
+                self._make_group(stop)
+            else:
+                self._sweep_later(error, stop)
         else:
             self._away = False
-            return
-        self._make_group()
 
     def _read(self) -> None:
         answer: Any = self._redis.xreadgroup(
@@ -78,13 +76,15 @@ class RedisWakeups:
             log.warning("no wake-ups from Redis, looking each second instead: %s", error)
         self._away = True
         self._delivered.clear()
+        self._next = "0"
         stop.wait(SWEEP_S)
 
-    def _make_group(self) -> None:
+    def _make_group(self, stop: threading.Event) -> None:
         try:
             self._redis.xgroup_create(self._stream, GROUP, id="0", mkstream=True)
-        except redis.RedisError as error:  # away still, or the group is there after all
-            log.debug("no group made: %s", error)
+        except redis.RedisError as error:
+            if "BUSYGROUP" not in str(error):  # away still, or full, which would be asked again at once
+                self._sweep_later(error, stop)
         self._next = "0"
 
     def acknowledge(self) -> None:

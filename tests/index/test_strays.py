@@ -3,6 +3,9 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
+
+import pytest
 
 from index.files import remove_strays, replace_file, temporary_beside
 
@@ -15,6 +18,16 @@ def test_a_file_somebody_writes_stays_and_a_stray_goes(tmp_path: Path) -> None:
         remove_strays(tmp_path)
         assert list(tmp_path.iterdir()) == [Path(file.name)]
     remove_strays(tmp_path)  # the writer never renamed it
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_is_interrupted_leaves_nothing_half_written(tmp_path: Path) -> None:
+    def write(file: IO[bytes]) -> None:
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), temporary_beside(tmp_path / "picture.jpg") as file:
+        write(file)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -39,7 +39,7 @@ from models.training.backbone.tiles import tile_means
 from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
 from models.training.caption_targets import CaptionTargets
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
-from models.training.finite_loss import finite_sum
+from models.training.finite_loss import clip_finite, finite_sum
 from models.training.inputs import digest_of_captions, digest_of_file, digest_of_weights
 from models.training.logs import Log
 from models.whole_files import write_tensors
@@ -247,7 +247,7 @@ class SentenceTuning:
             )
         self.optimizer.zero_grad(set_to_none=True)
         finite_sum(losses).backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+        clip_finite(self.network.parameters(), self.recipe.clip)
         self.optimizer.step()
         self.schedule.step()
         self.averaged.update_parameters(self.network)

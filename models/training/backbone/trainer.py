@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from jaxtyping import UInt8
-from torch import Tensor, nn
+from torch import Tensor
 
 from models.batches import Regions, tiles
 from models.datasets.captioned_features import CaptionedFeatures
@@ -31,7 +31,7 @@ from models.training.backbone.recipe import (
 )
 from models.training.backbone.tiles import tile_regions
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
-from models.training.finite_loss import finite_sum
+from models.training.finite_loss import clip_finite, finite_sum
 from models.training.inputs import digest_of_captions, digest_of_file
 from models.training.logs import Log
 from models.training.losses import batch_losses
@@ -135,7 +135,7 @@ class BackboneTraining:
         self.optimizer.zero_grad(set_to_none=True)
         finite_sum(losses).backward()  # type: ignore[no-untyped-call]
         for part in (self.matcher, self.backbone):
-            nn.utils.clip_grad_norm_(part.parameters(), self.recipe.clip)
+            clip_finite(part.parameters(), self.recipe.clip)
         self.optimizer.step()
         self.schedule.step()
         return {name: float(loss.detach()) for name, loss in losses.items()}
@@ -168,7 +168,7 @@ class BackboneTraining:
                 losses = batch_losses(self.matcher, regions, tokens, pictures, self.matching, is_warmup=True)
                 optimizer.zero_grad()
                 finite_sum({"pooled": losses["pooled"]}).backward()  # type: ignore[no-untyped-call]
-                nn.utils.clip_grad_norm_(self.matcher.parameters(), self.recipe.clip)
+                clip_finite(self.matcher.parameters(), self.recipe.clip)
                 optimizer.step()
                 schedule.step()
                 done += 1

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-from torch import nn
 
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.coco_classes import COCO_CLASSES
@@ -25,7 +24,7 @@ from models.training.detector.pseudo_labels import (
 )
 from models.training.detector.recipe import DetectorRecipe, iter_training_batches, learning_rate_at
 from models.training.detector.ssd_teacher import SsdLabeler
-from models.training.finite_loss import finite_sum
+from models.training.finite_loss import clip_finite, finite_sum
 from models.training.inputs import DIGITS, digest_of_file
 
 PSEUDO_LABELS_FILE = "lessons.jsonl"
@@ -141,7 +140,7 @@ class _DetectorTraining:
             group["lr"] = learning_rate_at(self.recipe, self.step)
         self.optimizer.zero_grad(set_to_none=True)
         finite_sum(losses).backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.detector.parameters(), self.recipe.clip)
+        clip_finite(self.detector.parameters(), self.recipe.clip)
         self.optimizer.step()
         return {name: float(loss.detach()) for name, loss in losses.items()}
 

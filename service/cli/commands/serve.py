@@ -56,10 +56,10 @@ def _ingest_photos(url: str, photos: Path, api_key: SecretStr, albums: bool) -> 
     from regard_client import Client  # noqa: PLC0415
     from service.cli.sending import send_files  # noqa: PLC0415
 
-    with Client(url) as client:
-        while not client.is_alive():
-            time.sleep(0.1)
     try:
+        with Client(url, api_key.get_secret_value()) as client:
+            while not client.is_alive():
+                time.sleep(0.1)
         print_summary(send_files(url, [photos], api_key=api_key, albums=albums))
         print(f"search at {url}", flush=True)
     except (UserError, OSError) as fault:

@@ -44,6 +44,13 @@ def test_measures_are_those_of_a_loop_over_ranked_pictures() -> None:
         assert low <= found[name] <= high
 
 
+def test_who_gives_every_picture_the_same_score_finds_none() -> None:
+    right = np.arange(20)[None] < 3
+    for scores in (np.zeros((1, 20)), np.full((1, 20), np.nan)):
+        found = assess_class_search(scores, right, ["a"])
+        assert (found["first_right"], found["hits_of_possible"], found["without_hit"]) == (0.0, 0.0, ["a"])
+
+
 @torch.no_grad()
 def test_every_template_asks_for_every_class_that_enough_pictures_show() -> None:
     matcher = small_matcher("scan-t2i-avg", words=WORDS)

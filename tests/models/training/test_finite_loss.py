@@ -1,11 +1,11 @@
-"""A loss that is no number stops a training before a weight changes."""
+"""A loss or a gradient that is no number stops a training before a weight changes."""
 
 import math
 
 import pytest
 import torch
 
-from models.training.finite_loss import finite_sum
+from models.training.finite_loss import clip_finite, finite_sum
 from models.training.recipes import Diverged
 
 
@@ -20,3 +20,16 @@ def test_the_sum_of_losses_carries_their_gradients() -> None:
 def test_a_loss_that_is_no_number_is_named(wrong: float) -> None:
     with pytest.raises(Diverged, match=r"\(ranking 0\.5, pooled .*learning rate is too high"):
         finite_sum({"ranking": torch.tensor(0.5), "pooled": torch.tensor(wrong)})
+
+
+def test_gradients_are_limited_and_none_that_is_no_number_is_taken() -> None:
+    weight = torch.tensor([3.0, 4.0], requires_grad=True)
+    (weight**2).sum().backward()
+    clip_finite([weight], 1.0)
+    assert weight.grad is not None
+    assert weight.grad.norm().item() == pytest.approx(1.0, rel=1e-5)
+    at_zero = torch.zeros(2, requires_grad=True)
+    loss = finite_sum({"root": (0 * at_zero.sqrt()).sum()})  # 0, the slope of which is 0 times infinity
+    loss.backward()
+    with pytest.raises(Diverged, match="the gradients of a step are not finite: a learning rate is too high"):
+        clip_finite([at_zero], 1.0)

@@ -1,10 +1,11 @@
 """Folders sent to a server on a real socket."""
 
+import errno
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import PIL.Image
@@ -12,15 +13,42 @@ import pytest
 import typer
 
 from models.extractors.base import Detections
-from regard_client import Client, ServerUnreachable
+from regard_client import Client, Picture, Receipt, ServerUnreachable
 from service.cli.ingest_summary import IngestSummary
 from service.cli.output import Progress, Task
-from service.cli.sending import INTERRUPTED, send_files, told_when_stopped, wait_for_regions
+from service.cli.sending import INTERRUPTED, receipts_of, send_files, told_when_stopped, wait_for_regions
 from tests.support.fakes import FakeExtractor
 from tests.support.library import two_coloured
 from tests.support.processes import wait_until
 from tests.support.project_files import ROOT
 from tests.support.running_server import running_server
+
+
+class FailingDisk(Client):
+    """Reads one file in vain."""
+
+    def upload(self, pictures: Iterable[Picture]) -> Iterator[Receipt]:
+        names = [one.name for one in pictures]
+        if "bad.png" in names:
+            raise OSError(errno.EIO, "Input/output error")
+        yield Receipt(
+            job_id="1",
+            accepted=[{"image_id": name, "duplicate": False, "filename": name} for name in names],
+            rejected=[],
+        )
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_from_being_sent() -> None:
+    pictures = [Picture(b"", name) for name in ("a.png", "bad.png", "b.png")]
+    with FailingDisk("http://127.0.0.1:1") as client:
+        receipts = list(receipts_of(client, pictures))
+    assert [one["filename"] for receipt in receipts for one in receipt.accepted] == ["a.png", "b.png"]
+    (rejected,) = (one for receipt in receipts for one in receipt.rejected)
+    assert rejected == {
+        "filename": "bad.png",
+        "problem": "The file cannot be read: Input/output error.",
+        "retryable": True,
+    }
 
 
 @pytest.mark.parametrize("albums", [True, False])

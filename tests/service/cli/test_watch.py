@@ -208,12 +208,13 @@ def test_a_file_that_could_not_be_looked_at_in_time_is_sent_again(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for colour in ("red", "green"):
-        paint(folder / f"{colour}.png", colour)
+    odd = folder / "gre\ten.png"  # the service shows it by another name
+    paint(folder / "red.png", "red")
+    paint(odd, "green")
     looks, slow = DecodePool.inspect, [3, 100]
 
     def look(pool: DecodePool, path: Path) -> str:
-        which = path.read_bytes() == (folder / "green.png").read_bytes()
+        which = path.read_bytes() == odd.read_bytes()
         slow[which] -= 1
         if slow[which] >= 0:
             raise DecodeFailed("It took longer than 5 s.", final=False, timed_out=True)
@@ -230,11 +231,14 @@ def test_a_file_that_could_not_be_looked_at_in_time_is_sent_again(
         for _ in range(20):
             clock.now += FIRST_PAUSE_S * 2**MOST_ATTEMPTS
             all_found(watch)
-        assert (watch.summary.accepted, [one["filename"] for one in watch.summary.rejected]) == (1, ["green.png"])
+        assert (watch.summary.accepted, [one["filename"] for one in watch.summary.rejected]) == (
+            1,
+            ["gre\N{REPLACEMENT CHARACTER}en.png"],
+        )
         assert (slow, watch._still.num_unsent) == ([-1, 100 - MOST_ATTEMPTS], 0)
     noted = capsys.readouterr().err
     assert noted.count("not looked at in time, and sent again later: ") == MOST_ATTEMPTS - 1
-    assert noted.count("turned away: green.png: It took longer") == 1
+    assert noted.count("turned away: gre\N{REPLACEMENT CHARACTER}en.png: It took longer") == 1
 
 
 def test_a_job_that_the_service_does_not_know_any_more_is_not_asked_for_again(

@@ -13,7 +13,7 @@ from index.records import Collection, NewPicture
 from service.this_machine import free_port
 from service.worker.open_wakeups import open_notifier, open_wakeups
 from service.worker.redis_wakeups import GROUP, RedisNotifier, RedisWakeups, stream_name
-from service.worker.wakeups import POLL_S, Notifier, Polling
+from service.worker.wakeups import POLL_S, SWEEP_S, Notifier, Polling
 from tests.support.redis_server import RedisServer
 
 OURS = Collection("aa", b"secret")
@@ -106,6 +106,30 @@ def test_a_wake_up_is_delivered_and_acknowledged_after_the_work(redis_server: Re
     assert pending(redis_server) == 1
     wakeups.acknowledge()
     assert pending(redis_server) == 0
+
+
+@pytest.mark.redis
+def test_a_full_redis_is_asked_once_a_second(redis_server: RedisServer) -> None:
+    waits = list[float | None]()
+
+    class Counted(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return False
+
+    with redis.Redis(port=redis_server.port) as client:
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", 1)
+        wakeups = RedisWakeups(redis_server.url, OURS)
+        wakeups.wait(Counted())
+        wakeups.wait(Counted())
+        assert waits == [SWEEP_S, SWEEP_S]
+        client.config_set("maxmemory", 0)
+    wakeups.wait(threading.Event())  # makes the group
+    RedisNotifier(redis_server.url, OURS).wake("one")
+    wait_for_delivery(redis_server, wakeups)
+    assert pending(redis_server) == 1
+    wakeups.close()
 
 
 @pytest.mark.redis
