@@ -144,6 +144,7 @@ class Migration:
             blanks |= self._write(range(image.slot, image.slot + 1), [image])
         made = [image.slot for image in there if image.slot is not None]
         # The views follow first: after a kill the slots are still noted as blank, and read again.
+        self._views.open_requested(self._catalog)
         self._views.replace_images([slot for slot in made if slot not in blanks], self._slab)
         self._catalog.region_stores.note_records(digest, made, blanks, self._clocks.time_of_day())
         return True

@@ -193,9 +193,7 @@ class ViewBuilders:
 
     def catch_up(self, catalog: Catalog, slab: Slab) -> bool:
         """Take the next rows into every view; False when there were none."""
-        if self._waiting:
-            for digest in catalog.requested_views() & self._waiting.keys():
-                self._open_requested(self._waiting.pop(digest))
+        self.open_requested(catalog)
         # Every view takes its turn before the next batch, so that what is ingested is soon found.
         advanced = False
         for digest, builder in self._going_on():
@@ -216,7 +214,13 @@ class ViewBuilders:
             log.error("%s; the view stays as it is before the worker starts again", fault)
             self._stopped.add(digest)
 
-    def _open_requested(self, model: LazyMatcher) -> None:
+    def open_requested(self, catalog: Catalog) -> None:
+        """Open the views that were asked for and are not open yet."""
+        if self._waiting:
+            for digest in catalog.requested_views() & self._waiting.keys():
+                self._open_one(self._waiting.pop(digest))
+
+    def _open_one(self, model: LazyMatcher) -> None:
         """Open the view of a model that is asked for; one that cannot be loaded is logged, and stops no other."""
         try:
             matcher = model.matcher

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.worker import process
+from tests.support.fakes import FakeMatcher
 from tests.support.kill_points import DecodeHere
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
@@ -42,6 +44,34 @@ def test_all_regions_lost_are_found_again_but_those_of_erased_pictures(store: St
     np.testing.assert_array_equal(after["mask"][1], False)
     for slot in (0, 2, 3):
         np.testing.assert_array_equal(after["features"][slot], before["features"][slot])
+
+
+@pytest.mark.parametrize("is_record_damaged", [False, True])
+def test_a_restored_original_is_found_again_in_every_view(store: Store, is_record_damaged: bool) -> None:
+    asked_for = FakeMatcher("other", "other-matcher")
+
+    def drain() -> None:
+        store.drain(on_request=[LazyMatcher(MatcherHeader.of(asked_for), lambda: asked_for)])
+
+    pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(3)}
+    store.catalog.request_view(asked_for.digest, 0.0)
+    drain()
+    original = store.originals.path(list(pictures)[-1], "png")
+    content = original.read_bytes()
+    original.unlink()
+    for name in ("regions", "views"):
+        shutil.rmtree(store.folder / name)
+    drain()
+    assert len(store.catalog.failures.page()) == 1
+    original.write_bytes(content)
+    if is_record_damaged:
+        records = store.folder / "regions" / "records.bin"
+        before = records.read_bytes()
+        records.write_bytes(before[: len(before) // 3 * 2] + bytes(len(before) // 3))
+    drain()
+    assert store.catalog.failures.page() == []
+    store.check(pictures)
+    store.check(pictures, asked_for)
 
 
 @pytest.mark.parametrize(("faults", "is_lost"), [(2, False), (6, True)])
