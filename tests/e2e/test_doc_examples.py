@@ -31,9 +31,6 @@ NOT_RUN = {
     "regard models": "after an address of another machine; tests/service/cli/test_connection.py",
     "regard ingest --watch ~/Pictures": "never ends; tests/service/cli/test_watch.py",
     "regard ingest --ray ~/Pictures": "needs nodes of Ray; tests/cluster/test_bulk_ingestion.py",
-    'regard search "a page of printed text" -k 100 --min-probability 0.5 --ids | regard edit - --tag kind=document': (
-        "needs a calibrated model; without probabilities in tests/service/cli/test_many_pictures.py"
-    ),
     "regard --install-completion": "writes to files of whoever runs it; tests/service/cli/test_connection.py",
     ".venv/bin/regard extract PHOTOS --out features": "tests/service/cli/test_main.py",
     ".venv/bin/regard train bfan-equal-flickr8k --features features --captions captions.jsonl --out run": "hours",
