@@ -69,12 +69,15 @@ def disk_problem(fault: Exception) -> Problem | None:
     if getattr(fault, "sqlite_errorcode", None) in STILL_BUSY:
         log.error("another process changes the catalog for longer than a request waits for it: %s", fault)
         return NotReady("The catalog is being changed by another process; try again.", retry_after=BUSY_RETRY_S)
-    if not isinstance(fault, OSError):
+    # The lowest byte of a code is the kind of fault: here what the system refused SQLite, as where a quota is used up.
+    is_sqlite = (getattr(fault, "sqlite_errorcode", None) or 0) & 0xFF == sqlite3.SQLITE_IOERR
+    if not (isinstance(fault, OSError) or is_sqlite):
         return None
     log.error("the disk of the data directory failed: %s", fault)
+    why = fault.strerror if isinstance(fault, OSError) else fault
     return NotReady(
-        f"The server cannot write to its disk ({fault.strerror}), and nothing of this request was kept; the log of the"
-        " server says where.",
+        f"The server cannot write to its disk ({why}), and nothing of this request was kept; the log of the server says"
+        " where.",
         retry_after=FULL_RETRY_S,
     )
 

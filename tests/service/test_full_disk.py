@@ -94,13 +94,26 @@ def full_catalog(*_: Any, **__: Any) -> None:
     raise fault
 
 
-@pytest.mark.parametrize(("owner", "name", "fault"), [(Path, "replace", full), (Catalog, "take_in", full_catalog)])
-def test_a_disk_that_fills_while_an_upload_is_stored_leaves_nothing_of_it(
-    api: Api, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, fault: Any
+def failing_catalog(*_: Any, **__: Any) -> None:
+    fault = sqlite3.OperationalError("disk I/O error")
+    fault.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    raise fault
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "fault", "refusal"),
+    [
+        (Path, "replace", full, (507, "disk-full")),
+        (Catalog, "take_in", full_catalog, (507, "disk-full")),
+        (Catalog, "take_in", failing_catalog, (503, "not-ready")),
+    ],
+)
+def test_a_disk_that_fills_or_fails_while_an_upload_is_stored_leaves_nothing_of_it(
+    api: Api, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, fault: Any, refusal: tuple[int, str]
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, fault)
-        problem(api.request("POST", "/ingest", files=PICTURE), 507, "disk-full")
+        problem(api.request("POST", "/ingest", files=PICTURE), *refusal)
     assert api.get("/images").json()["images"] == []
     Orphans(api.library.catalog, api.services.originals).advance()
     assert [path for path in (api.library.folder / "originals").rglob("*") if path.is_file()] == []
