@@ -166,6 +166,10 @@ class Image:
         """Whether it was deleted for good: nothing but its slot counts."""
         return self.state in ("erasing", "erased")
 
+    def is_gone(self, kept_since: float) -> bool:
+        """Whether it was deleted before that time, so that nothing of it comes back with its file."""
+        return self.deleted_at is not None and self.deleted_at < kept_since
+
 
 @dataclass(frozen=True, kw_only=True)
 class Caption:

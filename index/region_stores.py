@@ -6,7 +6,7 @@ from sqlite3 import Connection
 from index.database import Database
 from index.queries import AMONG, among
 from index.records import FEATURES_ONLY, RegionStoreEntry
-from index.writes import next_slot
+from index.writes import THERE_AGAIN, next_slot, read_again
 
 COLUMNS = "extractor, folder, state, records, timed_from, timed_records, timed_to"
 
@@ -66,11 +66,16 @@ class RegionStoreTable:
         with self._database.reading() as db:
             return [row["slot"] for row in db.execute(sql, [extractor])]
 
-    def unreadable_slots(self, extractor: str, only_sent_again: bool = False) -> list[int]:
-        """Slots of pictures that could not be read for the extractor; with `only_sent_again` of those alone whose files
-        were sent once more since."""
-        sent = "at = 0" if only_sent_again else "TRUE"
-        sql = f"SELECT slot FROM blank_regions WHERE extractor = ? AND reason IS NOT NULL AND {sent} ORDER BY slot"
+    def read_again(self, slots: Sequence[int]) -> None:
+        """Have the blank records among these slots made anew from their pictures, which are there again."""
+        with self._database.changing() as db:
+            read_again(db, slots)
+
+    def unreadable_slots(self, extractor: str, only_there_again: bool = False) -> list[int]:
+        """Slots of pictures that could not be read for the extractor; with `only_there_again` of those alone whose
+        files came back since."""
+        there = f"at = {THERE_AGAIN}" if only_there_again else "TRUE"
+        sql = f"SELECT slot FROM blank_regions WHERE extractor = ? AND reason IS NOT NULL AND {there} ORDER BY slot"
         with self._database.reading() as db:
             return [row["slot"] for row in db.execute(sql, [extractor])]
 

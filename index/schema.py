@@ -90,7 +90,7 @@ CREATE TABLE IF NOT EXISTS blank_regions (   -- slots whose record holds no regi
   extractor TEXT NOT NULL,
   slot INTEGER NOT NULL,
   reason TEXT,                               -- NULL: features alone are known, of another extractor
-  at REAL NOT NULL,                          -- when that was found; 0: the picture was sent again since
+  at REAL NOT NULL,                          -- when that was found; 0: the picture is there again since
   PRIMARY KEY (extractor, slot)
 ) WITHOUT ROWID;
 """

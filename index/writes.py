@@ -6,8 +6,11 @@ from sqlite3 import Connection
 from index.decided_fields import decide, decided_fields, forget_decided, undecided_tags
 from index.deletion import erase, forget
 from index.filters import checked_value
+from index.queries import AMONG, among
 from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
 from index.text_index import index_text
+
+THERE_AGAIN = 0  # as the time at which a record was found to be blank: its picture is to be read again
 
 
 def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: float = float("-inf")) -> int:
@@ -41,9 +44,9 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
             restart_picture(db, number)
             sql = "UPDATE images SET filename = ?, added_at = ? WHERE number = ?"
             db.execute(sql, [picture.filename, added_at, number])
-        elif found["slot"] is not None:  # where its regions could not be found, they are looked for once more
+        if found["slot"] is not None:  # where its regions could not be found, they are looked for once more
             db.execute("UPDATE images SET starts = 0 WHERE number = ?", [number])
-            db.execute("UPDATE blank_regions SET at = 0 WHERE slot = ?", [found["slot"]])
+            read_again(db, [found["slot"]])
     add_description(db, number, picture)
     if found is None or found["slot"] is None:
         decide(db, number, picture.decided_fields)
@@ -57,6 +60,11 @@ def restart_picture(db: Connection, number: int) -> None:
     """A deleted or failed picture is there again: in its old slot, or else waiting as if it had never been tried."""
     again = "deleted_at = NULL, failed_at = NULL, reason = NULL, attempts = 0, starts = 0"
     db.execute(f"UPDATE images SET {again} WHERE number = ?", [number])
+
+
+def read_again(db: Connection, slots: Iterable[int]) -> None:
+    """Have the blank records among these slots made anew from their pictures, which are there again."""
+    db.execute(f"UPDATE blank_regions SET at = {THERE_AGAIN} WHERE slot {AMONG}", [among(slots)])
 
 
 def requeue(db: Connection, image_id: str, job_id: str, now: float) -> bool:

@@ -70,8 +70,8 @@ def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledF
 
 
 def with_default_tags(files: Sequence[SpooledFile], known: Mapping[str, Image]) -> list[SpooledFile]:
-    """The files with those of their default tags that neither the picture has, if it is among the `known` ones (by id),
-    nor a copy of it before gave it."""
+    """The files with those of their default tags that neither the picture has, if it is among the `known` ones (by id,
+    deleted ones that come back with all that was said of them included), nor a copy of it before gave it."""
     found, said = list[SpooledFile](), {image_id: set(image.tags) for image_id, image in known.items()}
     for one in files:
         named = said.setdefault(one.image_id, set())

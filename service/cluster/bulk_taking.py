@@ -37,6 +37,7 @@ from service.storage.incoming import upload_folder
 from service.worker.region_finder import RegionFinder
 
 WAIT_S = 2.0
+KNOWN_STATES = ("queued", "ready")  # of pictures that are there or on their way: they are not looked at again
 SHARD_PATIENCE_S = 300.0  # with a shard that does not answer; one whose process was killed is back before
 T = TypeVar("T")
 
@@ -46,8 +47,8 @@ log = logging.getLogger(__name__)
 class BulkStore(Protocol):
     """The shards."""
 
-    def known(self, image_ids: Sequence[str]) -> Mapping[str, Image]:
-        """Id -> picture, of those that are there or on their way. ShardLost."""
+    def images(self, image_ids: Sequence[str]) -> Mapping[str, Image]:
+        """Id -> picture, of those that the shards have, in whatever state. ShardLost."""
 
     def take_in(
         self,
@@ -63,15 +64,18 @@ class BulkStore(Protocol):
 class ShardsOfBulk(ClusterPictureStore):
     """The shards of a cluster."""
 
-    def known(self, image_ids: Sequence[str]) -> dict[str, Image]:
-        """Id -> picture, of those that are there or on their way, and were not set aside. ShardLost."""
+    def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
+        """Id -> picture, of those that the shards have, in whatever state; while one is in two shards, as the one has
+        it that it is moved from. ShardLost."""
+        places = {image_id: self._placement().places(image_id) for image_id in image_ids}
         placed = defaultdict[int, list[str]](list)
-        for image_id in dict.fromkeys(image_ids):
-            for shard in self._placement().places(image_id):
+        for image_id, own in places.items():
+            for shard in own:
                 placed[shard].append(image_id)
         asked = {shard: (names,) for shard, names in placed.items()}
-        answers = all_answers(self._fan_out, ShardLists.known, asked, deadline_s=READ_DEADLINE_S)
-        return {name: image for part in answers.values() for name, image in part.items()}
+        answers = all_answers(self._fan_out, ShardLists.images, asked, deadline_s=READ_DEADLINE_S)
+        found = ((name, answers[shard].get(name)) for name, own in places.items() for shard in own)
+        return {name: image for name, image in found if image is not None}
 
 
 class BulkTaker:
@@ -96,6 +100,7 @@ class BulkTaker:
 
         On return each is on disk in its shard, or rejected with the reason. The job's id is empty where there is none.
         """
+        kept_since = (now := time.time()) - self._limits.delete_grace_s
         accepted: list[AcceptedFile] = []
         rejected: list[RejectedFile] = []
         spooled: list[SpooledFile] = []
@@ -105,9 +110,11 @@ class BulkTaker:
                 with _noted(offered, rejected):
                     spooled.append(spooled_file(offered, folder, self._limits.max_file_bytes))
             try:
-                known = self._patiently(lambda: self._store.known([one.image_id for one in spooled]))
-                bounds = DescriptionBounds(known.get)
-                spooled = with_default_tags(spooled, known)
+                images = self._patiently(lambda: self._store.images([one.image_id for one in spooled]))
+                described = {key: image for key, image in images.items() if not image.is_gone(kept_since)}
+                known = {key: image for key, image in images.items() if image.state in KNOWN_STATES}
+                bounds = DescriptionBounds(described.get)
+                spooled = with_default_tags(spooled, described)
                 for one in spooled:
                     if is_said_already(one.offered, known.get(one.image_id)):
                         accepted.append(AcceptedFile(one.image_id, display_name(one.offered.name), duplicate=True))
@@ -117,7 +124,7 @@ class BulkTaker:
                         pictures.append(picture_in(one, self._finder, known.get(one.image_id), self._limits))
                 if not pictures:
                     return IngestReceipt("", accepted, rejected)
-                accepted += self._taken_in(pictures, known, job_id)
+                accepted += self._taken_in(pictures, known, job_id, now)
             except (NotReady, ShardLost) as fault:
                 advice = f"{fault.detail} Run the same command again: what is there stays."
                 left = [one.picture.filename for one in pictures] or [display_name(one.offered.name) for one in spooled]
@@ -125,12 +132,12 @@ class BulkTaker:
         return IngestReceipt(job_id, accepted, rejected)
 
     def _taken_in(
-        self, pictures: Sequence[ReceivedPicture], known: Mapping[str, Image], job_id: str
+        self, pictures: Sequence[ReceivedPicture], known: Mapping[str, Image], job_id: str, now: float
     ) -> list[AcceptedFile]:
         """Have the shards take pictures in. NotReady where one of them does not, for as long as it is waited for."""
         new = {one.picture.image_id: one.path for one in pictures if one.picture.image_id not in known}
         parcels = self._finder.parcels(new)
-        now, attempts = time.time(), 0
+        attempts = 0
 
         def attempt() -> TakenIn:
             nonlocal attempts

@@ -15,7 +15,6 @@ from service.cluster.placement import shard_of
 from service.search.model_views import ViewState
 from service.storage.originals import Originals
 
-KNOWN_STATES = ("queued", "ready")
 LOOKED_AT = 1000  # pictures looked at at a time
 
 
@@ -72,10 +71,10 @@ class ShardLists:
         """The regions of a picture, to travel with it; None where they are not found yet."""
         return self._regions_of(image_id)
 
-    def known(self, image_ids: Sequence[str]) -> dict[str, Image]:
-        """Id -> picture, of those that are there or on their way, and were not set aside."""
+    def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
+        """Id -> picture, of those among these that this shard has, in whatever state."""
         found = {image_id: self._pictures.image(image_id) for image_id in image_ids}
-        return {name: image for name, image in found.items() if image is not None and image.state in KNOWN_STATES}
+        return {name: image for name, image in found.items() if has_picture(image)}
 
     def held(self, image_ids: Sequence[str]) -> list[str]:
         """The ids among these whose pictures this shard has, deleted or not, and has not let go."""

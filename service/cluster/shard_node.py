@@ -2,7 +2,6 @@
 
 import inspect
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from index.catalog import Catalog
 from index.slab import Corrupt
 from models.extractors.base import Extractor
 from service.api.app import create_app
-from service.api.services import Services, build_services
+from service.api.services import build_services
 from service.cluster.asgi_calls import AppRequest, AppResponse, AppThread
 from service.cluster.journal import JournalEntry, Position
 from service.cluster.messages import Behind, check_placement
@@ -21,6 +20,7 @@ from service.cluster.replica_copy import DirectoryCopies
 from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_replica import Files, Sibling, opened_replica
 from service.cluster.shard_search import ShardSearch
+from service.cluster.unfound import Unfound
 from service.model_loading import LoadedModels
 from service.search.local_gallery import LocalGalleries
 from service.settings import Settings
@@ -29,9 +29,6 @@ from service.storage.found_regions import regions_parcel
 from service.storage.region_stores import RegionStores
 from service.supervisor import supervised_worker
 from service.worker.open_wakeups import open_notifier
-
-MOST_QUEUED = 1_000_000
-BETWEEN_LOOKS_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -65,24 +62,6 @@ class StoredParcels:
             log.warning("the regions of picture %s do not travel: %s", image_id, fault)
             return None
         return regions_parcel(self._extractor, record) if record["mask"].any() else None
-
-
-class Unfound:
-    """Pictures that are queued, or not in every view yet, at one moment."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._queued = {picture.image_id for picture in services.catalog.queued(MOST_QUEUED)}
-        self._looked = float("-inf")
-
-    def are_found(self) -> bool:
-        """Whether all of them can be found, or were set aside. Every question asks; it is looked once a second."""
-        if time.monotonic() - self._looked < BETWEEN_LOOKS_S:
-            return False
-        self._looked = time.monotonic()
-        self._queued = self._services.catalog.queued_among(sorted(self._queued))
-        states = self._services.pictures.view_states()
-        return not self._queued and all(not state.missing_pictures for _, state in states if state.state != "not built")
 
 
 class ShardNode:
@@ -124,7 +103,7 @@ class ShardNode:
         if self.replica.position().sequence < sequence:
             raise Behind(f"change {sequence} was not made here")
         if settles:
-            self._waiting = Unfound(self.services)
+            self._waiting = Unfound(self.services.catalog, self.services.pictures)
         elif not self._joined:
             self._waiting = None
         self._joined = True

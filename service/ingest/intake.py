@@ -198,8 +198,7 @@ class Intake:
     def _find_known(self, kept_since: float, image_id: str) -> Image | None:
         """A picture as it is where it comes again; None also where its deletion, before that time, is final."""
         image = self._store.image(image_id)
-        is_final = image is not None and image.deleted_at is not None and image.deleted_at < kept_since
-        return None if is_final else image
+        return None if image is None or image.is_gone(kept_since) else image
 
     def _within_bounds(
         self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry], find: Find

@@ -1,9 +1,10 @@
 """Region records of decoded pictures, whichever of them the detector fails on, or does not outlive."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 
@@ -60,38 +61,53 @@ def packed_records(extractor: Extractor, decoded: Sequence[DecodedPicture]) -> R
     return pack(detections, [(one.width / one.picture.width, one.height / one.picture.height) for one in decoded])
 
 
-def records_with_gaps(extractor: Extractor, decoded: Sequence[DecodedPicture | None]) -> Records:
-    """Records in order; blank where there is no picture."""
-    records = RecordLayout.of(extractor).blank(len(decoded))
-    there = [place for place, one in enumerate(decoded) if one is not None]
-    if there:
-        made = packed_records(extractor, [one for one in decoded if one is not None])
-        for name, array in records.items():
-            array[there] = made[name]
-    return records
+def detected_parts(
+    together: Callable[[], Records],
+    pictures: Sequence[DecodedPicture],
+    find: Callable[[Sequence[DecodedPicture]], Records],
+) -> Iterator[tuple[Sequence[int], Records | str]]:
+    """Places of the pictures and their records: of all `together` or, where the detector fails on these, one by one
+    as `find` gives them, with the reason in the place of what could not be found.
+
+    What no picture is to blame for is raised: CancelledError, torch.AcceleratorError where the device is lost, and
+    torch.OutOfMemoryError where it has none for a single picture. The next process starts afresh.
+    """
+    try:
+        records = together()
+    except (torch.AcceleratorError, CancelledError):
+        raise
+    except Exception as fault:  # whatever it is, one picture never stops the others
+        log.exception("detection failed for %d pictures together", len(pictures))
+        if len(pictures) == 1:
+            if isinstance(fault, torch.OutOfMemoryError):
+                raise
+            yield [0], f"Finding regions failed: {fault}"
+            return
+    else:
+        yield range(len(pictures)), records
+        return
+    for place, picture in enumerate(pictures):
+        for _, part in detected_parts(partial(find, [picture]), [picture], find):
+            yield [place], part
 
 
 def records_of_readable(
     extractor: Extractor, decoded: Sequence[DecodedPicture | None]
 ) -> tuple[Records, dict[int, str]]:
-    """Records in order, and place -> reason for the pictures that the detector failed on, whose records are blank.
-
-    torch.AcceleratorError where the device is lost, which is no picture's fault.
-    """
-    try:
-        return records_with_gaps(extractor, decoded), {}
-    except torch.AcceleratorError:
-        raise
-    except Exception:
-        log.exception("detection failed for one of %d pictures", len(decoded))
-    kept = list(decoded)
+    """Records in order, blank where there is no picture, and place -> reason for the pictures that the detector failed
+    on, whose records are blank. Raises what `detected_parts` raises."""
+    records = RecordLayout.of(extractor).blank(len(decoded))
     failed: dict[int, str] = {}
-    for place, one in enumerate(decoded):
-        if one is not None:
-            try:
-                packed_records(extractor, [one])
-            except torch.AcceleratorError:
-                raise
-            except Exception as error:  # whatever it is, one picture never stops the others
-                failed[place], kept[place] = f"Finding regions failed: {error}", None
-    return records_with_gaps(extractor, kept), failed
+    there = [(place, one) for place, one in enumerate(decoded) if one is not None]
+    if not there:
+        return records, failed
+    places, pictures = zip(*there, strict=True)
+    find = partial(packed_records, extractor)
+    for part, found in detected_parts(partial(find, pictures), pictures, find):
+        own = [places[number] for number in part]
+        if isinstance(found, str):
+            failed |= dict.fromkeys(own, found)
+        else:
+            for name, array in records.items():
+                array[own] = found[name]
+    return records, failed

@@ -7,14 +7,13 @@ leaves behind it is either committed or done again; nothing else has to be put r
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import torch
 
 from index.fault_points import FaultPoint, reach
 from index.records import DetectedPicture, QueuedPicture
@@ -23,7 +22,14 @@ from service.media.perceptual_hash import perceptual_hash
 from service.storage.found_regions import FoundRegions
 from service.storage.region_records import Records
 from service.worker.decoding_ahead import DecodedFiles, DecodingAhead
-from service.worker.detection import ENDED_WORKER, MOST_STARTS, counted_start, ended_with_fault, packed_records
+from service.worker.detection import (
+    ENDED_WORKER,
+    MOST_STARTS,
+    counted_start,
+    detected_parts,
+    ended_with_fault,
+    packed_records,
+)
 from service.worker.open_store import OpenStore
 from service.worker.reverse_geocoding import Places
 
@@ -194,26 +200,18 @@ class Ingestion:
             together = {name: np.stack([record[name] for record in records]) for name in records[0]}
             yield [one for one, _ in batch.brought], together
         if batch.records is not None:
-            yield from self._detected(batch.others, batch.records.result)
+            pictures = [picture for _, picture in batch.others]
+            for places, found in detected_parts(batch.records.result, pictures, self._find):
+                part = [batch.others[place] for place in places]
+                if not isinstance(found, str):
+                    yield part, found
+                    continue
+                for picture, _ in part:
+                    self._failed(picture, found, ATTEMPTS_PER_PICTURE)
 
-    def _detected(
-        self, decoded: Sequence[Decoded], find: Callable[[], Records]
-    ) -> Iterator[tuple[Sequence[Decoded], Records]]:
-        """The region records of the pictures, together or, when one of them spoils it, one by one."""
-        try:
-            records = find()
-        except (torch.AcceleratorError, CancelledError):
-            raise  # no picture is to blame: the device is lost, and the next process starts afresh; or this one ends
-        except Exception as error:  # whatever it is, one picture never stops the queue
-            log.exception("detection failed for %s", ", ".join(picture.image_id for picture, _ in decoded))
-            if len(decoded) == 1:
-                self._failed(decoded[0][0], f"Finding regions failed: {error}", ATTEMPTS_PER_PICTURE)
-                return
-        else:
-            yield decoded, records
-            return
-        for one in decoded:
-            yield from self._detected([one], self._detector.submit(packed_records, self._extractor, [one[1]]).result)
+    def _find(self, pictures: Sequence[DecodedPicture]) -> Records:
+        """The region records of the pictures, found in the detector's thread."""
+        return self._detector.submit(packed_records, self._extractor, pictures).result()
 
     def _commit(self, part: Sequence[Decoded], extractor: str | None) -> None:
         """Make the pictures ready, in the next slots, where their records are; for None these are made later."""

@@ -133,7 +133,7 @@ class Migration:
         later what is sent again. Views take it in at once."""
         digest = self._extractor.digest
         if not self._unread and self._unread_of != self._catalog.version():
-            self._unread = self._unreadable(only_sent_again=self._unread_of is not None)
+            self._unread = self._unreadable(only_there_again=self._unread_of is not None)
         if not self._unread:
             return False
         slots, self._unread = self._unread[: self._batch], self._unread[self._batch :]
@@ -149,12 +149,12 @@ class Migration:
         self._catalog.region_stores.note_records(digest, made, blanks, self._clocks.time_of_day())
         return True
 
-    def _unreadable(self, only_sent_again: bool) -> list[int]:
+    def _unreadable(self, only_there_again: bool) -> list[int]:
         """Slots to read again, whose originals are there: not those of pictures that end the worker, until their files
         are sent again."""
         self._unread_of = self._catalog.version()
         images = self._catalog.pictures_at(
-            self._catalog.region_stores.unreadable_slots(self._extractor.digest, only_sent_again)
+            self._catalog.region_stores.unreadable_slots(self._extractor.digest, only_there_again)
         )
         starts = self._catalog.starts.of(_ids(images))
         kept = [image for image in images if starts.get(image.image_id, 0) < MOST_STARTS]

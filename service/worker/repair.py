@@ -59,19 +59,16 @@ class RecordRepair:
     def _note(self, slots: range, lost: dict[int, str | None]) -> None:
         """Note which records are blank, so that they are not searched.
 
-        One that was blank before and is whole now counts as a picture sent again, since views hold a blank row for it:
-        it is read once more, and the views with it (Migration).
+        One that was blank before and is whole now is read once more (Migration), since views hold a blank row for it.
         """
         digest = self._extractor.digest
         unread = self._catalog.region_stores.unreadable_slots(digest)
-        restored = {
-            slot: "Its file is back, and is read again." for slot in unread if slot in slots and slot not in lost
-        }
+        restored = [slot for slot in unread if slot in slots and slot not in lost]
         if lost and not self._catalog.region_stores.entries():  # failures are listed by the current store
             self._catalog.region_stores.replace(region_store_entries(self._catalog, digest))
         others = [slot for slot in slots if slot not in restored]
         self._catalog.region_stores.note_records(digest, others, lost, self._clocks.time_of_day())
-        self._catalog.region_stores.note_records(digest, list(restored), restored, 0.0)
+        self._catalog.region_stores.read_again(restored)
 
     def _decoded(self, image: Image) -> DecodedPicture | str | None:
         """The picture, or why it cannot be had; None where there never was one."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from service.cluster.bulk_taking import SHARD_PATIENCE_S, BulkTaker, ShardsOfBul
 from service.cluster.cluster_jobs import ClusterJobs
 from service.cluster.fan_out import FanOut
 from service.cluster.messages import ShardLost
-from service.cluster.operations import Operation
+from service.cluster.operations import Delete, Operation
 from service.cluster.placement import Placement, shard_of
 from service.cluster.shard_writer import ShardWriter
 from service.errors import UserError
+from service.ingest.description_bounds import MOST_CAPTIONS
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
 from service.storage.region_records import pack
@@ -165,18 +167,34 @@ def test_a_run_goes_on_where_one_was_ended(
     said = OfferedFile(0, files[0].name, files[0].path, ["another"], {"album": "b"})
     assert one.take([said], "fourth").job_id == "fourth"
     assert looks.count == NUM
-    (image,) = shards.store.known([again.accepted[0].image_id]).values()
+    (image,) = shards.store.images([again.accepted[0].image_id]).values()
     assert (image.captions, dict(image.tags)) == (("caption 0", "another"), {"album": "b"})
     dated = OfferedFile(0, files[0].name, files[0].path, taken_at=86_400.0)
     assert [one.take([dated], job_id).job_id for job_id in ("fifth", "sixth")] == ["fifth", ""]
-    (image,) = shards.store.known([again.accepted[0].image_id]).values()
+    (image,) = shards.store.images([again.accepted[0].image_id]).values()
     assert image.taken_at == 86_400.0
     default = OfferedFile(0, files[0].name, files[0].path, default_tags={"album": "c"})
     assert one.take([default], "seventh").job_id == "", "an album that is there stays"
     placed = OfferedFile(0, files[0].name, files[0].path, default_tags={"album": "c", "place": "Oslo"})
     assert one.take([placed], "eighth").job_id == "eighth"
-    (image,) = shards.store.known([again.accepted[0].image_id]).values()
+    (image,) = shards.store.images([again.accepted[0].image_id]).values()
     assert dict(image.tags) == {"album": "b", "place": "Oslo"}
+
+
+def test_what_was_said_of_a_deleted_picture_counts_when_its_file_comes_again(
+    shards: TwoShards, files: list[OfferedFile], pool: DecodePool, folder: Path
+) -> None:
+    one = taker(shards, pool, folder)
+    full = replace(files[0], captions=[f"caption {number}" for number in range(MOST_CAPTIONS)], tags={"album": "mine"})
+    (image_id,) = (accepted.image_id for accepted in one.take([full], "first").accepted)
+    shards.write(shard_of(image_id, 2), Delete(image_id=image_id, now=NOW))
+    (refused,) = one.take([replace(full, captions=["one more"])], "second").rejected
+    assert "1001 captions" in refused.problem
+    again = replace(full, captions=[], tags={}, default_tags={"album": "the folder", "place": "Oslo"})
+    assert one.take([again], "third").job_id == "third"
+    (image,) = shards.store.images([image_id]).values()
+    assert (image.state, len(image.captions)) == ("queued", MOST_CAPTIONS)
+    assert dict(image.tags) == {"album": "mine", "place": "Oslo"}
 
 
 def test_what_is_no_picture_is_said_and_stops_nothing(

@@ -74,6 +74,26 @@ def test_a_restored_original_is_found_again_in_every_view(store: Store, is_recor
     store.check(pictures, asked_for)
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_lost_picture_that_is_sent_again_is_found_without_a_restart(store: Store, is_deleted: bool) -> None:
+    pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(3)}
+    store.drain()
+    lost = list(pictures)[1]
+    store.originals.path(lost, "png").unlink()
+    shutil.rmtree(store.folder / "regions")
+    with store.worker() as (worker, _):
+        while worker.run_once():
+            pass
+        assert [one.image_id for one in store.catalog.failures.page()] == [lost]
+        if is_deleted:
+            store.catalog.delete(lost, NOW)
+        store.accept(encoded(pictures[lost], "PNG"))
+        while worker.run_once():
+            pass
+    assert store.catalog.failures.page() == []
+    store.check(pictures)
+
+
 @pytest.mark.parametrize(("faults", "is_lost"), [(2, False), (6, True)])
 def test_a_fault_that_passes_takes_no_picture_from_the_search(
     store: Store, monkeypatch: pytest.MonkeyPatch, faults: int, is_lost: bool

@@ -17,6 +17,7 @@ from models.extractors.base import Detections
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.media.perceptual_hash import perceptual_hash
 from service.worker import process
+from service.worker.detection import records_of_readable
 from tests.support.described_pictures import described, jpeg
 from tests.support.fakes import FakeExtractor
 from tests.support.kill_points import DecodeHere
@@ -164,19 +165,41 @@ def test_a_picture_deleted_while_it_waits_is_left_alone(store: Store) -> None:
     assert [store.image(image_id).slot for image_id in ids] == [0, 1, None, 2, 3]
 
 
-class Lost(FakeExtractor):
-    """The device is gone for this process."""
+class Failing(FakeExtractor):
+    """Fails on more pictures than `most` at a time."""
+
+    def __init__(self, fault: Exception, most: int = 0) -> None:
+        super().__init__()
+        self.fault, self.most = fault, most
 
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        raise torch.AcceleratorError("unspecified launch failure")
+        if len(pictures) > self.most:
+            raise self.fault
+        return super().extract(pictures)
 
 
-def test_a_lost_device_ends_the_worker_and_blames_no_picture(store: Store) -> None:
-    store.accept(encoded(noise(1), "PNG"))
-    with store.worker(Lost()) as (worker, _), pytest.raises(torch.AcceleratorError):
+@pytest.mark.parametrize(
+    "fault", [torch.AcceleratorError("unspecified launch failure"), torch.OutOfMemoryError("full")]
+)
+def test_a_device_that_is_lost_or_full_ends_the_worker_and_blames_no_picture(store: Store, fault: Exception) -> None:
+    for seed in range(2):
+        store.accept(encoded(noise(seed), "PNG"))
+    with store.worker(Failing(fault)) as (worker, _), pytest.raises(type(fault)):
         worker.run_once()
-    (waiting,) = store.catalog.queued(10)
-    assert waiting.attempts == 0
+    assert [(waiting.attempts, waiting.starts) for waiting in store.catalog.queued(10)] == [(0, 0)] * 2
+
+
+@pytest.mark.parametrize("fault", [torch.OutOfMemoryError("full"), RuntimeError("odd")])
+def test_pictures_that_the_detector_fails_on_together_are_looked_at_one_by_one(store: Store, fault: Exception) -> None:
+    ids = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(3)}
+    with store.worker(Failing(fault, most=1)) as (worker, _):
+        while worker.run_once():
+            pass
+    store.check(ids)
+    pictures = [DecodedPicture(noise(seed), *noise(seed).size, None) for seed in range(3)]
+    records, failed = records_of_readable(Failing(fault, most=1), pictures)
+    assert failed == {}
+    assert records["mask"].any(axis=1).all()
 
 
 def test_a_disk_without_room_ends_the_worker_and_blames_no_picture(store: Store) -> None:
