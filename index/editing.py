@@ -7,7 +7,7 @@ from index.decided_fields import decide, fields_of, forget_decided
 from index.deletion import erase_captions
 from index.filters import checked_value
 from index.records import UNCHANGED, PictureChange
-from index.text_index import index_text
+from index.text_index import composed, index_text
 from index.writes import add_caption, assign_caption_slots, set_tag
 
 
@@ -27,7 +27,7 @@ def apply_change(db: Connection, image_id: str, change: PictureChange) -> bool:
     elif change.tags is not UNCHANGED:
         for name, value in change.tags.items():
             if value is None:
-                db.execute("DELETE FROM tags WHERE image = ? AND name = ?", [number, name])
+                db.execute("DELETE FROM tags WHERE image = ? AND name = ?", [number, composed(name)])
             else:
                 set_tag(db, number, name, value)
     if change.taken_at is not UNCHANGED:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from index.records import TagValue
+from index.text_index import composed
 
 Range: TypeAlias = Mapping[str, TagValue]
 """{"gte": low, "lte": high}, either may be absent, both of one kind (numbers or strings)."""
@@ -30,7 +31,8 @@ class Filter:
     hold what was deleted and can be brought back, in the place of what was not. Searches find nothing deleted.
 
     A picture without the tag, or without a date, passes no condition on it. A number and the string that is written
-    like it, such as 2024 and "2024", are the same value of a tag. ValueError, in words, on an unknown operator or a
+    like it, such as 2024 and "2024", are the same value of a tag, and so are letters with accents however they are
+    composed. ValueError, in words, on an unknown operator or a
     value that is neither a string nor a finite number.
     """
 
@@ -62,7 +64,7 @@ def checked_value(name: str, value: object) -> TagValue:
     """The value of a tag; ValueError unless it is a string, a 64-bit integer or a finite number."""
     match value:
         case str():
-            return value
+            return composed(value)
         case bool():
             pass
         case int() if -(2**63) <= value < 2**63:
@@ -114,7 +116,7 @@ def _tag(name: str, condition: object) -> Sql:
             raise ValueError(f"{title}: a list has 1 .. {MOST_VALUES} values, not {len(wanted)}")
         values = [same for value in wanted for same in same_values(checked_value(title, value))]
         test = f"value IN ({', '.join('?' * len(values))})"
-    return f"images.number IN (SELECT image FROM tags WHERE name = ? AND {test})", [name, *values]
+    return f"images.number IN (SELECT image FROM tags WHERE name = ? AND {test})", [composed(name), *values]
 
 
 EVERY = Filter()

@@ -72,6 +72,12 @@ TO_VERSION_7 = RARE
 # Version 8: an edit of a picture that waits outlasts what its file says.
 TO_VERSION_8 = DECIDED
 
+# Version 9: tags are the same however their accents are composed.
+TO_VERSION_9 = """
+UPDATE OR REPLACE tags SET name = composed(name) WHERE name != composed(name);
+UPDATE tags SET value = composed(value) WHERE typeof(value) = 'text' AND value != composed(value);
+"""
+
 # The version that each script makes of the one before.
 STEPS = {
     2: TO_VERSION_2,
@@ -81,6 +87,7 @@ STEPS = {
     6: TO_VERSION_6,
     7: TO_VERSION_7,
     8: TO_VERSION_8,
+    9: TO_VERSION_9,
 }
 
 

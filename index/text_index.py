@@ -42,6 +42,12 @@ NOTE_REMOVAL = (
 )
 
 
+def composed(text: str) -> str:
+    """The text with each letter and its accents as one character where there is one, as keyboards write them (NFC).
+    Names of files come apart on some machines, and are the same to whoever reads them."""
+    return unicodedata.normalize("NFC", text)
+
+
 def plain_letters(text: str) -> str:
     """The text in lower case, without accents."""
     if text.isascii():  # as most is, at a tenth of the time
@@ -92,8 +98,8 @@ def date_words(taken_at: float | None) -> str:
 
 
 def add_functions(connection: Connection) -> None:
-    """Give the connection the functions that WORDS_OF and lists of tags call."""
-    for function in (plain_letters, plain_words, name_words, date_words):
+    """Give the connection the functions that WORDS_OF, lists of tags and upgrades call."""
+    for function in (composed, plain_letters, plain_words, name_words, date_words):
         connection.create_function(function.__name__, 1, function, deterministic=True)
 
 

@@ -8,7 +8,7 @@ from index.deletion import erase, forget
 from index.filters import checked_value
 from index.queries import AMONG, among
 from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
-from index.text_index import index_text
+from index.text_index import composed, index_text
 
 THERE_AGAIN = 0  # as the time at which a record was found to be blank: its picture is to be read again
 
@@ -103,7 +103,7 @@ def set_tag(db: Connection, number: int, name: str, value: object) -> None:
     db.execute(
         "INSERT INTO tags (image, name, value) VALUES (?, ?, ?)"
         " ON CONFLICT (image, name) DO UPDATE SET value = excluded.value",
-        [number, name, checked_value(f"tag {name!r}", value)],
+        [number, composed(name), checked_value(f"tag {name!r}", value)],
     )
 
 

@@ -5,14 +5,16 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
 from service.api.services import Services
-from service.errors import Problem
+from service.errors import Problem, UnreadablePicture
 from service.ingest.multipart import FormLimits, MultipartForm
 from service.ingest.upload import receive_form
+from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.search.query import Query as EngineQuery
 from service.storage.free_space import refused_by_disk
 
@@ -35,6 +37,18 @@ async def get_services(request: Request) -> Services:  # a plain function would 
 
 
 ServicesDep = Annotated[Services, Depends(get_services)]
+
+
+async def decoded_picture(services: Services, path: Path) -> DecodedPicture:
+    """The picture in a file, from a decoder, which no more wait for than there are upload slots.
+
+    UnreadablePicture, Overloaded.
+    """
+    try:
+        with services.upload_slots.taken():
+            return await asyncio.wrap_future(services.pool.submit(path))
+    except DecodeFailed as fault:
+        raise UnreadablePicture(fault.reason) from fault
 
 
 LONGEST_LENGTH = 25  # digits of a Content-Length that are read, which are too many for any body

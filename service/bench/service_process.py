@@ -2,7 +2,6 @@
 
 import http.client
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -10,7 +9,7 @@ from typing import Self
 
 from service.errors import UserError
 from service.settings import Settings
-from service.supervisor import process_environment
+from service.supervisor import REGARD, process_environment
 from service.this_machine import LOOPBACK, free_port, processes_under
 from service.web_processes import BESIDE
 
@@ -33,7 +32,7 @@ class ServiceProcess:
 
     def __enter__(self) -> Self:
         """Start, without waiting for anything."""
-        command = [sys.executable, "-P", "-m", "service.cli.main", "serve", "--role", self.settings.role]
+        command = [*REGARD, "serve", "--role", self.settings.role]
         with self._log.open("wb") as log:
             self._started = time.perf_counter()
             self._process = subprocess.Popen(

@@ -2,7 +2,6 @@
 
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from service.bench.service_process import ServiceProcess
 from service.bench.synthetic import num_pictures
 from service.settings import Settings
-from service.supervisor import process_environment
+from service.supervisor import REGARD, process_environment
 
 RESTS_S = 2.0  # after which what was needed to load alone has been given back
 REFUSED = {  # command lines that must be refused before anything heavy is imported
@@ -47,7 +46,7 @@ def _start(settings: Settings, log: Path) -> dict[str, float | None]:
 
 
 def _seconds_of(arguments: list[str], settings: Settings) -> float:
-    command = [sys.executable, "-P", "-m", "service.cli.main", *arguments]
+    command = [*REGARD, *arguments]
     began = time.perf_counter()
     ran = subprocess.run(command, env=process_environment(settings), capture_output=True, check=False)
     if ran.returncode == 0:

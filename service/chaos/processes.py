@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 from service.settings import Settings
-from service.supervisor import process_environment
+from service.supervisor import REGARD, process_environment
 from service.this_machine import LOOPBACK, free_port
 
 ENDING_S = 60.0
@@ -60,7 +59,7 @@ class Processes:
             place = ("--bind", LOOPBACK, "--port", str(self._redis_port), "--dir", str(self._folder))
             return ("redis-server", "--save", "", *place)
         command = ("compact",) if role == "compact" else ("serve", "--role", "worker" if role == "rival" else role)
-        return (sys.executable, "-P", "-m", "service.cli.main", *command)
+        return (*REGARD, *command)
 
     def _environment(self) -> Mapping[str, str]:
         return process_environment(self.settings)

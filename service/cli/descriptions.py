@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from index.text_index import composed
 from models.datasets.captions import CaptionLine, iter_captions
 from service.cli.output import print_note, visible
 from service.errors import user_input
@@ -31,14 +32,18 @@ def captions_by_name(path: Path | None) -> dict[str, list[str]]:
 
 
 def descriptions_by_name(path: Path | None) -> dict[str, ManifestEntry]:
-    """The descriptions of each file in a captions file: captions, and where its lines have them `tags` and `taken_at`,
-    of several lines the last one's. UserError names a bad line, and what a request may not say of a picture."""
+    """The descriptions of each file in a captions file by its name, letters composed.
+
+    Captions, and where its lines have them `tags` and `taken_at`, of several lines the last one's. UserError names a
+    bad line, and what a request may not say of a picture.
+    """
     found: dict[str, ManifestEntry] = {}
     if path is not None:
         with user_input(path):
             for number, line in enumerate(iter_captions(path), 1):
+                name = composed(line.image)
                 try:
-                    found[line.image] = with_line(found.get(line.image, NOTHING_SAID), line)
+                    found[name] = with_line(found.get(name, NOTHING_SAID), line)
                 except ValidationError as invalid:
                     (error, *_) = invalid.errors(include_url=False)
                     place = ".".join(map(str, error["loc"]))

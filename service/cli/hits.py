@@ -82,10 +82,13 @@ def print_picture_hits(
             print(line)
 
 
-def print_caption_hits(hits: "list[CaptionHit]", left_out: int = 0) -> None:
-    """Print a table of the captions found; below it the words of each, where they are explained."""
+def print_caption_hits(hits: "list[CaptionHit]", left_out: int = 0, filtered: bool = False) -> None:
+    """Print a table of the captions found; below it the words of each, where they are explained.
+
+    `filtered` says whether only captions of pictures that pass a filter were looked at.
+    """
     if not hits:
-        print_nothing(left_out)
+        print_nothing(left_out, filtered)
         return
     rows = [
         [

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from index.text_index import composed
 from service.errors import UserError
 
 # fmt: off
@@ -119,5 +120,5 @@ def _kind_skipped(file: Path, root: Path) -> str | None:
 
 
 def printable(name: str) -> str:
-    """A file name as text that can be sent, whatever bytes it is made of."""
-    return os.fsencode(name).decode("utf-8", "replace")
+    """A file name as text that can be sent, whatever bytes it is made of, its letters composed."""
+    return composed(os.fsencode(name).decode("utf-8", "replace"))

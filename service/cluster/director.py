@@ -187,10 +187,11 @@ class Director:
             return node
 
     def close(self) -> None:
-        """End the thread."""
+        """End its threads."""
         self._stop.set()
         for thread in self._tending:
             thread.join()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _start_shards(self, plan: ClusterPlan) -> None:
         for shard, nodes in enumerate([*plan.shards, *([plan.adding] if plan.adding else [])]):

@@ -98,7 +98,7 @@ class ReplicaActor:
 
     @ray.method(concurrency_group=HEALTH)
     def has_joined(self) -> bool:
-        """Whether it answers searches."""
+        """Whether its shard's writer let it in since it was started."""
         return self._host.is_open and self._node.has_joined()
 
     @ray.method(concurrency_group=HEALTH)

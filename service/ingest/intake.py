@@ -11,6 +11,7 @@ from pathlib import Path
 from index.catalog import Catalog
 from index.fault_points import FaultPoint, reach
 from index.records import Image, NewPicture
+from index.text_index import composed
 from service.errors import (
     FeaturesOnly,
     InvalidRequest,
@@ -229,12 +230,14 @@ class Intake:
             raise InvalidRequest.field(
                 display_name(unknown), "there is no such field; a form has `images` and `manifest`"
             )
+        for file in files:
+            file.filename = composed(file.filename)
         names = (name for file in files for name in (file.filename, file.raw_name))
         entries = parse_manifest(texts.get("manifest", "{}"), names)
         contents: dict[str, str] = {}
         for file in files:
-            if file.filename not in entries and file.raw_name in entries:
-                file.filename = file.raw_name  # the manifest says how it is to be read
+            if file.filename not in entries and (raw := composed(file.raw_name)) in entries:
+                file.filename = raw  # the manifest says how it is to be read
             if contents.setdefault(file.filename, file.sha256) != file.sha256 and file.filename in entries:
                 raise InvalidRequest.field(
                     "manifest", f"{display_name(file.filename)!r} is the name of several files sent; rename all but one"

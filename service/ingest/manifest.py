@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from index.text_index import composed
 from service.dates import check_date, unix_seconds
 from service.errors import InvalidRequest
 from service.ingest.description_bounds import MOST_CAPTIONS, MOST_TAGS
@@ -74,9 +75,9 @@ _MANIFEST = TypeAdapter(dict[str, ManifestEntry])
 
 
 def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, ManifestEntry]:
-    """The manifest by file name; InvalidRequest where it is malformed or names a file that was not sent."""
+    """The manifest by file name, letters composed; InvalidRequest where it is malformed, or names a file not sent."""
     try:
-        entries = _MANIFEST.validate_json(text)
+        entries = {composed(name): entry for name, entry in _MANIFEST.validate_json(text).items()}
     except ValidationError as invalid:
         errors = [
             {
@@ -86,7 +87,7 @@ def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, ManifestEnt
             for error in invalid.errors(include_url=False)[:MAX_ERRORS_SHOWN]
         ]
         raise InvalidRequest(f"{errors[0]['field']}: {errors[0]['problem']}", errors) from None
-    sent = set(filenames)
+    sent = set(map(composed, filenames))
     unknown = [name for name in entries if name not in sent][:MAX_ERRORS_SHOWN]
     if unknown:
         raise InvalidRequest(

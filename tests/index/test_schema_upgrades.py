@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import tarfile
+import unicodedata
 from contextlib import closing
 from pathlib import Path
 
@@ -108,6 +109,23 @@ def test_words_are_split_anew(tmp_path: Path) -> None:
     with closing(Catalog(path)) as catalog:
         assert [match.image.image_id for match in catalog.texts.matches("夜景", 10, Filter())] == ["a"]
         assert [image.image_id for image in catalog.identities.page(None, 10, Filter(), "date")] == ["a"]
+
+
+def test_tags_are_composed(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    with closing(Catalog(path)) as catalog:
+        catalog.accept([picture("a", tags={"album": "Kühe", "numéro": 5, "o": 1}), picture("b")], 1.0)
+        make_ready(catalog, "a", "b")
+    with closing(sqlite3.connect(path)) as database, database:  # as version 8 kept what came apart
+        apart = {form: unicodedata.normalize("NFD", form) for form in ("Kühe", "numéro")}
+        database.execute("UPDATE tags SET value = ? WHERE name = 'album'", [apart["Kühe"]])
+        database.execute("INSERT INTO tags SELECT image, ?, 6 FROM tags WHERE name = 'o'", [apart["numéro"]])
+        database.execute("PRAGMA user_version = 8")
+    with closing(Catalog(path)) as catalog:
+        for form in ("NFC", "NFD"):
+            wanted = Filter(tags={"album": unicodedata.normalize(form, "Kühe")})
+            (image,) = catalog.list_images(None, 10, wanted)
+            assert dict(image.tags) == {"album": "Kühe", "numéro": 6, "o": 1}
 
 
 def test_an_upgrade_that_is_killed_starts_over(old: Path) -> None:

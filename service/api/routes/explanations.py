@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import ValidationError
 
-from service.api.dependencies import ServicesDep, cancel_on_disconnect, load_at_first_use, look_up
+from service.api.dependencies import ServicesDep, cancel_on_disconnect, decoded_picture, load_at_first_use, look_up
 from service.api.picture_files import missing_original
 from service.api.problems import invalid_request, problem_responses
 from service.api.routes.images import find_ready_image, require_picture
@@ -24,7 +24,7 @@ from service.errors import (
     UnreadablePicture,
     ViewNotBuilt,
 )
-from service.media.decode_pool import DecodedPicture, DecodeFailed
+from service.media.decode_pool import DecodedPicture
 from service.panels import draw_explanation
 from service.search.one_pair import ExplainedPair, explain_one
 from service.search.query import Query as EngineQuery
@@ -84,11 +84,7 @@ async def drawn(services: Services, image_id: str, found: EngineQuery[TextSearch
     original = services.originals.path(image_id, image.extension)
     if not await look_up(services, original.is_file):
         raise missing_original(image_id)
-    try:
-        with services.upload_slots.taken():  # so many wait for a decoder, and no more
-            decoded = await asyncio.wrap_future(services.pool.submit(original))
-    except DecodeFailed as fault:
-        raise UnreadablePicture(fault.reason) from fault
+    decoded = await decoded_picture(services, original)
     content: bytes = await run(png_of, decoded, pair, f"“{asked.query}”  {pair.score:.4f} by {found.model.name}")
     return content
 

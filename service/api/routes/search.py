@@ -15,7 +15,14 @@ from pydantic import ValidationError
 
 from service.api.accelerator import Admission
 from service.api.answers import AcceleratedWork, Answered, Asked, Begun, kept_or_begun, light_text_answer, new_answer
-from service.api.dependencies import ServicesDep, cancel_on_disconnect, load_at_first_use, look_up, uploaded_form
+from service.api.dependencies import (
+    ServicesDep,
+    cancel_on_disconnect,
+    decoded_picture,
+    load_at_first_use,
+    look_up,
+    uploaded_form,
+)
 from service.api.openapi import IMAGE_FORM
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import ImageSearchForm
@@ -37,7 +44,6 @@ from service.errors import (
     ViewNotBuilt,
 )
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
-from service.media.decode_pool import DecodeFailed
 from service.search.query import Query
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 
@@ -155,11 +161,7 @@ async def image_work(services: Services, query: Query[ImageSearchRequest], pictu
     if picture is None:
         assert query.request.image_id is not None
         return partial(services.search.like_stored, query, query.request.image_id)
-    try:
-        with services.upload_slots.taken():  # so many wait for a decoder, and no more
-            decoded = await asyncio.wrap_future(services.pool.submit(picture.path))
-    except DecodeFailed as fault:
-        raise UnreadablePicture(fault.reason) from fault
+    decoded = await decoded_picture(services, picture.path)
     return partial(services.search.uploaded, query, decoded.picture, (decoded.width, decoded.height))
 
 

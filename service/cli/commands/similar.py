@@ -107,7 +107,7 @@ def print_captions(asked: Path | str, url: str | None, as_json: bool, **options:
         return
     if answer.get("matched") is False and answer["results"]:
         print("nothing matches well; these come nearest:")
-    print_caption_hits(answer["results"], answer["left_out"])
+    print_caption_hits(answer["results"], answer["left_out"], filtered=options["filter"] is not None)
 
 
 def search_like(client: "Client", asked: Path | str, wanted: "SearchOptions") -> "SimilarAnswer":

@@ -1,10 +1,12 @@
 """Folders sent to a server on a real socket."""
 
 import errno
+import json
 import signal
 import subprocess
 import sys
 import threading
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -49,6 +51,19 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_sent() -> None:
         "problem": "The file cannot be read: Input/output error.",
         "retryable": True,
     }
+
+
+def test_folders_are_described_by_their_names_however_accents_are_composed(url: str, tmp_path: Path) -> None:
+    name = "Kühe/ä.png"
+    captions = tmp_path / "captions.jsonl"
+    captions.write_text(json.dumps({"image": name, "captions": ["a cow"]}) + "\n")
+    apart = tmp_path / unicodedata.normalize("NFD", name)
+    apart.parent.mkdir()
+    two_coloured("red", "blue", width=47).save(apart)
+    send_files(url, [tmp_path], captions)
+    with Client(url) as client:
+        (image,) = (image for image in client.images(filter={"tags": {"album": "Kühe"}}))
+    assert (image["filename"], image["captions"]) == (name, ["a cow"])
 
 
 @pytest.mark.parametrize("albums", [True, False])

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import unicodedata
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -223,6 +224,25 @@ def test_the_manifest_describes_files_by_name(store: Store) -> None:
     other = store.catalog.image(id_of(blue))
     assert other is not None
     assert (other.captions, dict(other.tags), other.taken_at) == ((), {}, None)
+
+
+@pytest.mark.parametrize(("sent", "described"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_names_and_tags_are_the_same_however_their_accents_are_composed(
+    store: Store, sent: str, described: str
+) -> None:
+    red = picture("red")
+    name, tag, value = "Kühe/a.png", "Ära", "Käse"
+    tags = {unicodedata.normalize(described, tag): unicodedata.normalize(described, value)}
+    store.send(
+        part("images", red, unicodedata.normalize(sent, name)),
+        manifest={unicodedata.normalize(described, name): {"tags": tags}},
+    )
+    found = store.catalog.image(id_of(red))
+    assert found is not None
+    assert (found.filename, dict(found.tags)) == (name, {tag: value})
+    store.catalog.change(id_of(red), PictureChange(tags={unicodedata.normalize(sent, tag): None}))
+    (image,) = store.catalog.list_images(None, 9)
+    assert image.tags == {}
 
 
 def test_default_tags_undo_no_edit(store: Store) -> None:
