@@ -103,6 +103,8 @@ class Recipe:
                     raise ValueError(f"{name} must be {words}, not {getattr(self, name)}")
         if self.loss == "info_nce" and (self.intra_margin is not None or self.negatives == "all"):
             raise ValueError("intra_margin and negatives belong to the other losses: info_nce has all pairs of a batch")
+        if self.negatives == "all" and (self.loss != "hinge" or self.intra_margin is not None):
+            raise ValueError("all negatives are of the hinge alone: set loss=hinge, and no intra_margin")
         if not self.concept_dim and (self.question_weight or self.grounding_weight):
             raise ValueError("question_weight and grounding_weight need concept vectors: set concept_dim")
         if not self.aligned and (self.picture_noise or self.region_noise):

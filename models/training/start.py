@@ -22,13 +22,17 @@ def initial_matcher(
 ) -> SingleMatcher:
     """The matcher before the first step: random weights, but those of `initial` where it has them.
 
-    ValueError where the recipe starts from another one's weights and `initial` is none or of another model, or the
-    other way round.
+    ValueError where the recipe starts from another one's weights and `initial` is none, of another model or for other
+    features, or the other way round.
     """
     if (recipe.starts_from is None) != (initial is None):
         raise ValueError(f"this recipe starts from {recipe.starts_from or 'random weights'}: give just that")
     if initial and recipe.starts_from in RECIPES and initial.model != RECIPES[recipe.starts_from].model:
         raise ValueError(f"this recipe starts from {recipe.starts_from}, and these are weights of {initial.name}")
+    if initial and initial.extractor_digest != train.extractor_digest:
+        raise ValueError(
+            f"{initial.name} is for features of {initial.extractor_digest}, and these are of {train.extractor_digest}"
+        )
     matcher = untrained_matcher(recipe, train, initial.reader if initial else reader)
     if recipe.aligned and initial is None:
         start_maps(matcher, train, principal=recipe.word_map == "principal")

@@ -100,3 +100,9 @@ def test_changes_are_taken_as_what_they_stand_for() -> None:
 def test_info_nce_refuses_what_belongs_to_other_losses(other: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="info_nce"):
         Recipe(model="sman", loss="info_nce", **other)
+
+
+@pytest.mark.parametrize("other", [{"loss": "binary"}, {"intra_margin": 0.2}])
+def test_what_all_negatives_would_set_aside_is_refused(other: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="all negatives are of the hinge alone"):
+        Recipe(model="sman", negatives="all", **other)

@@ -239,6 +239,15 @@ def test_the_weights_of_another_model_are_no_start(tmp_path: Path) -> None:
         Training(small(RECIPES["camp-released-fusion-f30k"]), data, data, tmp_path, initial=scan)
 
 
+def test_the_weights_for_other_features_are_no_start(tmp_path: Path) -> None:
+    data = synthetic(24)
+    first = small(RECIPES["camp-released-attention-f30k"], epochs=0, warmup_steps=1)
+    initial = Training(first, data, data, tmp_path / "a").matcher
+    others = replace(data, extractor_digest="others")
+    with pytest.raises(ValueError, match=f"is for features of {data.extractor_digest}, and these are of others"):
+        Training(small(RECIPES["camp-released-fusion-f30k"]), others, others, tmp_path / "b", initial=initial)
+
+
 def test_a_training_without_an_epoch_leaves_its_weights(tmp_path: Path) -> None:
     data = synthetic(24)
     recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=0, warmup_steps=1)
