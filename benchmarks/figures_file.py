@@ -24,12 +24,12 @@ def rounded_to(value: Any, digits: int) -> Any:
 
 def as_json(value: Any, indent: str = "") -> str:
     """JSON in which an object stands on one line where it holds no further ones, or is short."""
-    line = json.dumps(value, ensure_ascii=False)
+    line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     is_deep = isinstance(value, dict) and any(isinstance(each, dict) for each in value.values())
     if not is_deep or len(indent) + len(line) <= LONGEST_LINE:
         return line
     deeper = indent + " "
-    parts = [f"{deeper}{json.dumps(key)}: {as_json(each, deeper)}" for key, each in value.items()]
+    parts = [f"{deeper}{json.dumps(key)}:{as_json(each, deeper)}" for key, each in value.items()]
     return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
 
 
