@@ -36,10 +36,14 @@ class FileState(NamedTuple):
 
 
 class Connection(sqlite3.Connection):
-    """Can be referred to weakly, so that a thread's connection ends with the thread."""
+    """Can be referred to weakly, and is closed once nobody refers to it: a thread's connection ends with the thread."""
 
     fixed: FileState | None = None
     """The file as it was where SQLite was told that it never changes, and notices nothing; else None."""
+
+    def __del__(self) -> None:
+        """Close it, which is its end as ever; from Python 3.13 on, one that is left open warns."""
+        self.close()
 
 
 class Database:
