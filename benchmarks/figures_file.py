@@ -14,8 +14,11 @@ def rounded(value: Any) -> Any:
 
 
 def rounded_to(value: Any, digits: int) -> Any:
-    """A report with every fraction to so many digits and without what stands in `about`."""
+    """A report with every fraction to so many digits, without what stands in `about`, and of the intervals of recalls
+    with that of their sum alone."""
     if isinstance(value, dict):
+        if "rsum" in value.get("interval", ()):
+            value = {**value, "interval": {"rsum": value["interval"]["rsum"]}}
         return {key: rounded_to(each, digits) for key, each in value.items() if key != "intervals"}
     if isinstance(value, list | tuple):
         return [rounded_to(each, digits) for each in value]

@@ -15,13 +15,15 @@ def is_opened_by_browser(scope: Mapping[str, Any]) -> bool:
     return is_navigation and scope.get("method") in ("GET", "HEAD")
 
 
-def problem_page(problem: Problem) -> str:
-    """The page that says what the problem's document says."""
+def problem_page(problem: Problem, reload_s: int | None = None) -> str:
+    """The page that says what the problem's document says; with `reload_s` it is loaded anew after so many seconds."""
     title, detail = html.escape(problem.title), html.escape(problem.detail)
+    # A script, since the header `Refresh` loads nothing anew where the address has a fragment, as a question's has.
+    script = f"<script>setTimeout(() => location.reload(), {1000 * reload_s})</script>\n" if reload_s else ""
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{title} \N{MIDDLE DOT} Regard</title>\n<h1>{title}</h1>\n<p>{detail}</p>\n"
-        '<p><a href="/">Regard</a></p>\n'
+        f'<p><a href="/">Regard</a></p>\n{script}'
     )

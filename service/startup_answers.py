@@ -32,25 +32,24 @@ async def answer_loading(scope: Message, receive: Callable[[], Awaitable[Message
     ]
     if not is_health:
         headers.append((b"retry-after", str(LOOK_AGAIN_S).encode()))
-    if scope["path"] == "/":
-        headers.append((b"refresh", str(LOOK_AGAIN_S).encode()))  # a browser looks again by itself
     await send({"type": "http.response.start", "status": 200 if is_health else NotReady.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body.encode()})
 
 
 def loading_answer(scope: Message) -> tuple[str, str]:
-    """The media type and the text of the answer: a page for a browser that opens the address."""
+    """The media type and the text of the answer: a page that looks again by itself for a browser that opens the
+    address."""
     problem = loading_problem(scope["path"])
     if is_opened_by_browser(scope):
-        return HTML, problem_page(problem)
+        return HTML, problem_page(problem, LOOK_AGAIN_S)
     return "application/problem+json", json.dumps(problem.document("urn:regard:request:none"))
 
 
 def loading_problem(path: str) -> NotReady:
     """The problem that a path is answered with."""
     if path == "/readyz":
-        return NotReady("loading", checks={"model": "loading"})
-    return NotReady(DETAIL)
+        return NotReady("loading", retry_after=LOOK_AGAIN_S, checks={"model": "loading"})
+    return NotReady(DETAIL, retry_after=LOOK_AGAIN_S)
 
 
 @contextlib.contextmanager

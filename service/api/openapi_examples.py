@@ -75,6 +75,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         **_SEARCH,
         "query": "dog",
         "match": "both",
+        "matched_by_pictures": True,
         "unknown_words": [],
         "read_as": {},
         "results": [

@@ -73,7 +73,7 @@ class ShardsOfBulk(ClusterPictureStore):
             for shard in own:
                 placed[shard].append(image_id)
         asked = {shard: (names,) for shard, names in placed.items()}
-        answers = all_answers(self._fan_out, ShardLists.images, asked, deadline_s=READ_DEADLINE_S)
+        answers = all_answers(self._fan_out, ShardLists.known_images, asked, deadline_s=READ_DEADLINE_S)
         found = ((name, answers[shard].get(name)) for name, own in places.items() for shard in own)
         return {name: image for name, image in found if image is not None}
 

@@ -71,7 +71,7 @@ class ShardLists:
         """The regions of a picture, to travel with it; None where they are not found yet."""
         return self._regions_of(image_id)
 
-    def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
+    def known_images(self, image_ids: Sequence[str]) -> dict[str, Image]:
         """Id -> picture, of those among these that this shard has, in whatever state."""
         found = {image_id: self._pictures.image(image_id) for image_id in image_ids}
         return {name: image for name, image in found.items() if has_picture(image)}

@@ -30,6 +30,7 @@ from service.media.strip_metadata import strip_metadata
 
 FRAME_HEADER = struct.Struct("<II")  # lengths of the JSON object and of the bytes after it
 LONGEST_REASON = 500  # characters
+MAY_MOVE = ("gif", "png", "webp")  # extensions of what is shown by its first frame alone: no other is searched
 ENCODED_AGAIN = ("tif", "avif", "heic")  # extensions of what is shown as a JPEG, and decoded at full size alone
 LONGEST_JPEG_SIDE = 65_500  # pixels, of libjpeg
 LARGEST_STRIPPED_FILE = 256 * 2**20  # bytes of a file without metadata, which a re-encoded one may need
@@ -120,7 +121,7 @@ def stripped_file(path: Path, extension: str, decoded: pixels.DecodedFile | None
     `decoded` is the file if it was decoded before, of a format in ENCODED_AGAIN with the large picture.
     """
     # A RAW file's picture is decoded twice: a JPEG, which at a reduced size takes a fraction of the time.
-    if extension in (*ENCODED_AGAIN, RAW_EXTENSION):
+    if extension in (*ENCODED_AGAIN, RAW_EXTENSION) or (extension in MAY_MOVE and pixels.is_animated(str(path))):
         return encoded_again(path, decoded), "jpg"
     content = path.read_bytes()
     try:  # unless parts do not follow each other as they should

@@ -81,6 +81,15 @@ def decode_file(path: str, side: int | None, with_position: bool = False, large_
     return DecodedFile(picture, size, taken, orientation, description, position, large)
 
 
+def is_animated(path: str) -> bool:
+    """Whether a file has more frames than the first, or may have some that cannot be read."""
+    try:
+        with open_picture(path) as image:
+            return bool(getattr(image, "is_animated", False))
+    except DECODE_ERRORS:
+        return True
+
+
 def read_exif(image: PIL.Image.Image) -> tuple[int, float | None]:
     """EXIF orientation, 1 to 8 (1, upright, where it makes no sense), and when the picture was taken.
 

@@ -121,7 +121,7 @@ class SearchEngine:
         """Pictures that show what a sentence says, or whose text holds it; InvalidRequest where it holds no word."""
         request, gallery = query.request, query.gallery
         watch = Stopwatch("encode", "shortlist", "rerank", "text")
-        texts, candidates, read = None, None, dict[str, Any]()
+        texts, candidates, read, by_pictures = None, None, dict[str, Any](), None
         if query.needs_model:
             texts, embedding = self._encoded(query.matcher, request.subject, accelerate, watch)
             read = reading_of(query)
@@ -132,7 +132,8 @@ class SearchEngine:
             texts, matched = None, True if matches else None
         else:
             hits, left_out = picture_hits(query, candidates, matches)
-            matched = verdict(candidates, query.matcher, request.subject, bool(matches))
+            by_pictures = verdict(candidates, query.matcher, request.subject)
+            matched = True if matches else by_pictures  # words that a picture's text holds do
         return TextSearchResult(
             **origin(query),
             **read,
@@ -141,6 +142,7 @@ class SearchEngine:
             results=self._presented(hits, texts, query, accelerate, watch),
             left_out=left_out,
             matched=matched,
+            matched_by_pictures=by_pictures,
             shards=gallery.shards,
             timings_ms=watch.milliseconds,
         )

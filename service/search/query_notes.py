@@ -9,8 +9,8 @@ from models.text.request_words import subject_of
 NEGATIONS = ("without", "not", "no", "none", "nobody", "nothing", "never", "neither", "nor", "except", "excluding")
 FUNCTION_WORDS = {
     "English": "the a an of on in at with and or is are to by for from near under over their his her its who that",
-    "German": "der das dem den des ein eine einem einen einer eines und mit auf im am zwei ist sind nicht ohne vor"
-    " hinter neben unter über von für zum zur beim",
+    "German": "er sie am der das dem den des ein eine einem einen einer eines und mit auf im zwei ist sind nicht ohne"
+    " vor hinter neben unter über von für zum zur beim",
     "French": "le la les un une des du de et est sont avec dans sur sous sans au aux qui deux devant derrière près",
     "Spanish": "el la los las un una unos unas y de del en con sin por para sobre al dos que junto está están",
     "Italian": "il lo la gli le un uno una di del della dei delle nel nella sul sulla con senza che due è sono",
@@ -19,7 +19,19 @@ FUNCTION_WORDS = {
     "Swedish": "en ett och med på i av utan för den det två är som vid",
     "Polish": "z na w i do nad pod przed bez dwa jest są się obok oraz dwie",
 }
+# What photographs show most, by words that are neither English nor names: one of them is as good as two short words.
+NOUNS = {
+    "German": "hund hunde frau mädchen junge wasser schnee katze haus baum straße strasse pferd fahrrad fußball",
+    "French": "chien chiens homme femme fille garçon enfants plage neige maison arbre cheval vélo voiture",
+    "Spanish": "perro perros hombre mujer niño niña nieve gato árbol caballo bicicleta",
+    "Italian": "cani uomo bambino bambina spiaggia gatto albero cavallo bicicletta",
+    "Portuguese": "cachorro cão homem mulher menino menina praia árvore cavalo",
+    "Dutch": "hond honden vrouw jongen meisje kinderen sneeuw huis paard fiets",
+    "Swedish": "hundar kvinna flicka pojke snö häst",
+    "Polish": "kobieta mężczyzna dziewczyna chłopiec dziecko śnieg kot drzewo koń plaża",
+}
 WORDS_OF_LANGUAGE = {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
+NOUNS_OF_LANGUAGE = {language: frozenset(words.split()) for language, words in NOUNS.items()}
 MOST_AT_ONCE = 100  # pictures that a view lacks for a moment while the worker takes in more
 WITHIN_A_MOMENT = 10  # pictures that the worker takes in within a moment or two
 LEAST_SHARE = 1 / 3  # of the words, so that a film's title in an English sentence is none
@@ -53,9 +65,12 @@ def negation_in(query: str) -> str | None:
 
 
 def language_of(query: str, no_english: Collection[str] = ()) -> str | None:
-    """Another language than English that a question seems to be in: by its letters, or by two or more short words
-    of it and no English one, or one where another word is no English. None for English, and wherever it cannot be
-    told."""
+    """Another language than English that a question seems to be in, and None for English, and wherever it cannot be
+    told.
+
+    It is told by its letters, or by no English short word and a noun of it, or two or more of its short words, or one
+    where another word is no English.
+    """
     letters = [letter for letter in query if letter.isalpha()]
     beyond_ascii = [letter for letter in letters if not letter.isascii()]
     foreign = [letter for letter in beyond_ascii if not unicodedata.name(letter, "").startswith("LATIN")]
@@ -65,6 +80,8 @@ def language_of(query: str, no_english: Collection[str] = ()) -> str | None:
     counts = {language: len(words & known) for language, known in WORDS_OF_LANGUAGE.items()}
     if counts.pop("English"):
         return None
+    for language, nouns in NOUNS_OF_LANGUAGE.items():
+        counts[language] += 2 * len(words & nouns)
     best = max(counts, key=counts.__getitem__)
     others = {word.lower() for word in no_english} - WORDS_OF_LANGUAGE[best]
     return best if counts[best] >= max(1 if others else 2, LEAST_SHARE * len(words)) else None

@@ -153,6 +153,8 @@ class TextSearchResult(SearchResult[RankedPicture]):
 
     query: str
     match: Literal["pictures", "text", "both"]
+    matched_by_pictures: bool | None = None
+    """Whether a picture matches by what it shows, whatever texts hold; None where that cannot be told."""
     unknown_words: Sequence[str] = ()
     read_as: Mapping[str, str] = field(default_factory=dict)
     note: str | None = None

@@ -14,6 +14,7 @@ from models.text.reader import END, START
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates
 from service.search.joint_work import JointWork
+from service.search.query_notes import language_of
 
 KEPT_BYTES = 16 * 2**20  # some hundred sentences
 ENCODED_AT_ONCE = 32
@@ -98,12 +99,11 @@ def encoding_of(matcher: Matcher, sentence: str) -> JointWork[str, Encoded]:
     )
 
 
-def verdict(candidates: Candidates, matcher: Matcher, sentence: str, has_text: bool) -> bool | None:
-    """Whether anything matches a sentence: words that a picture's text holds do, keyboard noise and punctuation alone
-    never do."""
-    if has_text:
-        return True
+def verdict(candidates: Candidates, matcher: Matcher, sentence: str) -> bool | None:
+    """Whether a picture matches a sentence by what it shows; keyboard noise, punctuation alone, and what is no English
+    match nothing."""
     words = [word for word in words_of(matcher, sentence) if word not in (START, END) and any(map(str.isalnum, word))]
-    if set(words) <= set(matcher.unknown_words(sentence)):
+    unknown = matcher.unknown_words(sentence)
+    if set(words) <= set(unknown) or language_of(sentence, [*unknown, *matcher.near_words(sentence)]) is not None:
         return False
     return candidates.matched

@@ -9,6 +9,9 @@ import pytest
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
+from service.serve import base_url, listening_socket
+from service.settings import Settings
+from service.startup_answers import answered_while_loading
 from tests.support.running_server import running_server
 
 pytest.importorskip("playwright")
@@ -136,7 +139,7 @@ def test_what_is_waited_for_since_before_keeps_nothing_from_being_asked_again(vi
     def refuse_once(route: Route) -> None:
         asked.append(route.request.url)
         if len(asked) == 1:
-            route.fulfill(status=503, json={"detail": "loading", "retry_after": 1})
+            route.fulfill(status=503, json={"detail": "loading"}, headers={"Retry-After": "1"})
         else:
             route.continue_()
 
@@ -158,7 +161,7 @@ def test_a_service_that_names_a_time_is_asked_again_then(visit: Visit) -> None:
         asked.append(route.request.url)
         if len(asked) < 3:
             told = f"finding regions anew: {len(asked)} of 20 pictures"
-            route.fulfill(status=503, json={"detail": told, "retry_after": 1})
+            route.fulfill(status=503, json={"detail": told}, headers={"Retry-After": "1"})
         else:
             route.continue_()
 
@@ -168,3 +171,33 @@ def test_a_service_that_names_a_time_is_asked_again_then(visit: Visit) -> None:
     expect(page.locator("#status")).to_contain_text("finding regions anew: 2 of 20 pictures")
     expect(page.get_by_role("list", name="Results")).to_be_visible()
     assert len(asked) == 3
+
+
+def test_a_service_that_hangs_is_told_of_and_asked_again_once_it_answers(visit: Visit) -> None:
+    page, held = visit.page, list[Route]()
+    page.clock.install()
+    search(page, "red")
+    page.route("**/search/text", lambda route: held.append(route))  # noqa: PLW0108 - playwright asks for a function
+    page.route("**/livez", lambda route: route.abort())
+    ask(page, "blue")
+    page.clock.fast_forward(1000)
+    expect(page.locator("#status")).to_have_text("Searching…")
+    assert len(held) == 1
+    page.clock.fast_forward(16_000)
+    expect(page.locator("#status")).to_have_text(AWAY)
+    expect(cards(page)).to_have_count(0)
+    page.unroute("**/search/text")
+    page.unroute("**/livez")
+    page.clock.fast_forward(3000)
+    expect(cards(page).first).to_contain_text("all blue")
+
+
+def test_the_page_of_a_service_that_loads_comes_by_itself_with_its_question(browser: Browser) -> None:
+    with listening_socket("127.0.0.1", 0) as listening, answered_while_loading(listening, Settings()):
+        visit = Visit(browser, f"{base_url(listening)}/#q=red")
+        page = visit.page
+        expect(page.get_by_text("is loading its models")).to_be_visible()
+        page.route("**/*", lambda route: route.fulfill(body="<title>here</title>", content_type="text/html"))
+        expect(page).to_have_title("here")
+        assert page.url.endswith("/#q=red")
+        visit.close()

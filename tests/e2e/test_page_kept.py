@@ -168,7 +168,8 @@ def test_a_batch_is_sent_again_when_a_busy_service_said(visit: Visit) -> None:
     def refuse_once(route: Route) -> None:
         sent.append(time.monotonic())
         if len(sent) == 1:
-            route.fulfill(status=503, json={"detail": "Many uploads are being received.", "retry_after": 3})
+            refusal = {"detail": "Many uploads are being received."}
+            route.fulfill(status=503, json=refusal, headers={"Retry-After": "3"})
         else:
             route.continue_()
 

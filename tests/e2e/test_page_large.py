@@ -46,6 +46,7 @@ def described(address: str, name: str) -> list[str]:
 
 def test_a_result_is_edited_where_it_is_looked_at(visit: Visit) -> None:
     page = visit.page
+    page.set_viewport_size({"width": 1280, "height": 480})
     search(page, "red")
     dialog = open_large(page, "all red")
     dialog.get_by_role("button", name="Edit").click()
@@ -53,6 +54,11 @@ def test_a_result_is_edited_where_it_is_looked_at(visit: Visit) -> None:
     captions = form.get_by_label("Captions")
     captions.fill("a red wall")
     captions.press("ArrowLeft")  # moves in the text alone
+    buttons = form.locator(".actions").bounding_box()
+    written = captions.bounding_box()
+    assert buttons is not None
+    assert written is not None
+    assert written["y"] + written["height"] <= buttons["y"]  # what is typed is seen
     assert accessibility_faults(page) == []
     form.get_by_role("button", name="Save").click()
     expect(dialog.get_by_role("heading", level=2)).to_have_text("a red wall")

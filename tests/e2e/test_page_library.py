@@ -94,7 +94,8 @@ def test_a_picture_that_is_gone_already_is_deleted(visit: Visit) -> None:
 
 
 def test_each_of_several_deletions_is_undone_where_it_was_made(visit: Visit) -> None:
-    page = visit.page
+    page, status = visit.page, visit.page.locator("#status")
+    expect(status).to_have_text(f"{len(COLOURS)} pictures.")
     for colour in ("red", "green"):
         button = card(page, colour).get_by_role("button", name="Delete")
         button.scroll_into_view_if_needed()
@@ -102,6 +103,7 @@ def test_each_of_several_deletions_is_undone_where_it_was_made(visit: Visit) -> 
         button.click()
         expect(card(page, colour).get_by_role("button", name="Undo")).to_be_focused()
         assert page.evaluate("scrollY") == before
+    expect(status).to_have_text(f"{len(COLOURS) - 2} pictures.")
     page.evaluate(LOOKED_AT_AGAIN)
     add_picture(page, "black.png")  # after which the library is listed anew
     expect(cards(page)).to_have_count(len(COLOURS) + 1)
@@ -109,6 +111,7 @@ def test_each_of_several_deletions_is_undone_where_it_was_made(visit: Visit) -> 
     for colour in ("red", "green"):
         card(page, colour).get_by_role("button", name="Undo").click()
         expect(card(page, colour).get_by_role("button", name="Edit")).to_be_focused()
+    expect(status).to_have_text(f"{len(COLOURS) + 1} pictures.")
     assert set(stored(visit.address)) == {"black.png", *(f"{colour}.png" for colour in COLOURS)}
 
 
@@ -212,6 +215,7 @@ def test_why_a_change_was_not_made_is_seen(visit: Visit, width: int, height: int
     expect(fault).to_contain_text("no name")
     expect(fault).to_be_in_viewport(ratio=1)
     assert fault.evaluate(IS_SEEN)
+    assert form.get_by_label("Date").evaluate(IS_SEEN) or height < 500
     bounds = form.bounding_box()
     assert bounds is not None
     assert bounds["width"] > 180

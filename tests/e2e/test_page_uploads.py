@@ -1,5 +1,6 @@
 """Pictures on their way: lost connections, several choices at once, leaving the page, a library that fills."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,19 @@ def test_a_question_to_an_empty_library_says_that_nothing_can_be_found_yet(visit
     expect(visit.page.locator("#status")).to_have_text("No picture can be found yet.")
     visit.page.get_by_label("Look at").select_option("text alone")
     expect(visit.page.locator("#status")).to_have_text("No picture has these words in its text.")
+
+
+def test_copies_and_what_was_there_already_are_told_apart(visit: Visit) -> None:
+    page = visit.page
+    choose(page, picture("red", "red"))
+    expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
+    copy = picture("blue", "red") | {"name": "copy.png"}
+    choose(page, picture("red", "red"), picture("blue", "red"), copy, {**copy, "name": "no.png", "buffer": b"no"})
+    expect(told(page)).to_have_text("Done: 3 of 4 can be found, 2 of them there already, 1 left out.")
+    bar = page.get_by_role("progressbar", name="Pictures taken in")
+    assert bar.evaluate("one => one.value === one.max")
+    there_already = page.locator("#add .reasons").nth(1).locator("li")
+    expect(there_already).to_have_text([re.compile("red-red.png"), re.compile("copy.png")])
 
 
 def test_a_lost_connection_is_waited_for_and_the_files_are_sent_again(visit: Visit) -> None:

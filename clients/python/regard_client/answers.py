@@ -405,6 +405,7 @@ class TextAnswer(TypedDict):
     shards: NotRequired[ShardCountsAnswer | None]
     query: str
     match: Literal["pictures", "text", "both"]
+    matched_by_pictures: bool | None
     unknown_words: list[str]
     read_as: dict[str, str]
     note: NotRequired[str | None]

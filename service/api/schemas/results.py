@@ -169,6 +169,11 @@ class TextAnswer(SearchAnswer):
 
     query: str
     match: Literal["pictures", "text", "both"]
+    matched_by_pictures: bool | None = Field(
+        None,
+        description="Like `matched`, of what pictures show alone: false where what is found beside the pictures whose"
+        " text holds the words only comes nearest.",
+    )
     unknown_words: list[str] = Field(
         description="Words of the query that mean nothing to the model: unseen in training, or no words at all."
     )

@@ -75,13 +75,13 @@ export class Adding {
     this.bar.max = progress.total;
     this.bar.value = progress.done + left;
     const parts = [`${progress.done} of ${progress.total} can be found`];
-    if (progress.known) parts.push(`${progress.known} already there`);
+    if (progress.known.length) parts.push(`${progress.known.length} of them there already`);
     if (progress.skipped.length) parts.push(`${progress.skipped.length} left out`);
     if (progress.failed.length) parts.push(`${progress.failed.length} failed`);
     const told = [...new Set(progress.faults), `${over ? "Done" : "Taking in"}: ${parts.join(", ")}.`];
     if (progress.waiting) told.push(`${progress.waiting} It is waited for.`);
     this.words.textContent = told.join(" ");
-    this.left.replaceChildren(...reasons("Left out", progress.skipped));
+    this.left.replaceChildren(...reasons("Left out", progress.skipped), ...reasons("There already", progress.known));
   };
 
   /** Shows what was set aside. That it cannot be had says nothing of pictures that were taken in. */

@@ -5,9 +5,11 @@ import { inWords } from "./problems";
 const KEY = "regard-key";
 
 export class Refusal extends Error {
+  /** `retryAfter` are the seconds after which the service wants to be asked again; NaN where it names none. */
   constructor(
     readonly status: number,
     readonly problem: Partial<ProblemAnswer> & Record<string, unknown>,
+    readonly retryAfter = NaN,
   ) {
     super(inWords(problem) ?? `The service answered ${status}.`);
   }
@@ -20,11 +22,19 @@ export class Unreachable extends Error {
   }
 }
 
+const WATCH_MS = 15_000; // without an answer, after which it is looked whether the service answers anything
+const PAUSE_MS = 1000;
 const PASSING = [429, 502, 503, 504];
 
 /** Whether the same request may succeed when it is sent again after a while. */
 export function isPassing(fault: unknown): fault is Error {
   return fault instanceof Unreachable || (fault instanceof Refusal && PASSING.includes(fault.status));
+}
+
+/** Waits for a moment, or for as long as a refusal asks for. */
+export function pause(fault: unknown): Promise<void> {
+  const asked = fault instanceof Refusal ? fault.retryAfter : NaN;
+  return new Promise((resolve) => setTimeout(resolve, Math.max(PAUSE_MS, 1000 * asked || 0)));
 }
 
 /** Whether a request was refused because there is no such thing. */
@@ -82,7 +92,8 @@ async function accepted(path: string, options: Options): Promise<Response> {
   for (;;) {
     const response = await send(path, options);
     if (response.ok) return response;
-    const refusal = new Refusal(response.status, await response.json().catch(() => ({})));
+    const pause = Number(response.headers.get("Retry-After") ?? NaN);
+    const refusal = new Refusal(response.status, await response.json().catch(() => ({})), pause);
     const needsKey = response.status === 401 || "needed" in refusal.problem;
     if (!needsKey || !(await askForKey(refusal.message))) throw refusal;
   }
@@ -94,7 +105,17 @@ async function send(path: string, { method, json, form, signal }: Options): Prom
   if (key) headers.set("Authorization", `Bearer ${key}`);
   if (json !== undefined) headers.set("Content-Type", "application/json");
   const body = json === undefined ? form : JSON.stringify(json);
-  return answered(fetch(path, { method: method ?? (body ? "POST" : "GET"), headers, body, signal }), { signal });
+  const hung = new AbortController();
+  const given = signal ? AbortSignal.any([signal, hung.signal]) : hung.signal;
+  // Files are not watched: where they fill a slow line, nothing else gets through.
+  const watch = form ? 0 : setInterval(() => void isAnswering().then((there) => there || hung.abort()), WATCH_MS);
+  const answer = fetch(path, { method: method ?? (body ? "POST" : "GET"), headers, body, signal: given });
+  return answered(answer, { signal }).finally(() => clearInterval(watch));
+}
+
+/** Whether the service answers, were it with nothing but that. */
+export function isAnswering(): Promise<boolean> {
+  return fetch("/livez", { signal: AbortSignal.timeout(WATCH_MS) }).then(({ ok }) => ok, () => false);
 }
 
 /** What comes from the service; Unreachable where it breaks off, unless the page itself gave it up. */

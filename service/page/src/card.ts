@@ -9,14 +9,18 @@ import { day, isolated, messageOf, tagLine, titleOf } from "./text";
 
 export class Card {
   readonly element: HTMLElement;
+  /** Whether it is among those that are chosen, to be changed together; shown in a grid where several are. */
+  readonly pick = el("input", { type: "checkbox", class: "pick" });
   private readonly fault = el("p", { class: "fault", role: "alert" });
   private form: HTMLFormElement | null = null;
   private deleted = false;
 
+  /** `onchanged` hears of a deletion, and of its undoing. */
   constructor(
     private image: ImageListed,
     private readonly like: (image: ImageListed) => void,
     private readonly open: (image: ImageListed) => void,
+    private readonly onchanged: () => void,
   ) {
     this.element = el("li", { class: "card", "data-image": image.image_id });
     this.look();
@@ -34,6 +38,15 @@ export class Card {
 
   get isDeleted(): boolean {
     return this.deleted;
+  }
+
+  get image_id(): string {
+    return this.image.image_id;
+  }
+
+  /** Whether it can be changed together with others: not what is deleted, or being edited by itself. */
+  get canBeChosen(): boolean {
+    return !this.isHeld;
   }
 
   get isWaiting(): boolean {
@@ -57,14 +70,22 @@ export class Card {
   private look(): void {
     [this.form, this.deleted] = [null, false];
     this.fault.textContent = "";
-    this.element.replaceChildren(this.picture(), this.about(), this.actions(), this.fault);
+    this.pick.disabled = false;
+    this.pick.setAttribute("aria-label", `Select ${titleOf(this.image)}`);
+    this.element.replaceChildren(this.pick, this.picture(), this.about(), this.actions(), this.fault);
   }
 
   private picture(): HTMLElement {
     const { state } = this.image;
-    const large = { type: "button", class: "picture", "aria-label": `${titleOf(this.image)}: show large`, onclick: () => this.open(this.image) };
+    const large = { type: "button", class: "picture", "aria-label": `${titleOf(this.image)}: show large`, onclick: (event: MouseEvent) => this.press(event) };
     if (state === "ready") return el("button", large, thumbnail(this.image));
     return el("div", { class: "picture none" }, state === "queued" ? "waiting" : state);
+  }
+
+  /** Opens the picture, or chooses it, or not, where several are. */
+  private press({ shiftKey }: MouseEvent): void {
+    if (this.element.closest(".selecting")) this.pick.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey }));
+    else this.open(this.image);
   }
 
   private about(): HTMLElement {
@@ -98,40 +119,56 @@ export class Card {
         if (key === "Escape" && !isWritten(currentTarget as HTMLFormElement)) close();
       });
       this.element.append(this.form);
+      [this.pick.checked, this.pick.disabled] = [false, true];
     }
     this.form.querySelector("textarea")?.focus();
     this.form.scrollIntoView({ block: "nearest" });
   }
 
-  private async delete(): Promise<void> {
+  private delete(): Promise<void> {
+    return this.told(() => this.remove());
+  }
+
+  /** Deletes the picture, which can be undone here. */
+  async remove(): Promise<void> {
     this.deleted = true; // before the service knows: a list that lacks it meanwhile must not take the card away
     try {
       await deletePicture(this.image.image_id);
     } catch (fault) {
       this.deleted = false;
-      this.fault.textContent = messageOf(fault);
-      return;
+      throw fault;
     }
     giveUp(this.form ?? undefined);
     this.form = null;
     this.fault.textContent = "";
+    this.pick.checked = false;
     const undo = workButton("Undo", () => this.undo(), { "aria-label": `Undo: ${titleOf(this.image)} was deleted` });
     this.element.replaceChildren(
       el("div", { class: "picture none" }, "deleted"), // as large as the picture was, so that nothing moves
       el("p", { class: "about" }, `${isolated(titleOf(this.image))} was deleted. `, undo),
       this.fault,
     );
-    this.focus();
   }
 
-  private async undo(): Promise<void> {
+  private undo(): Promise<void> {
+    return this.told(() => this.bringBack());
+  }
+
+  /** Undoes its deletion. */
+  async bringBack(): Promise<void> {
+    this.image = await restorePicture(this.image.image_id);
+    this.look();
+  }
+
+  /** Does what somebody asked of this card alone, where it is told why it was not done. */
+  private async told(work: () => Promise<void>): Promise<void> {
     try {
-      this.image = await restorePicture(this.image.image_id);
+      await work();
     } catch (fault) {
       this.fault.textContent = messageOf(fault);
       return;
     }
-    this.look();
     this.focus();
+    this.onchanged();
   }
 }

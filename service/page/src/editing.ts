@@ -61,7 +61,14 @@ export function editor(
   };
   const refuse = (refusal: Error) => {
     fault.textContent = isMissing(refusal) ? GONE : refusal.message;
+    form.scrollIntoView({ block: "nearest" }); // the buttons, which it stands above, may cover a field by it
     onfault(fault.textContent);
+  };
+  const submit = el("button", { type: "submit", class: "main" }, "Save");
+  const saving = (isSaving: boolean) => {
+    submit.textContent = isSaving ? "Saving…" : "Save";
+    if (isSaving) submit.setAttribute("aria-disabled", "true");
+    else submit.removeAttribute("aria-disabled");
   };
   const form = el(
     "form",
@@ -71,13 +78,15 @@ export function editor(
       oninput: () => unsaved.add(form),
       onsubmit: (event: SubmitEvent) => {
         event.preventDefault();
-        save().catch(refuse);
+        if (submit.hasAttribute("aria-disabled")) return;
+        saving(true);
+        void save().catch(refuse).finally(() => saving(false));
       },
     },
     field("Captions, one a line", captions),
     field("Tags, as name: value", tags),
     field("Date", date),
-    el("div", { class: "actions" }, fault, el("button", { type: "submit", class: "main" }, "Save"), button("Cancel", done)),
+    el("div", { class: "actions" }, fault, submit, button("Cancel", done)),
   );
   return form;
 }

@@ -3,6 +3,7 @@ import { ask } from "./api";
 import { Card } from "./card";
 import { el, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
+import { Selection } from "./selection";
 import { messageOf } from "./text";
 
 const PAGE = 48;
@@ -24,13 +25,14 @@ export class Library {
   private shown = 0;
   private queued = 0; // of all that are listed, shown or not
   private timer = 0;
-  readonly element = el("div", {}, this.grid, this.more);
+  private readonly selection = new Selection(this.grid, () => this.inOrder(), () => this.onchange());
+  readonly element = el("div", {}, this.selection.element, this.grid, this.more);
 
-  /** `open` shows one of some pictures large; `onwaiting` hears now and then that a picture is not ready yet. */
+  /** `open` shows one of some pictures large; `onchange` hears that the list may be another by now. */
   constructor(
     private readonly like: (image: ImageListed) => void,
     private readonly open: (images: ImageListed[], place: number) => void,
-    private readonly onwaiting: () => void,
+    private readonly onchange: () => void,
   ) {}
 
   /** Whether somebody is editing one of its pictures, or can undo a deletion. */
@@ -66,6 +68,7 @@ export class Library {
       this.cards.delete(image_id);
     }
     this.place(images);
+    this.selection.recount();
   }
 
   /** Takes away the card of a picture, which may be listed again as it is by then. */
@@ -92,14 +95,18 @@ export class Library {
   private card(image: ImageListed): Card {
     const before = this.cards.get(image.image_id);
     before?.update(image);
-    const card = before ?? new Card(image, this.like, (opened) => this.openLarge(opened));
+    const card = before ?? new Card(image, this.like, (opened) => this.openLarge(opened), this.onchange);
     this.cards.set(image.image_id, card);
     return card;
   }
 
+  /** The cards as they stand. */
+  private inOrder(): Card[] {
+    return [...this.grid.children].flatMap((one) => this.cards.get((one as HTMLElement).dataset.image!) ?? []);
+  }
+
   private openLarge(opened: ImageListed): void {
-    const cards = [...this.grid.children].map((one) => this.cards.get((one as HTMLElement).dataset.image!));
-    const images = cards.flatMap((card) => card?.shown ?? []);
+    const images = this.inOrder().flatMap((card) => card.shown ?? []);
     this.open(images, images.findIndex(({ image_id }) => image_id === opened.image_id));
   }
 
@@ -112,7 +119,7 @@ export class Library {
 
   private look(): void {
     const waits = this.queued > 0 || [...this.cards.values()].some((card) => card.isWaiting);
-    if (this.element.isConnected && waits) this.onwaiting();
+    if (this.element.isConnected && waits) this.onchange();
   }
 
   private async next(): Promise<void> {
@@ -124,6 +131,7 @@ export class Library {
       const fresh = images.filter(({ image_id }) => !this.cards.has(image_id)).map((image) => this.card(image));
       this.grid.append(...fresh.map(({ element }) => element));
       this.shown += images.length;
+      this.selection.recount();
       this.more.textContent = MORE;
       this.goOn(next);
       fresh[0]?.focus();

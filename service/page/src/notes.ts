@@ -38,11 +38,15 @@ export function noteOfPictures(answers: ImageAnswer[], title: string, how: HowAs
 export function noteOfSentences(answer: ImageAnswer, title: string, how: HowAsked): string {
   const none = belowCutOff(answer)[0] ?? nothing("No sentences were found.", how);
   const found = (answer.results as CaptionHit[]).length ? `Sentences for ${asName(title)}.` : none;
-  return [answer.note ?? found, loadedFirst(answer)].filter(Boolean).join(" ");
+  const nearest = answer.matched === false && answer.results.length ? "Nothing matches well. These come nearest:" : "";
+  return [answer.note ?? found, nearest, loadedFirst(answer)].filter(Boolean).join(" ");
 }
 
-function howMany({ matched, left_out, results }: TextAnswer, how: HowAsked): string[] {
+function howMany({ matched, matched_by_pictures, left_out, results }: TextAnswer, how: HowAsked): string[] {
   if (!results.length && left_out) return []; // which was said
+  const byText = results.filter((hit) => hit.found_by.includes("text")).length;
+  if (byText && byText < results.length && matched_by_pictures === false)
+    return [`${counted(byText, "picture")} by ${byText === 1 ? "its" : "their"} text. Nothing matches well by what it shows; the others come nearest.`];
   if (matched === false) return [`Nothing matches well.${results.length ? " These come nearest:" : ""}`];
   if (!results.length)
     return [nothing(how.match === "text" ? "No picture has these words in its text." : "No picture can be found yet.", how)];

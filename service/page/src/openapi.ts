@@ -304,6 +304,7 @@ export type TextAnswer = {
   shards?: ShardCountsAnswer | null;
   query: string;
   match: "pictures" | "text" | "both";
+  matched_by_pictures: boolean | null;
   unknown_words: Array<string>;
   read_as: Record<string, string>;
   note?: string | null;

@@ -1,5 +1,5 @@
 // Work that is waited for: that it takes a moment is seen, and what failed is told and tried again.
-import { isPassing, Refusal, Unreachable } from "./api";
+import { isPassing, isAnswering, Refusal, Unreachable } from "./api";
 import { button, el, find } from "./dom";
 import { messageOf } from "./text";
 
@@ -31,8 +31,7 @@ export async function tried(
     status.replaceChildren(el("span", { class: "fault" }, messageOf(fault)));
     if (isPassing(fault)) status.append(" ", button("Try again", again));
     if (fault instanceof Unreachable) whenBack(again);
-    const pause = fault instanceof Refusal && isPassing(fault) ? Number(fault.problem.retry_after) : NaN;
-    if (pause > 0) afterPause(again, pause);
+    if (fault instanceof Refusal && isPassing(fault) && fault.retryAfter > 0) afterPause(again, fault.retryAfter);
   } finally {
     end(told);
   }
@@ -79,9 +78,9 @@ function whenBack(again: () => void): void {
   clearTimeout(back);
   const look = async () => {
     const mine = back;
-    const answers = await fetch("/livez").then((answer) => answer.ok, () => false);
+    const isBack = await isAnswering();
     if (mine !== back) return;
-    if (answers) again();
+    if (isBack) again();
     else whenBack(again);
   };
   back = setTimeout(() => void look(), AGAIN_MS);

@@ -1,5 +1,5 @@
 // Pictures sent in batches, with the progress of each batch's job followed by server-sent events.
-import { ask, isPassing, Refusal } from "./api";
+import { ask, isPassing, pause, Refusal } from "./api";
 import type { IngestAnswer, JobAnswer, Rejected, RetryAnswer } from "./openapi";
 import { messageOf } from "./text";
 
@@ -7,7 +7,6 @@ const BATCH_FILES = 20;
 const BATCH_BYTES = 64 * 2 ** 20;
 const LONGEST_ALBUM = 512; // characters, as of any tag
 const ESCAPES = /%(22|[01][0-9a-f])/i; // what stands for another character in a form, unless the manifest has it
-const PAUSE_MS = 1000;
 const NO_PICTURE = /^(video|audio|text)\/|^application\/(pdf|zip|json)/;
 
 export interface Outcome {
@@ -19,7 +18,7 @@ export interface Outcome {
 export interface Progress {
   total: number;
   done: number;
-  known: number;
+  known: Outcome[];
   skipped: Outcome[];
   failed: Outcome[];
   faults: string[]; // why what became of some is not known
@@ -42,7 +41,7 @@ function named(path: string): { name: string; album: string | null } {
 
 /** Pictures on their way. What is added while others are sent waits for its turn, and is counted with them. */
 export class Upload {
-  readonly progress: Progress = { total: 0, done: 0, known: 0, skipped: [], failed: [], faults: [], waiting: "" };
+  readonly progress: Progress = { total: 0, done: 0, known: [], skipped: [], failed: [], faults: [], waiting: "" };
   private turn = Promise.resolve();
   private followed = Promise.resolve();
   private unsent = 0;
@@ -118,7 +117,10 @@ export class Upload {
       try {
         const receipt = await ask<IngestAnswer>("/ingest", { form: formOf(files) });
         this.leaveOut(receipt.rejected);
-        this.progress.known += receipt.accepted.filter((one) => one.duplicate).length;
+        const known = receipt.accepted.filter((one) => one.duplicate);
+        this.progress.known.push(...known.map(({ filename }) => ({ filename, reason: "" })));
+        // A job counts pictures, of which two files may be copies.
+        this.progress.done += receipt.accepted.length - new Set(receipt.accepted.map((one) => one.image_id)).size;
         return receipt;
       } catch (fault) {
         if (!isPassing(fault)) return this.refused(files, fault);
@@ -198,12 +200,6 @@ export class Upload {
 /** Whether a byte of the file can be read; of one that is gone some browsers give none, and no error. */
 function isThere(file: File): Promise<boolean> {
   return file.slice(0, 1).arrayBuffer().then((start) => start.byteLength > 0, () => false);
-}
-
-/** Waits for a moment, or for as long as a refusal asks for. */
-function pause(fault: unknown): Promise<void> {
-  const asked = fault instanceof Refusal ? Number(fault.problem.retry_after) : NaN;
-  return new Promise((resolve) => setTimeout(resolve, Math.max(PAUSE_MS, 1000 * asked || 0)));
 }
 
 /** No batch has a name twice, since the album of a file goes by its name. */

@@ -4,6 +4,7 @@ import { noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "../s
 import type { ImageAnswer, TextAnswer } from "../src/openapi";
 
 const HOW: HowAsked = { k: 2, match: "both", isFiltered: false, isCutByPercent: false };
+const HIT = { found_by: ["pictures"] };
 const FILTERED = { ...HOW, isFiltered: true };
 
 function text(parts: object): TextAnswer {
@@ -15,8 +16,8 @@ function image(parts: object): ImageAnswer {
 }
 
 test("what a sentence found is counted, and called the best where there may be more", () => {
-  assert.equal(noteOfText(text({ results: [{}] }), HOW), "1 picture.");
-  assert.equal(noteOfText(text({ results: [{}, {}] }), HOW), "The best 2 pictures.");
+  assert.equal(noteOfText(text({ results: [HIT] }), HOW), "1 picture.");
+  assert.equal(noteOfText(text({ results: [HIT, HIT] }), HOW), "The best 2 pictures.");
 });
 
 test("a sentence that found nothing is told why", () => {
@@ -24,12 +25,12 @@ test("a sentence that found nothing is told why", () => {
   assert.equal(noteOfText(text({}), { ...HOW, match: "text" }), "No picture has these words in its text.");
   assert.equal(noteOfText(text({}), FILTERED), "Nothing was found that passes the filter.");
   assert.equal(noteOfText(text({ left_out: 3 }), FILTERED), "None of 3 candidates is above the cut-off.");
-  assert.equal(noteOfText(text({ matched: false, results: [{}] }), HOW), "Nothing matches well. These come nearest:");
+  assert.equal(noteOfText(text({ matched: false, results: [HIT] }), HOW), "Nothing matches well. These come nearest:");
 });
 
 test("what was made of a sentence comes before what it found", () => {
   const read = text({
-    results: [{}],
+    results: [HIT],
     unknown_words: ["qxz", "wvk"],
     read_as: { bycicle: "bicycle" },
     note: "It seems to be German.",
@@ -39,6 +40,14 @@ test("what was made of a sentence comes before what it found", () => {
     noteOfText(read, HOW),
     "m was loaded first, in 2.5 s. Not understood: qxz, wvk. “bycicle” was read as “bicycle”. It seems to be German. 1 picture.",
   );
+});
+
+test("what is found beside the pictures whose text has the words is told apart where it matches nothing", () => {
+  const results = [{ found_by: ["text"] }, HIT];
+  const told = "1 picture by its text. Nothing matches well by what it shows; the others come nearest.";
+  assert.equal(noteOfText(text({ matched: true, matched_by_pictures: false, results }), HOW), told);
+  assert.equal(noteOfText(text({ matched: true, matched_by_pictures: null, results }), HOW), "The best 2 pictures.");
+  assert.equal(noteOfText(text({ matched: true, matched_by_pictures: false, results: results.slice(0, 1) }), HOW), "1 picture.");
 });
 
 test("pictures like one are told by its title, and what was left out", () => {
@@ -57,6 +66,10 @@ test("pictures like one are told by its title, and what was left out", () => {
 });
 
 test("sentences for a picture are told by its title, or why there are none", () => {
+  assert.equal(
+    noteOfSentences(image({ matched: false, results: [{}] }), "b", HOW),
+    "Sentences for b. Nothing matches well. These come nearest:",
+  );
   assert.equal(noteOfSentences(image({ results: [{}] }), "b", HOW), "Sentences for b.");
   assert.equal(noteOfSentences(image({}), "b", HOW), "No sentences were found.");
   assert.equal(noteOfSentences(image({ left_out: 2 }), "b", HOW), "None of 2 candidates is above the cut-off.");

@@ -122,6 +122,28 @@ def test_only_the_first_frame_of_a_gif_is_decoded(pool: DecodePool, tmp_path: Pa
     assert seen_corners(pool.decode(file).picture) == {colour: colour for colour in CORNERS}
 
 
+@pytest.mark.parametrize(("kind", "extension"), [("GIF", "gif"), ("WEBP", "webp"), ("PNG", "png")])
+def test_what_moves_is_shown_by_the_frame_that_is_searched(
+    pool: DecodePool, tmp_path: Path, kind: str, extension: str
+) -> None:
+    moving, still = tmp_path / f"moving.{extension}", tmp_path / f"still.{extension}"
+    others = [PIL.Image.new("RGB", corners().size, colour) for colour in ("black", "gray")]
+    moving.write_bytes(encoded(corners(), kind, save_all=True, append_images=others))
+    still.write_bytes(encoded(corners(), kind))
+    place = tmp_path / f"shown.{extension}"
+    assert pool.strip(still, place) == place
+    shown = pool.strip(moving, place)
+    assert shown.suffix == ".jpg"
+    with PIL.Image.open(shown) as found:
+        assert seen_corners(found) == {colour: colour for colour in CORNERS}
+
+
+def test_a_gif_with_a_broken_tail_is_shown_by_its_first_frame(pool: DecodePool, tmp_path: Path) -> None:
+    file = tmp_path / "moving.gif"
+    file.write_bytes(gif_with_broken_tail(frames=2))
+    assert pool.strip(file, tmp_path / "shown.gif").suffix == ".jpg"
+
+
 def test_broken_exif_is_no_reason_to_refuse_a_picture(pool: DecodePool, tmp_path: Path) -> None:
     file = tmp_path / "odd.jpg"
     file.write_bytes(encoded(corners(), "JPEG", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff"))

@@ -187,9 +187,12 @@ def test_words_of_a_picture_match_and_keyboard_noise_does_not(full: Library, mon
         meaning = Calibration(text=line, image=line, text_match=test)
         monkeypatch.setattr(full.matcher, "calibration", meaning)
         assert full.text("red and blue", match="pictures").matched is expected
+        assert full.text("red und blau", match="pictures").matched is False  # no English
         for noise in ("xqzv wrtk", "!!!", "? xqzv !"):
             assert full.text(noise, match="pictures").matched is False
-        assert full.text("red and blue", match="both").matched is True  # a caption says so
+        both = full.text("red and blue", match="both")
+        assert (both.matched, both.matched_by_pictures) == (True, expected)  # a caption says so
+        assert full.text("red and blue", match="text").matched_by_pictures is None
 
 
 @pytest.mark.parametrize("shortlist", [5, 20, 64])

@@ -65,11 +65,18 @@ def test_another_language_is_named(query: str, language: str) -> None:
 def test_one_short_word_tells_a_language_beside_a_word_that_is_no_english() -> None:
     assert language_of("hund im schnee", ["hund"]) == "German"
     assert "This looks like German" in (note_on("hund im schnee", 0, ["hund"]) or "")
-    assert language_of("hund im schnee") is None
+    assert language_of("kasten im park") is None
     assert language_of("a hund im schnee", ["hund"]) is None
     assert language_of("dgo park", ["dgo"]) is None
     assert language_of("dog im park", ["im"]) is None
     assert language_of("a black dgo near the im", ["dgo"]) is None
+
+
+def test_a_noun_tells_a_language_where_no_english_stands_beside_it() -> None:
+    assert language_of("Hund") == "German"
+    assert language_of("Sie spielt Fußball am Strand", ["fußball"]) == "German"
+    assert language_of("a Hund in the snow") is None
+    assert language_of("perro grande") == "Spanish"
 
 
 def test_a_language_is_told_before_what_is_ruled_out() -> None:

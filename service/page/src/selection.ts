@@ -1,0 +1,145 @@
+// Several pictures of the library at once: chosen one by one or in a row, given a tag, deleted, brought back.
+import { ask, isMissing, isPassing, pause } from "./api";
+import type { Card } from "./card";
+import { button, el, workButton } from "./dom";
+import { changedTags } from "./lines";
+import type { ImageListed } from "./openapi";
+import { counted, messageOf } from "./text";
+
+const ATTEMPTS = 5; // while the service is busy or away
+const GONE = "somebody deleted it meanwhile";
+
+export class Selection {
+  private readonly begin = button("Select several", () => this.turn(true), { class: "link" });
+  private readonly count = el("span", { role: "status" });
+  private readonly told = el("p", { role: "status" });
+  private readonly tag = el("input", { type: "text", placeholder: "album: Summer", "aria-label": "Tag for those selected" });
+  private readonly bar = el(
+    "div",
+    { class: "actions", hidden: true, role: "group", "aria-label": "Pictures selected" },
+    this.count,
+    button("All shown", () => this.chooseAll()),
+    el(
+      "form",
+      { onsubmit: (event: SubmitEvent) => (event.preventDefault(), void this.work(() => this.addTag())) },
+      this.tag,
+      el("button", { type: "submit" }, "Add tag"),
+    ),
+    button("Delete", () => void this.work(() => this.delete())),
+    button("Done", () => this.turn(false)),
+  );
+  private last: Card | null = null; // that was chosen or not, from which a row begins
+  private isBusy = false;
+  readonly element = el("div", { class: "selection change" }, this.begin, this.bar, this.told);
+
+  /** Pictures of `grid`, whose `cards` come in its order; `onchanged` hears that some were changed or deleted. */
+  constructor(
+    private readonly grid: HTMLElement,
+    private readonly cards: () => Card[],
+    private readonly onchanged: () => void,
+  ) {
+    grid.addEventListener("click", (event) => {
+      const card = this.cards().find(({ pick }) => pick === event.target);
+      if (card) this.chosen(card, event.shiftKey);
+    });
+  }
+
+  /** Counts those that are chosen, after the list has changed. */
+  recount(): void {
+    const all = this.cards().filter(({ canBeChosen }) => canBeChosen);
+    this.count.textContent = `${all.filter(({ pick }) => pick.checked).length} of ${all.length} shown selected`;
+  }
+
+  private turn(on: boolean): void {
+    this.grid.classList.toggle("selecting", on);
+    [this.begin.hidden, this.bar.hidden] = [on, !on];
+    this.told.textContent = "";
+    for (const { pick } of this.cards()) pick.checked = false;
+    this.last = null;
+    this.recount();
+    if (on) this.bar.querySelector("button")!.focus();
+    else this.begin.focus();
+  }
+
+  /** What becomes of one that was pressed becomes, with Shift, of all from the one pressed before. */
+  private chosen(card: Card, isRow: boolean): void {
+    const cards = this.cards();
+    const [from, to] = [cards.indexOf(this.last ?? card), cards.indexOf(card)].sort((one, other) => one - other);
+    if (isRow && from! >= 0)
+      for (const one of cards.slice(from, to! + 1)) one.pick.checked = one.canBeChosen && card.pick.checked;
+    this.last = card;
+    this.recount();
+  }
+
+  private chooseAll(): void {
+    const all = this.cards().filter(({ canBeChosen }) => canBeChosen);
+    const isAll = all.every(({ pick }) => pick.checked);
+    for (const { pick } of all) pick.checked = !isAll;
+    this.recount();
+  }
+
+  /** Does one thing at a time with what is chosen. */
+  private async work(work: () => Promise<void>): Promise<void> {
+    if (this.isBusy) return;
+    this.isBusy = true;
+    this.bar.setAttribute("aria-busy", "true");
+    await work().catch((fault) => this.tell(messageOf(fault)));
+    this.isBusy = false;
+    this.bar.removeAttribute("aria-busy");
+    this.recount();
+  }
+
+  private async addTag(): Promise<void> {
+    const tags = changedTags({}, this.tag.value);
+    if (!Object.keys(tags).length) throw new Error("Write the tag as name: value.");
+    const change = async (card: Card) =>
+      card.update(await ask<ImageListed>(`/images/${card.image_id}`, { method: "PATCH", json: { tags } }));
+    if ((await this.each("tagged", change)).length) this.tag.value = "";
+  }
+
+  private async delete(): Promise<void> {
+    const done = await this.each("deleted", (card) => card.remove());
+    if (!done.length) return;
+    const undo = workButton("Undo", () => this.work(async () => void (await this.each("brought back", (card) => card.bringBack(), done))));
+    this.told.append(" ", undo);
+    undo.focus({ preventScroll: true });
+  }
+
+  /** Does something with each that is chosen, says how many that were and why not all, and gives those. */
+  private async each(done: string, work: (card: Card) => Promise<void>, cards = this.cards().filter(({ pick }) => pick.checked)): Promise<Card[]> {
+    if (!cards.length) throw new Error("Select pictures first: press them.");
+    const well: Card[] = [];
+    const faults = new Map<string, number>();
+    for (const [n, card] of cards.entries()) {
+      this.tell(`${n} of ${cards.length} ${done}…`);
+      try {
+        await patiently(() => work(card));
+        well.push(card);
+      } catch (fault) {
+        const why = isMissing(fault) ? GONE : messageOf(fault);
+        faults.set(why, (faults.get(why) ?? 0) + 1);
+        if (isPassing(fault)) break; // the others would wait as long
+      }
+    }
+    const not = [...faults].map(([why, count]) => `${counted(count, "picture")} not: ${why}`);
+    this.tell([`${counted(well.length, "picture")} ${done}.`, ...not].join(" "));
+    this.onchanged();
+    return well;
+  }
+
+  private tell(what: string): void {
+    this.told.textContent = what;
+  }
+}
+
+/** The work, once more while the service is busy or away. */
+async function patiently(work: () => Promise<void>): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (fault) {
+      if (attempt === ATTEMPTS || !isPassing(fault)) throw fault;
+      await pause(fault);
+    }
+  }
+}

@@ -1,0 +1,124 @@
+"""Several pictures of the library at once: chosen, tagged, deleted and brought back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.running_server import running_server
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from tests.e2e.browser import Visit, accessibility_faults, send_captioned
+
+pytestmark = pytest.mark.browser
+
+COLOURS = ["red", "green", "blue", "yellow", "cyan"]  # the last is listed first
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    with running_server(tmp_path) as url:
+        send_captioned(url, COLOURS)
+        yield url
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Visit]:
+    begun = Visit(browser, address)
+    expect(begun.page.locator("#main li.card")).to_have_count(len(COLOURS))
+    yield begun
+    begun.close()
+
+
+def bar(page: Page) -> Locator:
+    return page.get_by_role("group", name="Pictures selected")
+
+
+def told(page: Page) -> Locator:
+    return page.locator(".selection > p")
+
+
+def press(page: Page, colour: str, *, shift: bool = False) -> None:
+    """Press a picture, to choose it or not."""
+    picture = page.locator("#main li.card", has_text=f"all {colour}").locator("button.picture")
+    picture.click(modifiers=["Shift"] if shift else [])
+
+
+def tags(address: str) -> dict[str, dict[str, object]]:
+    """Colour -> tags of what is stored."""
+    images = httpx.get(f"{address}/images").json()["images"]
+    return {image["filename"].removesuffix(".png"): image["tags"] for image in images}
+
+
+def test_those_that_are_chosen_get_a_tag_and_no_other_does(visit: Visit) -> None:
+    page = visit.page
+    page.get_by_role("button", name="Select several").click()
+    press(page, "green")
+    press(page, "yellow", shift=True)  # and blue, which stands between them
+    press(page, "blue")
+    expect(bar(page)).to_contain_text("2 of 5 shown selected")
+    assert accessibility_faults(page) == []
+    bar(page).get_by_label("Tag for those selected").fill("no name")
+    bar(page).get_by_role("button", name="Add tag").click()
+    expect(told(page)).to_contain_text("“no name” has no colon")
+    bar(page).get_by_label("Tag for those selected").fill("album: walls")
+    bar(page).get_by_label("Tag for those selected").press("Enter")
+    expect(told(page)).to_have_text("2 pictures tagged.")
+    assert {colour: found for colour, found in tags(visit.address).items() if found} == {
+        "green": {"album": "walls"},
+        "yellow": {"album": "walls"},
+    }
+    expect(page.locator("#main li.card", has_text="album: walls")).to_have_count(2)
+    bar(page).get_by_role("button", name="Done").click()
+    expect(page.get_by_role("button", name="Select several")).to_be_focused()
+    press(page, "green")
+    expect(page.get_by_role("dialog")).to_be_visible()  # opens large again
+
+
+def test_those_that_are_chosen_are_deleted_and_brought_back_together(visit: Visit) -> None:
+    page, refused = visit.page, list[str]()
+
+    def refuse_one(route: Route) -> None:
+        if route.request.method == "DELETE" and not refused:
+            refused.append(route.request.url)
+            route.fulfill(status=403, json={"detail": "Not this one."})
+        else:
+            route.continue_()
+
+    page.get_by_role("button", name="Select several").click()
+    page.get_by_role("button", name="All shown").click()
+    press(page, "red")
+    page.route("**/images/*", refuse_one)
+    bar(page).get_by_role("button", name="Delete").click()
+    expect(told(page)).to_contain_text("3 pictures deleted. 1 picture not: Not this one.")
+    assert set(tags(visit.address)) == {"red", "cyan"}
+    expect(page.locator("#status")).to_have_text("2 pictures.")
+    expect(bar(page)).to_contain_text("1 of 2 shown selected")
+    told(page).get_by_role("button", name="Undo").click()
+    expect(told(page)).to_have_text("3 pictures brought back.")
+    expect(page.locator("#status")).to_have_text("5 pictures.")
+    assert set(tags(visit.address)) == set(COLOURS)
+
+
+def test_a_busy_service_is_asked_again(visit: Visit) -> None:
+    page, asked = visit.page, list[str]()
+
+    def refuse_once(route: Route) -> None:
+        asked.append(route.request.method)
+        if asked.count("PATCH") == 1 and asked[-1] == "PATCH":
+            route.fulfill(status=429, json={"detail": "Too many."}, headers={"Retry-After": "1"})
+        else:
+            route.continue_()
+
+    page.route("**/images/*", refuse_once)
+    page.get_by_role("button", name="Select several").click()
+    bar(page).get_by_label("Tag for those selected").fill("a: b")
+    bar(page).get_by_role("button", name="Add tag").click()
+    expect(told(page)).to_have_text("Select pictures first: press them.")
+    page.get_by_role("checkbox", name="Select all red").check()
+    bar(page).get_by_role("button", name="Add tag").click()
+    expect(told(page)).to_have_text("1 picture tagged.")
+    assert asked.count("PATCH") == 2
