@@ -147,7 +147,8 @@ def test_results_stand_by_date_for_sentences_pictures_and_the_library(visit: Vis
     page.get_by_role("button", name="More like this: red.png").click()
     expect(page.locator("#status")).to_have_text("Pictures like red.png.")
     assert titles(page) == newest_first[:-1]
-    add_tag(page, "place: Rome")  # what was asked last is asked again
+    add_tag(page, "place:rome")  # what was asked last is asked again; the tag is the one that is offered
+    expect(page.get_by_role("button", name="Take away: place: Rome")).to_be_visible()
     expect(page.locator("#status")).to_have_text("Pictures like red.png.")
     expect(cards(page)).to_have_count(2)
     page.get_by_role("button", name="Library").click()

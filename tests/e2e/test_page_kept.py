@@ -100,6 +100,8 @@ def test_a_caption_that_came_meanwhile_is_not_lost(visit: Visit) -> None:
     form.get_by_role("button", name="Save").click()
     expect(form).to_be_hidden()
     assert httpx.get(f"{url}/info").json()["captions"] == ["found in the file"]
+    page.locator("#main li.card").get_by_role("button", name="Edit").click()
+    expect(form.get_by_label("Date")).to_have_value("2021-03-04")  # as it was written
 
 
 def test_folders_with_equal_names_are_all_taken_in(visit: Visit) -> None:

@@ -43,14 +43,15 @@ export function editor(
   const untouched = captions.value;
   const tags = el("textarea", { rows: 3, dir: "auto" });
   tags.value = tagLines(image.tags).map(([line]) => line).join("\n");
-  const date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01", value: image.taken_at ?? "" });
+  const dateBefore = (image.taken_at ?? "").replace("T00:00:00Z", ""); // a day is what people write
+  const date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01", value: dateBefore });
   const fault = el("p", { class: "fault", role: "alert" });
   const save = async () => {
     const taken_at = date.value.trim();
     const change = {
       ...(captions.value !== untouched && { captions: await captionsNow(image, changedCaptions(captionsBefore, captions.value)) }),
       tags: changedTags(image.tags, tags.value),
-      ...(taken_at !== (image.taken_at ?? "") && { taken_at: taken_at || null }),
+      ...(taken_at !== dateBefore && { taken_at: taken_at || null }),
     };
     onchanged(await ask<ImageListed>(`/images/${image.image_id}`, { method: "PATCH", json: change }));
     done();

@@ -140,8 +140,8 @@ export class SearchOptions {
     const search = this.tags.input.value.split(":").at(-1)!.trim();
     const address = `/tags?${new URLSearchParams({ search, limit: "20", values: "10" })}`;
     await this.suggesting.run((signal) => ask<TagsAnswer>(address, { signal }), ({ tags }) => {
-      this.tags.know(tags.map((tag) => tag.name));
       const found = tags.flatMap((tag) => tag.values.map((one) => `${tag.name}: ${one.value}`));
+      this.tags.know(tags.map((tag) => tag.name), found);
       this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((text) => el("option", { value: text })));
     });
   }

@@ -16,6 +16,7 @@ export class TagFilter {
   private readonly fault = el("span", { id: "tag-fault", class: "fault", role: "alert" });
   private readonly written = new Map<string, Condition>();
   private readonly known = new Set<string>();
+  private offered: string[] = [];
 
   /** `onchange` hears that a condition was taken away; of one that comes the input's own event tells. */
   constructor(private readonly onchange: () => void) {
@@ -27,9 +28,13 @@ export class TagFilter {
     return [this.chips, this.fault];
   }
 
-  /** Hears of names that there are: one may hold a colon, which tells it from its value only where it is known. */
-  know(names: string[]): void {
+  /**
+   * Hears of names that there are: one may hold a colon, which tells it from its value only where it is known. `written`
+   * are conditions that are offered: what differs from one by capitals and accents alone means that.
+   */
+  know(names: string[], written: string[]): void {
     for (const name of names) this.known.add(name);
+    this.offered = written;
   }
 
   /** The conditions, each by its name and what stands behind its colon. */
@@ -51,7 +56,9 @@ export class TagFilter {
   }
 
   private take(): void {
-    const text = this.input.value.trim();
+    const typed = this.input.value.trim();
+    const meant = this.offered.includes(typed) ? typed : this.offered.find((one) => folded(one) === folded(typed));
+    const text = meant ?? typed;
     this.fault.textContent = "";
     if (!text || this.written.has(text) || !this.add(text, [...this.known])) return;
     this.input.value = "";
@@ -85,4 +92,9 @@ export class TagFilter {
       button(`${isolated(text)} ×`, () => this.remove(text), { class: "chip", "aria-label": `Take away: ${text}` });
     this.chips.replaceChildren(...[...this.written.keys()].map(chip));
   }
+}
+
+/** A condition in small letters, without accents and spaces about its colon. */
+function folded(text: string): string {
+  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/\s*:\s*/, ":");
 }
