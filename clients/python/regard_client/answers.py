@@ -124,6 +124,7 @@ class ImageInfo(TypedDict):
     state: Literal["queued", "ready", "failed", "deleted"]
     taken_at: str | None
     added_at: str
+    deleted_at: NotRequired[str | None]
     captions: list[str]
     tags: dict[str, str | int | float]
     num_bytes: int
@@ -145,6 +146,7 @@ class ImageListed(TypedDict):
     state: Literal["queued", "ready", "failed", "deleted"]
     taken_at: str | None
     added_at: str
+    deleted_at: NotRequired[str | None]
     captions: list[str]
     tags: dict[str, str | int | float]
 

@@ -141,6 +141,12 @@ class ImageListed(Answer):
     state: Literal["queued", "ready", "failed", "deleted"]
     taken_at: Moment | None
     added_at: Moment
+    deleted_at: Moment | None = Field(
+        None,
+        exclude_if=lambda moment: moment is None,
+        description="Only of what is deleted. From then on it can be brought back for a day, or whatever"
+        " REGARD_DELETE_GRACE_S says.",
+    )
     captions: list[str]
     tags: dict[str, str | int | float]
 

@@ -58,17 +58,23 @@ def list_pictures(
         none = "no deleted pictures can be brought back" if deleted else "no pictures"
         print(none if condition is None and after is None else "no pictures are like that")
     else:
-        print_pictures(answer["images"])
+        print_pictures(answer["images"], deleted)
     if answer["next"] is not None:
         total = answer["total"]
         shown = "" if total is None else f" ({len(answer['images'])} of {total} pictures are shown)"
         print_note(f"there are more: add --after {answer['next']}, or --all{shown}")
 
 
-def print_pictures(images: "list[ImageListed]") -> None:
-    """Print a table of pictures."""
+def print_pictures(images: "list[ImageListed]", deleted: bool) -> None:
+    """Print a table of pictures, which says when those that were `deleted` were."""
     rows = [
-        [one["image_id"], name_cell(one["filename"]), date_cell(one["taken_at"]), tags_cell(one["tags"]), one["state"]]
+        [
+            one["image_id"],
+            name_cell(one["filename"]),
+            date_cell(one["taken_at"]),
+            tags_cell(one["tags"]),
+            one.get("deleted_at") or "" if deleted else one["state"],
+        ]
         for one in images
     ]
-    print_table("id", "name", "date", "tags", "state", rows=rows)
+    print_table("id", "name", "date", "tags", "deleted" if deleted else "state", rows=rows)

@@ -3,7 +3,7 @@ import { ask, Latest } from "./api";
 import { restorePicture } from "./changes";
 import { el, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
-import { day, isolated, messageOf, titleOf } from "./text";
+import { day, isolated, messageOf, time, titleOf } from "./text";
 
 const MOST = 1000; // that the service lists at once
 
@@ -73,7 +73,7 @@ export class Deleted {
       "li",
       { "data-deleted": image.image_id },
       el("span", { dir: "auto" }, title),
-      el("span", { class: "quiet" }, ` · ${day(image.taken_at)} `),
+      el("span", { class: "quiet" }, ` · ${day(image.taken_at)}${image.deleted_at ? ` · deleted ${time(image.deleted_at)}` : ""} `),
       workButton("Bring back", bringBack, { class: "link", "aria-label": `Bring back ${title}` }),
     );
     return line;

@@ -77,6 +77,7 @@ export type ImageInfo = {
   state: "queued" | "ready" | "failed" | "deleted";
   taken_at: string | null;
   added_at: string;
+  deleted_at?: string | null;
   captions: Array<string>;
   tags: Record<string, string | number>;
   num_bytes: number;
@@ -96,6 +97,7 @@ export type ImageListed = {
   state: "queued" | "ready" | "failed" | "deleted";
   taken_at: string | null;
   added_at: string;
+  deleted_at?: string | null;
   captions: Array<string>;
   tags: Record<string, string | number>;
 };

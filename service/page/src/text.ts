@@ -6,6 +6,11 @@ export function day(moment: string | null): string {
   return moment ? new Date(moment).toLocaleDateString(undefined, { dateStyle: "medium", timeZone: "UTC" }) : "no date";
 }
 
+/** When something was done, by the clock of whoever looks. */
+export function time(moment: string): string {
+  return new Date(moment).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}
+
 export function percent(probability: number): string {
   const value = 100 * probability;
   return value > 0 && value < 1 ? "under 1 %" : `${Math.round(value)} %`;

@@ -1,5 +1,6 @@
 """PATCH, DELETE and restore over HTTP."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -111,11 +112,13 @@ def test_what_was_deleted_is_listed_until_it_is_back_or_gone(api: Api, image_id:
     other = api.library.add("b", two_coloured("cyan", "blue"), tags={"place": "Lima"})
     for one in (image_id, other):
         assert api.request("DELETE", f"/images/{one}").status_code == 204
+    moment = datetime.fromtimestamp(NOW, UTC).isoformat().replace("+00:00", "Z")
 
     def deleted(**query: Any) -> list[str]:
         page = checked(api.get("/images", deleted="true", **query), 200, ImagesAnswer)
         assert all(
-            (one["state"], one["url"], one["thumbnail_url"]) == ("deleted", None, None) for one in page["images"]
+            (one["state"], one["url"], one["thumbnail_url"], one["deleted_at"]) == ("deleted", None, None, moment)
+            for one in page["images"]
         )
         return [one["image_id"] for one in page["images"]]
 
@@ -123,7 +126,7 @@ def test_what_was_deleted_is_listed_until_it_is_back_or_gone(api: Api, image_id:
     assert deleted(filter='{"tags": {"place": "Oslo"}}') == [image_id]
     assert deleted(after=image_id) == [other]
     assert checked(api.get("/images"), 200, ImagesAnswer)["images"] == []
-    checked(api.request("POST", f"/images/{image_id}/restore"), 200, ImageListed)
+    assert "deleted_at" not in checked(api.request("POST", f"/images/{image_id}/restore"), 200, ImageListed)
     assert deleted() == [other]
     api.library.catalog.erasures.erase_deleted(NOW + 1e9, NOW, 10)
     assert deleted() == []

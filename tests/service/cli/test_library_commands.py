@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,9 @@ def test_what_was_deleted_is_listed_apart(regard: Regard, url: str) -> None:
         try:
             assert listed(regard, url, "--deleted", "--all") == ["red"]
             assert listed(regard, url) == [name for name in before if name != "red"]
+            head, line = regard("list", "--deleted", "--url", url)[1].splitlines()
+            assert head.split()[-1] == "deleted"
+            assert datetime.fromisoformat(line.split()[-1])
         finally:
             client.restore(red)
     assert regard("list", "--deleted", "--url", url)[1] == "no deleted pictures can be brought back\n"
