@@ -1,12 +1,18 @@
 """Digests of folders of weights: what a model is called by wherever its results are stored."""
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 
 def digest_of(folder: Path, names: tuple[str, ...]) -> str:
     """First 16 hex digits of the SHA-256 over the named files, in order."""
+    return digest_of_contents((folder / name).read_bytes() for name in names)
+
+
+def digest_of_contents(contents: Iterable[bytes]) -> str:
+    """First 16 hex digits of the SHA-256 over the contents of files, in order."""
     state = hashlib.sha256()
-    for name in names:
-        state.update(hashlib.sha256((folder / name).read_bytes()).digest())
+    for content in contents:
+        state.update(hashlib.sha256(content).digest())
     return state.hexdigest()[:16]

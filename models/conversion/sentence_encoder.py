@@ -13,14 +13,19 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from tokenizers import Tokenizer
 from torch import Tensor
 
-from models.digests import digest_of
 from models.quantised_rows import quantise_rows
-from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, load_bert_encoder
+from models.text.bert_encoder import BERT_WEIGHTS_FILE, load_bert_encoder
 from models.text.lexicon import LETTERS
-from models.text.pretrained_reader import CONFIG_FILE, DIGEST_FILE, FILES, WORDS_FILE, PretrainedReader
+from models.text.pretrained_reader import (
+    CONFIG_FILE,
+    DIGEST_FILE,
+    WORDS_FILE,
+    PretrainedReader,
+    digest_of_encoder,
+)
+from models.text.word_pieces import read_tokenizer, write_pieces
 from models.whole_files import write_tensors
 
 PIECE_BITS, LAYER_BITS = 4, 7
@@ -39,17 +44,17 @@ def convert_sentence_encoder(folder: Path, captions: Iterable[str], names: Itera
     """
     published = load_bert_encoder(folder)  # refuses what is none
     out.mkdir(parents=True, exist_ok=True)
-    weights = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
-    write_tensors(out / WEIGHTS_FILE, few_bits(weights))
-    tokenizer = Tokenizer.from_str((folder / TOKENIZER_FILE).read_text("utf-8"))
+    weights = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / BERT_WEIGHTS_FILE).items()}
+    write_tensors(out / BERT_WEIGHTS_FILE, few_bits(weights))
+    tokenizer = read_tokenizer(folder)
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    (out / TOKENIZER_FILE).write_text(tokenizer.to_str(), "utf-8")
+    write_pieces(out, tokenizer)
     words, num_common = known_words(PretrainedReader(published), captions, names)
     (out / WORDS_FILE).write_text("\n".join(words) + "\n", "utf-8")
     config = {"format": 1, "common_words": num_common}
     (out / CONFIG_FILE).write_text(json.dumps(config, indent=1) + "\n", "utf-8")
-    digest = digest_of(out, FILES)
+    digest = digest_of_encoder(out)
     (out / DIGEST_FILE).write_text(f"{digest}\n", "utf-8")
     return digest
 

@@ -36,10 +36,11 @@ from models.quantised_rows import (
     whole_rows,
 )
 from models.text.packed_linear import pack_linear_layers
+from models.text.word_pieces import read_tokenizer
 
 log = logging.getLogger(__name__)
 
-WEIGHTS_FILE, TOKENIZER_FILE = "model.safetensors", "tokenizer.json"
+BERT_WEIGHTS_FILE = "model.safetensors"
 LAYER_NORM_EPSILON = 1e-12
 LAYER_PARTS = {
     "attention.self.query": "query",
@@ -220,9 +221,9 @@ def load_bert_encoder(folder: Path, keep_quantised: bool = False) -> BertEncoder
     `keep_quantised` leaves what is stored in a few bits a weight as it is, and makes the layers ready when they are
     needed (FrozenLayers): such an encoder is for the CPU, and is not trained.
     """
-    stored = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
+    stored = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / BERT_WEIGHTS_FILE).items()}
     config = BertConfig.from_weights(stored)
-    tokenizer = Tokenizer.from_str((folder / TOKENIZER_FILE).read_text("utf-8"))
+    tokenizer = read_tokenizer(folder)
     with torch.device("meta"):  # no memory: what is stored becomes the parameters
         encoder = BertEncoder(config, tokenizer)
     kept: dict[str, nn.Module] = {}

@@ -5,7 +5,7 @@ removed, each punctuation mark a word. A word's state is the mean of the last la
 the state of [CLS], <end> that of [SEP]. A sentence of more pieces than the encoder has positions is read in several
 parts, so that no word is lost.
 
-A folder of such an encoder holds model.safetensors and tokenizer.json (bert_encoder.py), words.txt with known words
+A folder of such an encoder holds model.safetensors and vocab.txt (bert_encoder.py), words.txt with known words
 besides the tokenizer's, the most frequent first, config.json with the number of those that are common, and digest.
 """
 
@@ -21,15 +21,15 @@ from tokenizers import Tokenizer
 from torch.nn.utils.rnn import pad_sequence
 
 from models.batches import Words, tiles
-from models.digests import digest_of
+from models.digests import digest_of_contents
 from models.kernels.transformer import TransformerKernels
-from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, BertEncoder, load_bert_encoder
+from models.text.bert_encoder import BERT_WEIGHTS_FILE, BertEncoder, load_bert_encoder
 from models.text.lexicon import LETTERS, Lexicon
 from models.text.reader import END, NO_WORDS, START
+from models.text.word_pieces import read_tokenizer
 
 SENTENCE_ENCODER = Path(__file__).parent.parent / "weights" / "sentence-encoder"
 CONFIG_FILE, WORDS_FILE, DIGEST_FILE = "config.json", "words.txt", "digest"
-FILES = (CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, WORDS_FILE)
 CLS, SEP, UNKNOWN_PIECE = "[CLS]", "[SEP]", "[UNK]"
 REMEMBERED_WORDS = 1 << 16
 REMEMBERED_SENTENCES = 1 << 8  # a question's words are asked for several times
@@ -217,9 +217,16 @@ def _rows_of(runs: Sequence[range]) -> list[int]:
     return [runs[0][0], *(row for run in runs for row in run[1:-1]), runs[-1][-1]]
 
 
+def digest_of_encoder(folder: Path) -> str:
+    """The digest of a folder's configuration, weights, tokenizer and words; it is the same whichever file has the
+    tokenizer."""
+    config, weights, words = ((folder / name).read_bytes() for name in (CONFIG_FILE, BERT_WEIGHTS_FILE, WORDS_FILE))
+    return digest_of_contents([config, weights, str(read_tokenizer(folder).to_str()).encode(), words])
+
+
 def load_pretrained_reader(folder: Path, device: torch.device | str = "cpu") -> PretrainedReader:
     """The reader of a folder's encoder; ValueError where its files are damaged, OSError where one is missing."""
-    digest, stated = digest_of(folder, FILES), (folder / DIGEST_FILE).read_text().strip()
+    digest, stated = digest_of_encoder(folder), (folder / DIGEST_FILE).read_text().strip()
     if digest != stated:
         raise ValueError(f"{folder}: files give digest {digest}, not {stated}; the copy is damaged or edited")
     config = json.loads((folder / CONFIG_FILE).read_text("utf-8"))

@@ -322,8 +322,8 @@ def test_two_models_are_compared_side_by_side(visit: Visit) -> None:
 def test_dates_and_tags_filter_the_library_and_searches(visit: Visit) -> None:
     page, cards = visit.page, visit.page.locator("#main li.card")
     expect(cards).to_have_count(len(PAIRS))
-    page.get_by_label("Tag").fill("left: red")
-    page.get_by_label("Tag").press("Tab")
+    page.get_by_label("Tag", exact=True).fill("left: red")
+    page.get_by_label("Tag", exact=True).press("Tab")
     expect(cards).to_have_count(2)
     answer = search(page, "blue")
     assert {hit["tags"]["left"] for hit in answer["results"]} == {"red"}

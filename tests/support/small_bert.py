@@ -6,15 +6,14 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 
-from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, load_bert_encoder
+from models.text.bert_encoder import BERT_WEIGHTS_FILE, load_bert_encoder
 from models.text.pretrained_reader import PretrainedReader
+from models.text.word_pieces import SPECIAL, TOKENIZER_FILE, bert_tokenizer
 
 WIDTH, HIDDEN, HEADS, LAYERS, POSITIONS = 24, 40, 12, 2, 9
-SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
-PIECES = (*SPECIAL_PIECES, "a", "dog", "runs", "##ning", "run", "cat")
+PIECES = (*SPECIAL, "a", "dog", "runs", "##ning", "run", "cat")
 
 
 def published_weights(
@@ -51,24 +50,13 @@ def published_weights(
     return weights
 
 
-def tokenizer_json(pieces: Sequence[str] = PIECES) -> str:
-    """A WordPiece tokenizer over the pieces that marks a sentence's beginning and end."""
-    tokenizer = Tokenizer(models.WordPiece({piece: n for n, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return str(tokenizer.to_str())
-
-
 def write_published(
     folder: Path, pieces: Sequence[str] = PIECES, num_positions: int = POSITIONS, mixing: float = 1.0
 ) -> Path:
     """The folder with the two published files."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(published_weights(len(pieces), num_positions, mixing), folder / WEIGHTS_FILE)
-    (folder / TOKENIZER_FILE).write_text(tokenizer_json(pieces), "utf-8")
+    save_file(published_weights(len(pieces), num_positions, mixing), folder / BERT_WEIGHTS_FILE)
+    bert_tokenizer(pieces).save(str(folder / TOKENIZER_FILE), pretty=False)
     return folder
 
 

@@ -1,6 +1,5 @@
 """The sentence encoder against its formula in plain loops, on small random weights named as published ones are."""
 
-import json
 import math
 from pathlib import Path
 
@@ -8,8 +7,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import normalizers
 
-from models.text.bert_encoder import TOKENIZER_FILE, WEIGHTS_FILE, load_bert_encoder
+from models.text.bert_encoder import BERT_WEIGHTS_FILE, load_bert_encoder
+from models.text.word_pieces import PIECES_FILE, TOKENIZER_FILE, read_tokenizer, write_pieces
 from tests.support.small_bert import HEADS, LAYERS, WIDTH, published_weights, write_published
 
 SENTENCES = ["a dog runs", "cat", "a cat running", "", "quokka"]
@@ -80,7 +81,7 @@ def vector_in_loops(ids: list[int], weights: dict[str, np.ndarray]) -> np.ndarra
 
 def test_a_sentence_has_the_vector_of_the_formula(folder: Path) -> None:
     encoder = load_bert_encoder(folder)
-    weights = {name: tensor.double().numpy() for name, tensor in load_file(folder / WEIGHTS_FILE).items()}
+    weights = {name: tensor.double().numpy() for name, tensor in load_file(folder / BERT_WEIGHTS_FILE).items()}
     vectors = encoder.embed(SENTENCES, batch=3)
     for sentence, vector in zip(SENTENCES, vectors, strict=True):
         ids = [id_ for id_ in encoder.tokenizer.encode(sentence).ids if id_ != 0]
@@ -108,11 +109,25 @@ def test_a_sentence_longer_than_the_positions_is_cut(folder: Path) -> None:
 def test_other_weights_are_refused(folder: Path, gone: str) -> None:
     weights = published_weights()
     del weights[gone]
-    save_file(weights, folder / WEIGHTS_FILE)
+    save_file(weights, folder / BERT_WEIGHTS_FILE)
     with pytest.raises(ValueError, match=r"missing|Missing"):
         load_bert_encoder(folder)
 
 
-def test_the_tokenizer_is_read_from_its_file(folder: Path) -> None:
-    assert json.loads((folder / TOKENIZER_FILE).read_text("utf-8"))["model"]["type"] == "WordPiece"
-    assert load_bert_encoder(folder).tokenizer.encode("running").tokens == ["[CLS]", "run", "##ning", "[SEP]"]
+def test_the_tokenizer_is_read_from_either_file(folder: Path) -> None:
+    published = read_tokenizer(folder)
+    assert published.encode("running").tokens == ["[CLS]", "run", "##ning", "[SEP]"]
+    write_pieces(folder, published)
+    (folder / TOKENIZER_FILE).unlink()
+    assert read_tokenizer(folder).to_str() == published.to_str()
+    assert load_bert_encoder(folder).tokenizer.encode("Running!").tokens == ["[CLS]", "run", "##ning", "[UNK]", "[SEP]"]
+    (folder / PIECES_FILE).write_text("a\ndog\n")
+    with pytest.raises(ValueError, match=r"the pieces lack \[CLS\]"):
+        read_tokenizer(folder)
+
+
+def test_a_tokenizer_of_another_kind_is_not_written_as_pieces(folder: Path) -> None:
+    cased = read_tokenizer(folder)
+    cased.normalizer = normalizers.BertNormalizer(lowercase=False)
+    with pytest.raises(ValueError, match="none of an uncased BERT model"):
+        write_pieces(folder, cased)
