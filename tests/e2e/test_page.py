@@ -186,6 +186,7 @@ def test_a_dropped_picture_is_searched_with(visit: Visit) -> None:
     drop(visit.page, "[data-drop=search]", ("mine.png", "image/png", png(two_coloured("green", "yellow", 64, 48))))
     expect(visit.page.locator("#status")).to_have_text("Pictures like mine.png.")
     expect(visit.page.locator("li.card .title").first).to_have_text("green and yellow")
+    expect(visit.page.get_by_role("img", name="Asked with: mine.png")).to_be_visible()
 
 
 def test_everything_can_be_done_with_the_keyboard(visit: Visit) -> None:

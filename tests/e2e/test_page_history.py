@@ -39,8 +39,11 @@ def test_back_and_forward_go_through_the_questions(visit: Visit) -> None:
     page.locator("#main li.card").first.get_by_role("button", name="More like this").click()
     expect(status).to_have_text("Pictures like all red.")
     assert line(page) == ""
+    asked = page.get_by_role("img", name="Asked with: all red")
+    expect(asked).to_be_visible()
     page.get_by_role("button", name="Sentences for it").click()
     expect(page.get_by_role("list", name="Sentences")).to_be_visible()
+    expect(asked).to_be_visible()
     page.go_back()
     expect(status).to_have_text("Pictures like all red.")
     page.go_back()

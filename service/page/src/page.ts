@@ -1,6 +1,7 @@
 // The page: what is asked, and what is shown for it.
 import { Adding } from "./adding";
 import { ask, isPassing, Latest } from "./api";
+import { askedPicture } from "./asked";
 import { sideBySide, type Ranking } from "./comparing";
 import { Deleted } from "./deleted";
 import { Detail } from "./detail";
@@ -181,7 +182,7 @@ async function searchPicture(asked: Asked, title: string): Promise<void> {
     (signal) => byEachModel((model) => ask<ImageAnswer>("/search/image", { form: form(model), signal })),
     (answers) => {
       const sentences = button("Sentences for it", () => void askAnew({ kind: "sentences", asked, title }));
-      show(answers as Ranking[], noteOfPictures(answers, title, how), el("p", {}, sentences));
+      show(answers as Ranking[], noteOfPictures(answers, title, how), askedPicture(asked, title, sentences));
     },
   );
 }
@@ -196,7 +197,7 @@ async function searchSentences(asked: Asked, title: string): Promise<void> {
       status.textContent = noteOfSentences(answer, title, how);
       showWords(null);
       main.replaceChildren(
-        el("p", {}, button("Pictures like it", () => void askAnew({ kind: "pictures", asked, title }))),
+        askedPicture(asked, title, button("Pictures like it", () => void askAnew({ kind: "pictures", asked, title }))),
         sentenceList(hits),
         ...more(hits.length),
       );
