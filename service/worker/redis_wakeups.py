@@ -2,6 +2,8 @@
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import redis
@@ -9,6 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from index.records import Collection
+from service.redis_url import LEFT_ALONE_S
 from service.worker.wakeups import SWEEP_S, Notifier
 
 GROUP, CONSUMER = "worker", "writer"  # one writer, so one consumer
@@ -24,18 +27,24 @@ def stream_name(collection: Collection) -> str:
 
 
 class RedisNotifier(Notifier):
-    """Tells the worker through a Redis stream."""
+    """Tells the worker through a Redis stream; after a failure Redis is left alone a while, so that uploads do not wait
+    for it one by one."""
 
-    def __init__(self, url: str, collection: Collection) -> None:
+    def __init__(self, url: str, collection: Collection, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream_name(collection)
         self._redis = _connect(url, ANSWER_S)
+        self._clock = clock
+        self._silent_until = float("-inf")
 
     def wake(self, job_id: str) -> None:
         """Add the job to the stream; a Redis that does not answer is logged."""
+        if self._clock() < self._silent_until:
+            return
         try:
             self._redis.xadd(self._stream, {"job": job_id}, maxlen=LONGEST_STREAM, approximate=True)
         except redis.RedisError as error:
             log.warning("no wake-up for job %s, the worker will find it by itself: %s", job_id, error)
+            self._silent_until = self._clock() + LEFT_ALONE_S
 
     def close(self) -> None:
         """Close the connection."""

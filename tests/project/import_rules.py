@@ -82,7 +82,7 @@ ROOMS: dict[str, set[str]] = {
     "service.clocks": set(),
     "service.signals": set(),
     "service.web_processes": {"auth", "settings", "shared_port", "storage", "supervisor"},
-    "service.worker": {"clocks", "errors", "media", "settings", "signals", "storage", "supervisor"},
+    "service.worker": {"clocks", "errors", "media", "redis_url", "settings", "signals", "storage", "supervisor"},
     "service.auth": {"errors", "settings", "storage", "validation_messages"},
     "service.chaos": {"errors", "settings", "storage", "supervisor", "this_machine", "worker"},
     "service.api": {

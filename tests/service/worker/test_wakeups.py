@@ -1,5 +1,6 @@
 """Wake-ups: quick where they work, and where they do not the worker looks by itself; they never raise."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import redis
 
 from index.catalog import Catalog
 from index.records import Collection, NewPicture
+from service.redis_url import LEFT_ALONE_S
 from service.this_machine import free_port
 from service.worker.open_wakeups import open_notifier, open_wakeups
 from service.worker.redis_wakeups import GROUP, RedisNotifier, RedisWakeups, stream_name
@@ -66,6 +68,30 @@ def test_a_redis_that_is_not_there_is_no_trouble() -> None:
     wakeups.wait(stop)
     wakeups.acknowledge()
     wakeups.close()
+
+
+def test_a_redis_that_does_not_answer_is_left_alone_for_a_while() -> None:
+    now = [0.0]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        notifier = RedisNotifier(f"redis://127.0.0.1:{silent.getsockname()[1]}/0", OURS, lambda: now[0])
+
+        def asked() -> bool:
+            """Whether another connection was made."""
+            try:
+                silent.accept()[0].close()
+            except BlockingIOError:
+                return False
+            return True
+
+        silent.setblocking(False)
+        notifier.wake("one")
+        assert asked()
+        notifier.wake("two")
+        assert not asked()
+        now[0] += LEFT_ALONE_S
+        notifier.wake("three")
+        assert asked()
+        notifier.close()
 
 
 def pending(server: RedisServer) -> int:
