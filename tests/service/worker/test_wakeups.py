@@ -200,8 +200,9 @@ def test_what_a_dead_worker_had_in_hand_is_acknowledged_by_the_next(redis_server
 
 @pytest.mark.redis
 def test_a_flushed_or_restarted_redis_is_taken_up_again(redis_server: RedisServer) -> None:
+    now = [0.0]
     notifier, wakeups, stop = (
-        RedisNotifier(redis_server.url, OURS),
+        RedisNotifier(redis_server.url, OURS, lambda: now[0]),
         RedisWakeups(redis_server.url, OURS),
         threading.Event(),
     )
@@ -215,6 +216,7 @@ def test_a_flushed_or_restarted_redis_is_taken_up_again(redis_server: RedisServe
     notifier.wake("lost, and found by looking")
     wakeups.wait(stop)
     redis_server.start()
+    now[0] += LEFT_ALONE_S
     notifier.wake("after")
     wait_for_delivery(redis_server, wakeups)
     wakeups.acknowledge()
