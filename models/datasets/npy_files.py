@@ -21,6 +21,16 @@ def open_array(path: Path, mode: Literal["r", "r+"] = "r") -> np.memmap:
     return array
 
 
+def open_regions(path: Path) -> np.memmap:
+    """The features of regions in a file, [pictures, regions, numbers]. ValueError where it holds anything else."""
+    array = open_array(path)
+    if array.ndim != 3 or 0 in array.shape:
+        raise ValueError(f"{path} has shape {array.shape}, not (pictures, regions, numbers), of each one at least")
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{path} holds values of type {array.dtype}, not real numbers")
+    return array
+
+
 def create_array(path: Path, shape: tuple[int, ...], dtype: str) -> None:
     """Make a file for an array of zeros. OSError where the disk has no room for it, and then leaves none.
 

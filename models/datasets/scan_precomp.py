@@ -6,7 +6,7 @@ import numpy as np
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import read_lines
-from models.datasets.npy_files import open_array
+from models.datasets.npy_files import open_regions
 
 # Names the extractor of SCAN's arrays and of the TSVs of 36 boxes: bottom-up attention (Anderson et al., 2018).
 PUBLISHED_FEATURES = "bottom-up-36"
@@ -22,7 +22,7 @@ def read_precomp(folder: Path, split: str, extractor: str = PUBLISHED_FEATURES) 
     are one picture with five captions. Of `dev` the first 5000 captions are used. ValueError where the numbers of
     rows and captions fit neither way.
     """
-    features = open_array(folder / f"{split}_ims.npy")
+    features = open_regions(folder / f"{split}_ims.npy")
     captions = read_lines(folder / f"{split}_caps.txt")
     num_captions, step = _pairing(features, len(captions), folder / split)
     if split == "dev":
@@ -43,8 +43,6 @@ def read_precomp_ids(folder: Path, split: str) -> tuple[str, ...]:
 
 def _pairing(features: np.ndarray, num_captions: int, name: Path) -> tuple[int, int]:
     """The number of captions of a picture, and of rows from one picture to the next."""
-    if features.ndim != 3:
-        raise ValueError(f"{name}_ims.npy has shape {features.shape}, not (pictures, regions, numbers)")
     if num_captions == CAPTIONS_PER_IMAGE * len(features):
         return CAPTIONS_PER_IMAGE, 1
     if num_captions == len(features):
