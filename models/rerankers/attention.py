@@ -17,8 +17,11 @@ FEW_COLUMNS = 64
 
 
 def l2_normalise(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "*rows D"]:
-    """x / (|x| + 1e-8) along `dim`; a row of zeros stays zero."""
-    return vectors / (l2_norm(vectors, dim) + EPSILON)
+    """x / (|x| + 1e-8) along `dim`; a row of zeros stays zero, and its gradient is zero."""
+    lengths = l2_norm(vectors, dim) + EPSILON
+    if torch.is_grad_enabled():  # 1e8 would be a factor of the gradient
+        lengths = lengths.masked_fill(~vectors.any(dim, keepdim=True), torch.inf)
+    return vectors / lengths
 
 
 def l2_norm(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "..."]:
@@ -104,8 +107,10 @@ def attended_cosine(
     and the query's length."""
     # The clamp inside the root keeps its gradient finite and rounding from making a square negative. A vector of
     # zeros has inner products of zero: any clamp of the product gives 0, and this one leaves all others alone.
-    both = squared_length.clamp_min(1e-30).sqrt() * query_length
-    return inner / both.clamp_min(1e-30)
+    both = (squared_length.clamp_min(1e-30).sqrt() * query_length).clamp_min(1e-30)
+    if torch.is_grad_enabled():  # which is zero for a vector of zeros, rather than divided by next to nothing
+        both = both.masked_fill((squared_length == 0) | (query_length == 0), torch.inf)
+    return inner / both
 
 
 def squared_sum_of_regions(

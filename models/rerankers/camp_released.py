@@ -137,7 +137,10 @@ def weights_of_unit_sums(
     """Weights rescaled so that the sums of M vectors they describe have unit length: w / sqrt(w' G w), with
     `l2_normalise`'s epsilon."""
     squared = ((weights @ inner_products) * weights).sum(3, keepdim=True)
-    return weights / (squared.clamp_min(1e-30).sqrt() + EPSILON)
+    lengths = squared.clamp_min(1e-30).sqrt() + EPSILON
+    if torch.is_grad_enabled():  # sums of zeros stay so, and no gradient goes to what they are made of
+        lengths = lengths.masked_fill(squared == 0, torch.inf)
+    return weights / lengths
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -272,3 +272,21 @@ def test_an_empty_caption_is_refused(name: str) -> None:
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownModel, match=name):
         build(name + "x", ENCODERS)
+
+
+@pytest.mark.parametrize("zero", [(2, 3), (2,)], ids=["row", "picture"])
+def test_gradients_of_rows_of_zeros_are_as_small_as_others(name: str, zero: tuple[int, ...]) -> None:
+    reranker, whole, tokens = model(name).float(), pictures().vectors.float(), sentences(3, 7, 5)
+    norms = []
+    for vectors in (whole.clone(), whole):
+        if not norms:
+            vectors[zero] = 0
+        reranker.zero_grad()
+        images, words = encode(reranker, Regions(vectors, pictures().mask), tokens)
+        scores = reranker.score(images, words)
+        with torch.no_grad():
+            assert scores.equal(reranker.score(images, words))
+        scores.square().sum().backward()
+        gradients = [one.grad.norm() for one in reranker.parameters() if one.grad is not None]
+        norms.append(float(torch.stack(gradients).norm()))
+    assert norms[0] < 10 * max(norms[1], 1)
