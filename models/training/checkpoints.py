@@ -1,11 +1,13 @@
 """Checkpoints of trainings: one file from which a killed training goes on to the same weights, bit for bit."""
 
 import io
+import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
-from zipfile import is_zipfile
+from zipfile import BadZipFile, ZipFile
 
 import torch
 
@@ -110,9 +112,18 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path.parent} holds no {path.name} of a training")
-    if not is_zipfile(path):  # whose directory is at its end
+    if not _is_whole(path):
         raise UnusableCheckpoint(f"{path} is damaged: move it away to begin anew, what else is in {path.parent} stays")
     state: dict[str, Any] = read_torch_file(path)
     if state.get("format") != CHECKPOINT_FORMAT:
         raise UnusableCheckpoint(f"{path} was written by another release; choose another folder")
     return state
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file is an archive all parts of which are as they were written; PyTorch does not look at their sums."""
+    try:
+        with ZipFile(path) as archive:
+            return archive.testzip() is None
+    except (BadZipFile, EOFError, RuntimeError, ValueError, struct.error, zlib.error):
+        return False

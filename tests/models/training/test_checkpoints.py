@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -110,7 +111,9 @@ def test_a_save_that_is_cut_short_leaves_the_old_checkpoint(tmp_path: Path, monk
 def test_a_damaged_file_and_one_of_another_release_say_so(tmp_path: Path) -> None:
     Run(tmp_path).checkpoint.save(1)
     whole = (tmp_path / "checkpoint.pt").read_bytes()
-    for damaged in (b"", whole[:500]):
+    weights = np.ascontiguousarray(Run(tmp_path).weights()[:4].numpy()).tobytes()
+    assert whole.count(weights) == 1
+    for damaged in (b"", whole[:500], whole.replace(weights, weights[::-1])):
         (tmp_path / "checkpoint.pt").write_bytes(damaged)
         with pytest.raises(ValueError, match=r"checkpoint\.pt is damaged"):
             Run(tmp_path).checkpoint.resume()
