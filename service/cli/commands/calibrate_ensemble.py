@@ -1,5 +1,6 @@
 """`regard calibrate-ensemble`: what the mean of several models' scores means, kept beside the last one's weights."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,11 +20,11 @@ from service.cli.options import (
 )
 from service.cli.output import print_json, print_note, show_progress
 from service.errors import UserError, user_input
-from service.model_names import check_checkpoint, ensemble_members, weights_folder
+from service.model_names import check_checkpoint, ensemble_members, shipped_models, weights_folder
 
 
 def calibrate_ensemble(
-    model: Annotated[str, typer.Argument(help="Models with + between: shipped names, or folders.")],
+    model: Annotated[str, typer.Argument(help="Models with + between: shipped names, or folders, as the last is.")],
     features: FeaturesFolder = None,
     captions: CaptionsFile = None,
     precomp: PrecompFolder = None,
@@ -41,6 +42,7 @@ def calibrate_ensemble(
         raise UserError(f"{model} is no ensemble: name two or more models with + between")
     for member in members:
         check_checkpoint(weights_folder(member))
+    _refuse_shipped(members[-1])
     note_trained_on(split)
     source.check(Selection(split))
     report = _calibrate(model, members, source, split, held_out, seed, device)
@@ -51,6 +53,16 @@ def calibrate_ensemble(
         print(f"{model}: fitted on {num_fitted} pictures, judged by {num_held_out} others")
         print_assessment(report)
         print_note(f"ensembles.json is in {weights_folder(members[-1])}; the ensemble's view is built anew")
+
+
+def _refuse_shipped(last: str) -> None:
+    """UserError where the last member is a name: what comes with the project is written to only where its folder is
+    given."""
+    if last in shipped_models() and not Path(last).is_dir():
+        raise UserError(
+            f"the calibration is kept beside the weights of {last}, which come with Regard: copy {weights_folder(last)}"
+            " and name the copy as the last member"
+        )
 
 
 def _calibrate(

@@ -67,6 +67,8 @@ def test_the_command_fits_what_is_served_from_then_on(
     status, output, _ = regard("calibrate-ensemble", entry, *fixed)
     assert status == 0
     assert output.count("calibration error") == 2
+    status, _, errors = regard("calibrate-ensemble", f"{tmp_path / 'a'}+caan", *fixed)
+    assert (status, "copy " in errors) == (1, True)  # what is shipped stays as it is
     status, _, errors = regard("calibrate-ensemble", tmp_path / "a", *fixed)
     assert status == 1
     assert "name two or more models" in errors
