@@ -115,8 +115,21 @@ class Recipe:
             raise ValueError(f"most_steps must be 0 or more, not {self.most_steps}")
         if not 0 < self.own_share <= 1:
             raise ValueError(f"own_share must be above 0 and at most 1, not {self.own_share}")
+        self._check_loss()
         self._check_schedule()
         self._check_text()
+
+    def _check_loss(self) -> None:
+        """Check that the loss is one for the model's score."""
+        if self.loss == "binary" and self.model.partition("-")[0] != "camp":
+            raise ValueError(
+                f"the binary loss is for CAMP's models, and the score of {self.model} is no probability: set loss=hinge"
+                " or loss=info_nce"
+            )
+        if self.intra_margin is not None and (self.model, self.options.get("similarity", "sum")) != ("sman", "sum"):
+            raise ValueError(
+                "intra_margin is for sman where its similarity is the sum of three cosines: set intra_margin=null"
+            )
 
     def _check_schedule(self) -> None:
         """Check what optimizer, learning rate and parts that learn have to do with each other."""

@@ -78,6 +78,8 @@ def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
         ("momentum=2", "momentum must be 0 or more and less than 1"),
         ("stage_one=apart", "stage one learns apart in layers of its own, which there are none of: set embed_dim"),
         ("optimizer=adadelta", "adadelta has no momentum, which one cycle of the learning rate moves: set decay_after"),
+        ("loss=binary", "the binary loss is for CAMP's models, and the score of scan-t2i-avg is no probability"),
+        ("intra_margin=0.2", "intra_margin is for sman where its similarity is the sum"),
         ("steps=3", "with a name of the recipe; there are model, "),
         ("width", "write name=value"),
     ],
@@ -89,9 +91,9 @@ def test_changes_that_make_no_recipe_say_what_is_wrong(change: str, message: str
 
 def test_changes_are_taken_as_what_they_stand_for() -> None:
     recipe = change_recipe(
-        RECIPES["scan-t2i-avg-flickr8k"], ["width=64", "decay_after=[3, 5]", "loss=binary", "near=null"]
+        RECIPES["scan-t2i-avg-flickr8k"], ["width=64", "decay_after=[3, 5]", "loss=info_nce", "near=null"]
     )
-    assert (recipe.width, recipe.decay_after, recipe.loss, recipe.near) == (64, (3, 5), "binary", None)
+    assert (recipe.width, recipe.decay_after, recipe.loss, recipe.near) == (64, (3, 5), "info_nce", None)
     assert change_recipe(BackboneRecipe(), ["rate=1e-4"]) == BackboneRecipe(rate=1e-4)
     assert change_recipe(DetectorRecipe(), ["sides=[64, 96]"]).sides == (64.0, 96.0)
 
@@ -106,3 +108,9 @@ def test_info_nce_refuses_what_belongs_to_other_losses(other: dict[str, object])
 def test_what_all_negatives_would_set_aside_is_refused(other: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="all negatives are of the hinge alone"):
         Recipe(model="sman", negatives="all", **other)
+
+
+def test_the_margin_within_pairs_goes_with_a_sum_of_cosines() -> None:
+    Recipe(model="sman", intra_margin=0.2, options={"similarity": "sum"})
+    with pytest.raises(ValueError, match="intra_margin is for sman where its similarity is the sum"):
+        Recipe(model="sman", intra_margin=0.2, options={"similarity": "concatenation"})
