@@ -76,8 +76,13 @@ def entry_of(name: str, options: Mapping[str, Any] | None = None) -> RegistryEnt
     for option, value in (options or {}).items():
         if not is_of_kind(value, kinds[option]):
             raise UnknownOption(f"the option {option} of {name} is {in_words(kinds[option])}, not {value!r}")
+        if kinds[option] is not float and isinstance(value, int) and not isinstance(value, bool) and value < 1:
+            raise UnknownOption(f"the option {option} of {name} must be above 0, not {value}")
         changes[option] = float(value) if kinds[option] is float else value
-    return entry._replace(config=replace(entry.config, **changes))
+    try:
+        return entry._replace(config=replace(entry.config, **changes))
+    except ValueError as fault:
+        raise UnknownOption(f"{name}: the option {fault}") from fault
 
 
 def is_of_kind(value: object, kind: Any) -> bool:

@@ -33,5 +33,22 @@ def test_a_value_that_is_none_is_refused_with_what_there_is(name: str, option: s
         entry_of(name, {option: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("scan-i2t-lse", "lambda_lse"),
+        ("scan-i2t-avg", "lambda_softmax"),
+        ("bfan-prob", "lambda_softmax"),
+        ("camp", "key_width"),
+        ("camp-released", "num_branches"),
+        ("caan", "attention_width"),
+    ],
+)
+def test_temperatures_and_widths_are_above_zero(name: str, option: str) -> None:
+    for value in (0, -1):
+        with pytest.raises(UnknownOption, match=f"the option {option} (of {name} )?must be above 0, not {value}"):
+            entry_of(name, {option: value})
+
+
 def test_a_whole_number_is_a_number() -> None:
     assert entry_of("bfan-equal", {"lambda_softmax": 9}).config.lambda_softmax == 9
