@@ -12,6 +12,8 @@ from models.batches import Regions
 from models.datasets.captions import CaptionLine
 from models.datasets.feature_store import ExtractedFeatures
 
+NUM_NAMED = 3  # pictures that a message names
+
 
 @dataclass(frozen=True)
 class CaptionedFeatures:
@@ -26,6 +28,8 @@ class CaptionedFeatures:
     extractor_digest: str
     rows: np.ndarray
     """[N], the row of each picture in the arrays."""
+    names: Sequence[str] | None = None
+    """Of each of the N pictures, where they are known."""
 
     @classmethod
     def from_arrays(
@@ -48,7 +52,8 @@ class CaptionedFeatures:
                 " take their lines out of the captions"
             )
         rows = np.array([row_of[line.image] for line in lines])
-        return cls(features.features, features.mask, [line.captions for line in lines], features.digest, rows)
+        names = [line.image for line in lines]
+        return cls(features.features, features.mask, [line.captions for line in lines], features.digest, rows, names)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -69,7 +74,18 @@ class CaptionedFeatures:
 
     def pictures(self, chosen: slice) -> "CaptionedFeatures":
         """Consecutive pictures of these."""
-        return replace(self, captions=self.captions[chosen], rows=self.rows[chosen])
+        names = None if self.names is None else self.names[chosen]
+        return replace(self, captions=self.captions[chosen], rows=self.rows[chosen], names=names)
+
+    def not_finite(self, pictures: "slice | np.ndarray" = slice(None)) -> str:
+        """A sentence that names those of the pictures whose features hold numbers that are not finite, or ""."""
+        places = np.arange(len(self))[pictures]
+        bad = sorted(int(place) for place in places if not np.isfinite(self.features[self.rows[place]]).all())
+        if not bad:
+            return ""
+        named = [f"picture {place}" if self.names is None else self.names[place] for place in bad[:NUM_NAMED]]
+        others = f" and {len(bad) - NUM_NAMED} others" if len(bad) > NUM_NAMED else ""
+        return f"the features of {', '.join(named)}{others} hold numbers that are not finite"
 
     def first_regions(self, num: int) -> "CaptionedFeatures":
         """Only the first `num` regions of every picture; ValueError where pictures have fewer.

@@ -28,10 +28,11 @@ def read_word_vectors(path: Path, dim: int, wanted: Collection[str], num_frequen
     """The wanted words of a file and its first `num_frequent` ones.
 
     It is read a line at a time and may be larger than memory. Of equal words the first counts. ValueError where its
-    vectors have not `dim` numbers, or a line is not a word and numbers.
+    vectors have not `dim` numbers, a line is not a word and finite numbers, or lines are missing at the end.
     """
     vectors: dict[str, list[float]] = {}
-    for row, line in _vector_lines(path, dim):
+    largest = torch.finfo(torch.float32).max
+    for number, row, line in _vector_lines(path, dim):
         word = line.partition(" ")[0]
         if word in vectors or (word not in wanted and row >= num_frequent):
             continue
@@ -44,12 +45,17 @@ def read_word_vectors(path: Path, dim: int, wanted: Collection[str], num_frequen
             raise ValueError(f"{path}: {line[:40]!r} is not a word and {dim} numbers") from None
         if len(vector) != dim:
             raise ValueError(f"{path}: {line[:40]!r} has {len(vector)} numbers, not {dim}")
+        if not all(abs(value) <= largest for value in vector):
+            raise ValueError(f"{path}:{number}: the vector of {word} holds numbers that are not finite")
         vectors[word] = vector
     return WordVectors(tuple(vectors), torch.tensor(list(vectors.values()), dtype=torch.float32).view(-1, dim))
 
 
-def _vector_lines(path: Path, dim: int) -> Iterator[tuple[int, str]]:
-    """The number of each line of a word and its vector, from 0, and the line; ValueError unless vectors have `dim`."""
+def _vector_lines(path: Path, dim: int) -> Iterator[tuple[int, int, str]]:
+    """The number of each line of a word and its vector in the file, that among them, from 0, and the line.
+
+    ValueError unless vectors have `dim` numbers, and where there are fewer than the line of counts says.
+    """
     with path.open(encoding="utf-8", errors="replace") as lines:
         first = next(lines, "").rstrip()
         counts = first.split(" ")
@@ -58,7 +64,11 @@ def _vector_lines(path: Path, dim: int) -> Iterator[tuple[int, str]]:
         if length != dim:
             raise ValueError(f"{path}: its vectors have {length} numbers, the model's words have {dim} (word_dim)")
         if not has_header:
-            yield 0, first
-        for row, line in enumerate(lines, start=0 if has_header else 1):
+            yield 1, 0, first
+        row = 0 if has_header else 1
+        for number, line in enumerate(lines, start=2):
             if line.strip():
-                yield row, line.rstrip()
+                yield number, row, line.rstrip()
+                row += 1
+    if has_header and row < int(counts[0]):
+        raise ValueError(f"{path} has {row} words where its first line says {counts[0]}: it was cut short")

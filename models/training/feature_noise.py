@@ -24,8 +24,14 @@ class FeatureNoise:
     """
 
     def __init__(self, data: CaptionedFeatures, concept_dim: int, picture: float, region: float) -> None:
-        """`picture` and `region`: sizes of the two kinds of noise, in standard deviations of the vectors."""
-        sample = data.regions(np.linspace(0, len(data) - 1, min(len(data), SAMPLED)).astype(np.int64))
+        """`picture` and `region`: sizes of the two kinds of noise, in standard deviations of the vectors.
+
+        ValueError names pictures whose features are not finite.
+        """
+        sampled = np.linspace(0, len(data) - 1, min(len(data), SAMPLED)).astype(np.int64)
+        if bad := data.not_finite(sampled):
+            raise ValueError(bad)
+        sample = data.regions(sampled)
         own = sample.vectors[..., : data.feature_dim - concept_dim]
         self.picture = picture * _factor(own[:, 0])
         self.region = region * _factor(own[:, 1:][sample.mask[:, 1:]])

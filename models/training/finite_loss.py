@@ -10,8 +10,8 @@ from torch.nn.utils import clip_grad_norm_
 from models.training.recipes import Diverged
 
 REASONS = (
-    "a learning rate is too high, or a photograph or a weight holds numbers that are not finite; the last checkpoint is"
-    " as it was"
+    "a learning rate or weight decay is too high, or a photograph, its features, a word vector or a weight to start"
+    " from holds numbers that are not finite; the last checkpoint is as it was"
 )
 
 

@@ -19,6 +19,7 @@ from models.text.pretrained_reader import PretrainedReader, shipped_reader
 from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch, refuse_lone_regions
 from models.training.caption_warmup import CaptionWarmup
 from models.training.checkpoints import TrainingCheckpoint
+from models.training.finite_loss import REASONS
 from models.training.inputs import digest_of_features, digest_of_file, digest_of_pictures, digest_of_weights
 from models.training.logs import Log
 from models.training.losses import batch_losses
@@ -187,13 +188,6 @@ class Training:
         epochs = chain.from_iterable(islice(passes, self.recipe.epochs))
         return islice(chain(islice(warmup, warmup_steps), epochs), step, max(step, self.total_steps))
 
-    def _why_not_finite(self, pictures: np.ndarray) -> str:
-        rows = self.data.regions(pictures).vectors.flatten(1)
-        bad = sorted(pictures[~rows.isfinite().all(1).numpy()].tolist())
-        if bad:
-            return f"the features of pictures {bad} to learn from hold numbers that are not finite"
-        return "the learning_rate is too high"
-
     def _train_step(self, pictures: np.ndarray, sentences: list[str]) -> dict[str, float]:
         """One step on matching pairs; the losses before it."""
         self.matcher.train()
@@ -202,9 +196,8 @@ class Training:
         weights = {"pooled": self.recipe.pooled_weight, "ranking": 1.0, **self.auxiliary.weights}
         total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
         if not total.isfinite():
-            raise Diverged(
-                f"the loss of step {self.step + 1} is {float(total.detach())}: {self._why_not_finite(pictures)}"
-            )
+            why = self.data.not_finite(pictures) or REASONS
+            raise Diverged(f"the loss of step {self.step + 1} is {float(total.detach())}: {why}")
         total.backward()  # type: ignore[no-untyped-call]
         clip_gradients(self.recipe, self.matcher)
         self.optimizer.step()

@@ -128,6 +128,12 @@ def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regi
     check_reads(matcher, data.extractor_digest, data.feature_dim, name, regions)
 
 
+def check_finite(data: "CaptionedFeatures") -> None:
+    """UserError names pictures whose features hold numbers that are not finite."""
+    if bad := data.not_finite():
+        raise UserError(bad)
+
+
 def check_reads(matcher: "Matcher", made: str, width: int, name: object, regions: int | None = None) -> None:
     """UserError unless the model reads features of `width` numbers that the detector `made` makes; as `check_fits`."""
     if matcher.extractor_digest not in (made, made.removesuffix(f"-first-{regions}")):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from service.cli.captioned_source import CaptionedSource, Selection, check_fits, require_source
+from service.cli.captioned_source import CaptionedSource, Selection, check_finite, check_fits, require_source
 from service.cli.options import (
     AsJson,
     CalibrationSplit,
@@ -129,6 +129,7 @@ def _calibrate(
             matcher = load_uncalibrated(folder, device)
         data = source.load(Selection(split))
         check_fits(matcher, data, folder)
+        check_finite(data)
         with user_input():
             plan.split(len(data))  # which refuses too few pictures
         wanted = plan.hubness
@@ -156,6 +157,7 @@ def _pictures(source: CaptionedSource, bank: Bank, matcher: "Matcher", folder: P
         return None
     pictures = source.load(Selection(bank.split))
     check_fits(matcher, pictures, folder)
+    check_finite(pictures)
     return pictures
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.captioned_source import CaptionedSource, Selection, check_fits, require_source
+from service.cli.captioned_source import CaptionedSource, Selection, check_finite, check_fits, require_source
 from service.cli.commands.calibrate import note_trained_on, print_assessment
 from service.cli.options import (
     AsJson,
@@ -90,6 +90,7 @@ def _calibrate(
             matcher = build_ensemble(loaded)
         data = source.load(Selection(split))
         check_fits(matcher, data, model)
+        check_finite(data)
         with user_input():
             plan.split(len(data))  # which refuses too few pictures
         with progress.activity("calibrating"):

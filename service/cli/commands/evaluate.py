@@ -110,6 +110,7 @@ def evaluate(
             source = _extract(source, selection, finder, Path(folder), progress)
         data = source.load(selection)
         check_fits(matcher, data, matcher.name, regions)
+        note_not_finite(data)
         if gallery:
             report = _measure_gallery(matcher, data, questions, progress)
         else:
@@ -177,6 +178,7 @@ def _measure_with_boxes(
                 extract_with_progress(extractor, photographs, features, progress, is_kept=False)
             data, boxes, objects = source.load(name, given_objects, features)
             check_fits(matcher, data, matcher.name)
+            note_not_finite(data)
             with user_input(source.boxes):
                 report[name] = measure_boxed(name, matcher, data, boxes, objects, progress)
             if name == "grounding" and given.captions is not None:
@@ -259,17 +261,13 @@ def _measure(
     from models.evaluation.evaluate import evaluate as evaluate_all  # noqa: PLC0415
 
     _check_number(len(data), fold5, halves)
-    note_not_finite(data)
     return evaluate_all(matcher, data, fold5=fold5, halves=halves, progress=progress.report)
 
 
 def note_not_finite(data: "CaptionedFeatures") -> None:
-    """Notes how many pictures have features that are no finite numbers, where there are any: they are found last."""
-    import numpy as np  # noqa: PLC0415
-
-    num = sum(not np.isfinite(data.features[row]).all() for row in data.rows)
-    if num:
-        print_note(f"{num} pictures hold numbers that are not finite, which counts against the model")
+    """Notes which pictures have features that are no finite numbers, where there are any: they are found last."""
+    if bad := data.not_finite():
+        print_note(f"{bad}, which counts against the model")
 
 
 def print_recalls(report: dict[str, Any]) -> None:

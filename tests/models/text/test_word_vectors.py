@@ -33,6 +33,9 @@ def test_what_is_saved_is_read_again(tmp_path: Path) -> None:
         ("9 5\ndog 1 2 3 4 5\n", "vectors have 5 numbers"),
         ("", "vectors have 0 numbers"),
         ("dog 1 2 3 4\ncat 1 2 3\n", "has 3 numbers, not 4"),
+        ("dog 1 2 3 4\ncat 1 2 nan 4\n", "v.txt:2: the vector of cat holds numbers that are not finite"),
+        ("2 4\ndog 1 2 3 1e39\n", "v.txt:2: the vector of dog holds numbers that are not finite"),
+        ("3 4\ndog 1 2 3 4\ncat 1 2 3 4\n", "v.txt has 2 words where its first line says 3: it was cut short"),
         ("dog 1 2 3 x\n", "is not a word and 4 numbers"),
     ],
 )

@@ -106,6 +106,13 @@ def test_padded_regions_have_no_part_in_the_size_of_the_noise(reader: Pretrained
     assert torch.equal(FeatureNoise(padded, WIDTH, picture=0.0, region=0.5).region, alone.region)
 
 
+def test_noise_is_not_made_of_numbers_that_are_not_finite(reader: PretrainedReader) -> None:
+    data = pictures(reader.encoder)
+    data.features[3, 1, 0] = np.inf
+    with pytest.raises(ValueError, match="the features of picture 3 hold numbers that are not finite"):
+        FeatureNoise(data, WIDTH, picture=1.0, region=1.0)
+
+
 def test_what_stands_out_is_a_difference_of_cosines(reader: PretrainedReader) -> None:
     data = pictures(reader.encoder)
     words = ConceptWords(reader.encoder, data, [*THINGS, "a"])

@@ -259,7 +259,7 @@ def test_numbers_that_are_not_finite_stop_a_training(tmp_path: Path) -> None:
     data = synthetic(24)
     data.features[5, 0, 0] = np.nan
     recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=0)
-    with pytest.raises(ValueError, match=r"the loss of step 1 is nan: the features of pictures \[5\] "):
+    with pytest.raises(ValueError, match=r"the loss of step 1 is nan: the features of picture 5 hold numbers"):
         Training(recipe, data, data, tmp_path).run(lambda _: None)
     assert not (tmp_path / "best").exists()
 

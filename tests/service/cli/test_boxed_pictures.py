@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import grounding, short_questions
@@ -137,3 +138,15 @@ def test_a_table_of_several_models_is_printed(
     printed = capsys.readouterr().out
     assert "| a X" in printed
     assert printed.startswith("| model |")
+
+
+def test_pictures_of_numbers_that_are_not_finite_are_named(regard: Regard, given: dict[str, Any]) -> None:
+    np.load(given["features"] / "features.npy", mmap_mode="r+")[4, 0, 0] = np.nan
+    fixed = ["evaluate", "--model", given["model"], "--device", "cpu", "--features", given["features"]]
+    lines = given["captions"].read_text().splitlines()
+    split = [json.dumps(json.loads(line) | {"split": "dev" if n else "test"}) for n, line in enumerate(lines)]
+    given["captions"].write_text("\n".join(split) + "\n")
+    with_gallery = ["--captions", given["captions"], "--split", "test", "--gallery", "dev"]
+    for asked in (["--grounding", given["boxes"]], ["--short-questions", given["boxes"]], with_gallery):
+        status, _, noted = regard(*fixed, *asked)
+        assert (status, "the features of 4.png hold numbers that are not finite, which counts" in noted) == (0, True)
