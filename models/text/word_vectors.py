@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from models.whole_files import write_whole
+
 
 @dataclass(frozen=True)
 class WordVectors:
@@ -17,11 +19,11 @@ class WordVectors:
     vectors: Float[Tensor, "N D"]
 
     def save(self, path: Path) -> None:
-        """Write word2vec's text format, which most tools read: a line of counts, then a word a line."""
-        with path.open("w", encoding="utf-8") as lines:
-            lines.write(f"{len(self.words)} {self.vectors.shape[1]}\n")
-            for word, vector in zip(self.words, self.vectors.tolist(), strict=True):
-                lines.write(f"{word} {' '.join(f'{number:.5g}' for number in vector)}\n")
+        """Write word2vec's text format whole, which most tools read: a line of counts, then a word a line."""
+        lines = [f"{len(self.words)} {self.vectors.shape[1]}\n"]
+        for word, vector in zip(self.words, self.vectors.tolist(), strict=True):
+            lines.append(f"{word} {' '.join(f'{number:.5g}' for number in vector)}\n")
+        write_whole(path, "".join(lines).encode())
 
 
 def read_word_vectors(path: Path, dim: int, wanted: Collection[str], num_frequent: int = 0) -> WordVectors:
