@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 POSITIVE = (
     *("width", "word_dim", "least_count", "clip", "temperature", "score_temperature", "neighbours"),
-    *("patience", "validate_images", "save_every"),
+    *("patience", "validate_images", "save_every", "embed_dim"),
 )
 NOT_NEGATIVE = (
     "concept_dim",
     "warmup_steps",
     "warmup_captions",
     "epochs",
+    "most_steps",
     "learning_rate",
     "weight_decay",
     "margin",
@@ -97,10 +98,11 @@ class Recipe:
             (NOT_NEGATIVE, 0, math.inf, "0 or more"),
             (("batch",), 2, math.inf, "2 or more, since a caption is told from those of the batch's other pictures"),
             (SHARES, 0, 1, "0 or more and less than 1"),
+            (("seed",), 0, 1 << 63, "less than 2 ** 63"),
         ):
             for name in names:
-                if not least <= getattr(self, name) < most:
-                    raise ValueError(f"{name} must be {words}, not {getattr(self, name)}")
+                if (value := getattr(self, name)) is not None and not least <= value < most:
+                    raise ValueError(f"{name} must be {words}, not {value}")
         if self.loss == "info_nce" and (self.intra_margin is not None or self.negatives == "all"):
             raise ValueError("intra_margin and negatives belong to the other losses: info_nce has all pairs of a batch")
         if self.negatives == "all" and (self.loss != "hinge" or self.intra_margin is not None):
@@ -111,8 +113,6 @@ class Recipe:
             raise ValueError("noise is for features in the space of the text encoder: set aligned")
         if self.word_map == "principal" and not self.aligned:
             raise ValueError("a principal word map is for features in the space of the text encoder: set aligned")
-        if self.most_steps is not None and self.most_steps < 0:
-            raise ValueError(f"most_steps must be 0 or more, not {self.most_steps}")
         if not 0 < self.own_share <= 1:
             raise ValueError(f"own_share must be above 0 and at most 1, not {self.own_share}")
         self._check_loss()
@@ -148,6 +148,18 @@ class Recipe:
             raise ValueError("near is of word vectors, which pretrained text has none of")
         if self.warmup_captions and self.text != "pretrained":
             raise ValueError("warmup_captions needs the vectors of pretrained text")
+
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """The fields that change nothing, as others are."""
+        unread = {
+            ("momentum",): self.optimizer != "sgd",
+            ("own_share", "neighbours"): not self.warmup_captions,
+            ("margin",): self.loss != "hinge",
+            ("score_temperature",): self.loss != "info_nce" and not self.question_weight,
+            ("word_dim", "least_count"): self.text == "pretrained",
+        }
+        return tuple(name for names, unused in unread.items() if unused for name in names)
 
     def total_steps(self, steps_per_epoch: int) -> int:
         """The steps of the whole training: warm-up and epochs, cut at `most_steps`."""

@@ -37,7 +37,13 @@ def initial_matcher(
     if recipe.aligned and initial is None:
         start_maps(matcher, train, principal=recipe.word_map == "principal")
     if initial:
-        surplus = matcher.load_state_dict(initial.state_dict(), strict=False).unexpected_keys
+        try:
+            surplus = matcher.load_state_dict(initial.state_dict(), strict=False).unexpected_keys
+        except RuntimeError as fault:  # of which the message names every weight
+            raise ValueError(
+                f"{initial.name} has weights of other sizes than this recipe: set width, word_dim, embed_dim and"
+                " options as its config.json has them"
+            ) from fault
         if surplus:
             raise ValueError(f"{recipe.model} has no place for {', '.join(surplus)} of {initial.name}")
     parts = [name for name, _ in matcher.reranker.named_children()]

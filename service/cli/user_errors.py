@@ -21,6 +21,7 @@ LIBRARY_ERRORS = frozenset(
         "models.extractors.registry.UnknownExtractor",
         "models.matching.log_odds.Uncalibratable",
         "models.matching.checkpoint.BadCheckpoint",
+        "models.matching.encoded.HalfPrecisionOverflow",
         "models.rerankers.registry.UnknownModel",
         "models.rerankers.registry.UnknownOption",
         "models.safe_load.restricted_pickle.RefusedFile",

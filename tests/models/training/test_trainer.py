@@ -246,6 +246,8 @@ def test_the_weights_for_other_features_are_no_start(tmp_path: Path) -> None:
     others = replace(data, extractor_digest="others")
     with pytest.raises(ValueError, match=f"is for features of {data.extractor_digest}, and these are of others"):
         Training(small(RECIPES["camp-released-fusion-f30k"]), others, others, tmp_path / "b", initial=initial)
+    with pytest.raises(ValueError, match="has weights of other sizes than this recipe"):
+        Training(small(RECIPES["camp-released-fusion-f30k"], width=24), data, data, tmp_path / "b", initial=initial)
 
 
 def test_a_training_without_an_epoch_leaves_its_weights(tmp_path: Path) -> None:
