@@ -162,6 +162,9 @@ def _check_file(path: Path) -> None:
 def _check_recipe(name: str, run: TrainingRun, word_vectors: Path | None) -> Recipe:
     """The recipe of that name with its changes. UserError where it lacks what it starts from."""
     recipe = change_recipe(RECIPES[name], run.changes)
+    for field in recipe.set_aside:
+        if getattr(recipe, field) != getattr(RECIPES[name], field):
+            raise UserError(f"--set {field}: it changes nothing in this recipe, as its other fields are: leave it out")
     if run.start is not None:
         check_checkpoint(run.start)
     if (recipe.starts_from is None) != (run.start is None):

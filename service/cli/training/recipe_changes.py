@@ -13,7 +13,8 @@ R = TypeVar("R")
 
 
 def change_recipe(recipe: R, changes: Sequence[str]) -> R:
-    """The recipe with fields replaced by name=value; UserError names one that it has not, or a value that is none."""
+    """The recipe with fields replaced by name=value; UserError names one that it has not or that is set to two values,
+    or a value that is none."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
 
     fields = asdict(recipe)  # type: ignore[call-overload]
@@ -28,7 +29,8 @@ def change_recipe(recipe: R, changes: Sequence[str]) -> R:
             value = json.loads(text)
         except ValueError:
             value = text
-        values[name] = value
+        if values.setdefault(name, value) != value:
+            raise UserError(f"--set {change}: {name} is set to {values[name]} as well")
     try:
         return TypeAdapter(type(recipe)).validate_python(fields | values)
     except ValidationError as problem:

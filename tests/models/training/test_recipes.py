@@ -78,15 +78,18 @@ def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
         ("momentum=2", "momentum must be 0 or more and less than 1"),
         ("stage_one=apart", "stage one learns apart in layers of its own, which there are none of: set embed_dim"),
         ("optimizer=adadelta", "adadelta has no momentum, which one cycle of the learning rate moves: set decay_after"),
+        ("embed_dim=0", "embed_dim must be above 0, not 0"),
+        (f"seed={1 << 63}", "seed must be less than 2 ** 63"),
         ("loss=binary", "the binary loss is for CAMP's models, and the score of scan-t2i-avg is no probability"),
         ("intra_margin=0.2", "intra_margin is for sman where its similarity is the sum"),
         ("steps=3", "with a name of the recipe; there are model, "),
         ("width", "write name=value"),
+        ("patience=5", "--set patience=5: patience is set to 4 as well"),
     ],
 )
 def test_changes_that_make_no_recipe_say_what_is_wrong(change: str, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
-        change_recipe(RECIPES["scan-t2i-avg-flickr8k"], [change])
+        change_recipe(RECIPES["scan-t2i-avg-flickr8k"], ["patience=4", change])
 
 
 def test_changes_are_taken_as_what_they_stand_for() -> None:

@@ -68,6 +68,7 @@ def test_a_misspelt_field_is_told(regard: Regard, tmp_path: Path) -> None:
     status, _, noted = regard(*given, "--set", "learning-rate=1")
     assert (status, "--set learning-rate=1: write name=value" in noted) == (1, True)
     assert noted.endswith("did you mean learning_rate?\n")
+    assert "--set momentum: it changes nothing in this recipe" in regard(*given, "--set", "momentum=0.5")[2]
     assert "; there are model, " in regard(*given, "--set", "zzz=1")[2]
 
 
