@@ -1,9 +1,9 @@
-"""Ensembles `a+b`: the mean of raw scores of models of one family, as the papers report them.
+"""Ensembles `a+b`: the mean of raw scores of models on one scale, as the papers report them.
 
-Scores of several families have several scales. Where all members are calibrated, the mean is that of the log odds that
-their scores are: a point of score counts as much as it changes the model's log odds (calibration.py). That mean stands
-for the mean of the members' probabilities, but still separates candidates that all members are sure of, and does not
-depend on the gallery's size.
+Scores of several families, and some of one, have several scales. Where all members are calibrated, the mean is that of
+the log odds that their scores are: a point of score counts as much as it changes the model's log odds (calibration.py).
+That mean stands for the mean of the members' probabilities, but still separates candidates that all members are sure
+of, and does not depend on the gallery's size.
 
 A picture's record holds the members' fields, numbered; a word's vector is the members' vectors concatenated; stage one
 is the first member's. So is the splitting of sentences into words: a member that reads sentences in another way, by a
@@ -32,6 +32,8 @@ from models.matching.match_verdict import MatchTest
 from models.matching.matcher import Matcher
 from models.matching.single_matcher import SingleMatcher
 from models.rerankers.base import Explanation
+
+OWN_SCALES = ("camp-released-attention", "summax-t2i", "summax-i2t")
 
 
 class AffineRescaling(NamedTuple):
@@ -262,10 +264,10 @@ def ensemble_header(members: Sequence[MatcherHeader], fitted: Calibration | None
     if len({member.extractor_digest for member in members}) > 1:
         raise ValueError(f"{name} is no ensemble: its members are trained on features of different detectors")
     known = [member.calibration for member in members if member.calibration is not None]
-    if len({model_family(member.name) for member in members}) > 1 and len(known) < len(members):
+    if len({score_scale(member.name) for member in members}) > 1 and len(known) < len(members):
         raise ValueError(
-            f"{name} is no ensemble: its members are of different families, whose scores have different scales, and"
-            " not all are calibrated (`regard calibrate`)"
+            f"{name} is no ensemble: the scores of its members have different scales, and not all are calibrated"
+            " (`regard calibrate`)"
         )
     identity = "+".join(member.digest for member in members)
     if fitted is not None:
@@ -277,9 +279,9 @@ def ensemble_header(members: Sequence[MatcherHeader], fitted: Calibration | None
 
 
 def rescalings_of(members: Sequence[MatcherHeader]) -> list[AffineRescaling]:
-    """The rescaling of each member's score in the mean: none within a family, to log odds across families."""
+    """The rescaling of each member's score in the mean: none on one scale, to log odds across several."""
     known = [member.calibration for member in members if member.calibration is not None]
-    if len({model_family(member.name) for member in members}) > 1:
+    if len({score_scale(member.name) for member in members}) > 1:
         return [to_log_odds(one.text) for one in known]
     return [AffineRescaling()] * len(members)
 
@@ -303,9 +305,13 @@ def ensemble_calibration(members: Sequence[Calibration], rescalings: Sequence[Af
     )
 
 
-def model_family(name: str) -> str:
-    """The family of a model, whose scores have one scale: scan-t2i-avg and scan-i2t-lse, not scan and camp."""
-    return name.partition("-")[0]
+def score_scale(name: str) -> str:
+    """The models whose scores have one scale with this one's: a family, but for those of it with scores of their own.
+
+    CAMP's attention scores by a cosine, the rest of it by a probability; Sum-Max adds up words, or regions.
+    """
+    own = (model for model in OWN_SCALES if f"{name}-".startswith(f"{model}-"))
+    return next(own, name.partition("-")[0])
 
 
 def _mean_test(members: Sequence[tuple[MatchTest | None, AffineRescaling]]) -> MatchTest | None:

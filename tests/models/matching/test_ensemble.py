@@ -203,8 +203,10 @@ def test_names_and_digests_tell_ensembles_apart() -> None:
 
 def test_members_that_do_not_go_together_are_refused() -> None:
     one = small_member("scan-t2i-avg", 1)
-    with pytest.raises(ValueError, match=r"^scan-t2i-avg\+caan .*different families.* not all are calibrated"):
-        build_ensemble([one, small_member("caan", 2)])
+    for names in (["scan-t2i-avg", "caan"], ["camp", "camp-released-attention"], ["summax-t2i", "summax-i2t"]):
+        with pytest.raises(ValueError, match=r"different scales.* not all are calibrated"):
+            build_ensemble([small_member(name, 1) for name in names])
+    build_ensemble([small_member("camp", 1), small_member("camp-released", 1)])
     other = small_member("scan-i2t-avg", 2)
     other.extractor_digest = "another"
     with pytest.raises(ValueError, match="different detectors"):
