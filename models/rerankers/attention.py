@@ -16,12 +16,6 @@ LARGEST_EXPONENT = 30.0
 FEW_COLUMNS = 64
 
 
-def check_above_zero(name: str, value: float) -> None:
-    """ValueError names an option that must be above 0 and is not."""
-    if not value > 0:
-        raise ValueError(f"{name} must be above 0, not {value}")
-
-
 def l2_normalise(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "*rows D"]:
     """x / (|x| + 1e-8) along `dim`; a row of zeros stays zero, and its gradient is zero."""
     lengths = l2_norm(vectors, dim) + EPSILON

@@ -27,7 +27,6 @@ from models.rerankers.attention import (
     EPSILON,
     LARGEST_EXPONENT,
     attended_cosine,
-    check_above_zero,
     cosine_terms_of_regions,
     cosine_terms_of_words,
     gram_matrix,
@@ -52,10 +51,6 @@ class BfanConfig:
     focal: Focal = "prob"
     similarity: Literal["clipped_l2norm", "cosine"] = "clipped_l2norm"  # the published code's; the paper's eq. 6
     lambda_softmax: float = 20.0
-
-    def __post_init__(self) -> None:
-        """Check the temperature; ValueError where it is out of range."""
-        check_above_zero("lambda_softmax", self.lambda_softmax)
 
 
 def bfan_kernel_form(config: BfanConfig) -> KernelForm:

@@ -48,6 +48,8 @@ RERANKERS: Mapping[str, RegistryEntry] = {
     "sman": RegistryEntry(Sman, SmanConfig(), unit_vectors=False),
 }
 
+POSITIVE = ("lambda_softmax", "lambda_lse", "key_width", "attention_width", "num_branches")  # options
+
 
 class UnknownModel(ValueError):
     """A name that is not in the registry."""
@@ -76,13 +78,10 @@ def entry_of(name: str, options: Mapping[str, Any] | None = None) -> RegistryEnt
     for option, value in (options or {}).items():
         if not is_of_kind(value, kinds[option]):
             raise UnknownOption(f"the option {option} of {name} is {in_words(kinds[option])}, not {value!r}")
-        if kinds[option] is not float and isinstance(value, int) and not isinstance(value, bool) and value < 1:
+        if option in POSITIVE and value is not None and value <= 0:
             raise UnknownOption(f"the option {option} of {name} must be above 0, not {value}")
         changes[option] = float(value) if kinds[option] is float else value
-    try:
-        return entry._replace(config=replace(entry.config, **changes))
-    except ValueError as fault:
-        raise UnknownOption(f"{name}: the option {fault}") from fault
+    return entry._replace(config=replace(entry.config, **changes))
 
 
 def is_of_kind(value: object, kind: Any) -> bool:

@@ -20,7 +20,6 @@ from models.rerankers.attention import (
     EPSILON,
     LARGEST_EXPONENT,
     attended_cosine,
-    check_above_zero,
     cosine_terms_of_regions,
     cosine_terms_of_words,
     gram_matrix,
@@ -48,11 +47,6 @@ class ScanConfig:
     pooling: Pooling = "Mean"
     lambda_softmax: float = 9.0
     lambda_lse: float = 6.0
-
-    def __post_init__(self) -> None:
-        """Check the temperatures; ValueError names one out of range."""
-        for name in ("lambda_softmax", *(["lambda_lse"] if self.pooling == "LogSumExp" else [])):
-            check_above_zero(name, getattr(self, name))
 
 
 def largest_logit(config: ScanConfig) -> float | None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from models.datasets.captions import read_scored_sentences
+from models.datasets.captions import CaptionLine, read_scored_sentences
+from service.cli.captioned_source import FIRST_REGIONS, check_finite, check_reads
 from service.cli.options import Device, NumRegions
-from service.cli.output import Progress, show_progress
+from service.cli.output import show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_checkpoint
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from models.datasets.captioned_features import CaptionedFeatures
-
-PICTURES_AT_ONCE = 256
+    from models.matching.single_matcher import SingleMatcher
 
 
 def score(
@@ -47,45 +47,54 @@ def score(
     if split is not None and captions.suffix != ".jsonl":
         raise typer.BadParameter("--split goes with captions as JSON lines, in a file called .jsonl")
     with user_input(captions):
-        read_scored_sentences(captions, split)
+        sentences = read_scored_sentences(captions, split)
     from models.evaluation.score_matrix import score_all  # noqa: PLC0415 - PyTorch comes with it
+    from models.matching.checkpoint import load_matcher  # noqa: PLC0415
     from service.model_loading import device_of  # noqa: PLC0415
 
     with show_progress() as progress:
-        num = _check_features(weights, features, regions, progress)
-        with progress.activity("loading the model and encoding the captions"):
-            task = progress.add_task("scoring", num)
-            scores = score_all(weights, features, captions, device_of(device), task.update, split, regions)
+        with progress.activity("loading the model and checking the features"):
+            with user_input(weights):
+                matcher = load_matcher(weights, device_of(device))
+            data = _load(features, regions)
+            _check_reads(matcher, data, weights, regions)
+            check_finite(data)
+        with progress.activity("encoding the captions"):
+            task = progress.add_task("scoring", len(data))
+            scores = score_all(matcher, data, sentences, task.update)
     out = out if out.suffix == ".npy" else out.with_name(f"{out.name}.npy")  # as np.save names it
     _save(scores, out, weights)
     num_pictures, num_captions = scores.shape
     print(f"{out}: a row for each of {num_pictures} pictures, a column for each of {num_captions} captions, in float64")
 
 
-def _check_features(weights: Path, features: Path, regions: int | None, progress: Progress) -> int:
-    """The number of pictures. UserError where the checkpoint cannot be loaded or does not read these features, or they
-    are not finite."""
-    from models.evaluation.score_matrix import features_to_score, refuse_other_features  # noqa: PLC0415
-    from models.matching.checkpoint import load_matcher  # noqa: PLC0415
+def _load(features: Path, regions: int | None) -> "CaptionedFeatures":
+    """The pictures of an array, with the masks and the extractor of the folder it is in; "" for one by itself."""
+    import numpy as np  # noqa: PLC0415
 
-    with user_input(weights):
-        matcher = load_matcher(weights)
+    from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415
+    from models.datasets.feature_store import MANIFEST_FILE, open_features  # noqa: PLC0415
+    from models.datasets.npy_files import open_regions  # noqa: PLC0415
+
     with user_input(features):
-        data = features_to_score(features, regions)
-        refuse_other_features(matcher, data, weights, features)
-    _check_finite(data, features, progress)
-    return len(data)
+        if features.name == "features.npy" and (features.parent / MANIFEST_FILE).is_file():
+            stored = open_features(features.parent)
+            data = CaptionedFeatures.join(stored, [CaptionLine(name, ()) for name in stored.ids])
+        else:
+            vectors = open_regions(features)
+            mask = np.ones(vectors.shape[:2], dtype=bool)
+            data = CaptionedFeatures.from_arrays(vectors, mask, [()] * len(vectors), "")
+        return data.first_regions(regions) if regions else data
 
 
-def _check_finite(data: "CaptionedFeatures", features: Path, progress: Progress) -> None:
-    task = progress.add_task("checking features", len(data))
-    for start in range(0, len(data), PICTURES_AT_ONCE):
-        finite = data.regions(slice(start, start + PICTURES_AT_ONCE)).vectors.isfinite().flatten(1).all(1)
-        if not finite.all():
-            raise UserError(
-                f"{features}: picture {start + int(finite.int().argmin())} holds numbers that are not finite"
-            )
-        task.update(start + len(finite))
+def _check_reads(matcher: "SingleMatcher", data: "CaptionedFeatures", weights: Path, regions: int | None) -> None:
+    """UserError unless the model reads the features; those by themselves may be of its extractor, all regions or as
+    many as it was trained on."""
+    made, few = data.extractor_digest, FIRST_REGIONS.fullmatch(matcher.extractor_digest)
+    if made in ("", f"-first-{regions}"):
+        is_whole = few is not None and int(few[2]) != data.features.shape[1]
+        made = few[1] if few and is_whole else matcher.extractor_digest
+    check_reads(matcher, made, data.feature_dim, weights, regions)
 
 
 def _save(scores: "np.ndarray", out: Path, weights: Path) -> None:
@@ -96,8 +105,7 @@ def _save(scores: "np.ndarray", out: Path, weights: Path) -> None:
 
     if not (finite := np.isfinite(scores).all(1)).all():
         raise UserError(
-            f"{weights} gives picture {int(finite.argmin())} scores that are not finite, so nothing is written: its"
-            " features may be too large, or an option of the model"
+            f"{weights} gives picture {int(finite.argmin())} scores that are not finite: nothing is written"
         )
     content = io.BytesIO()
     np.save(content, scores)

@@ -14,6 +14,8 @@ from safetensors.torch import load_file
 from models.batches import Regions, Words
 from models.conversion.authors_options import CheckpointKind, ConversionError
 from models.conversion.convert import convert_checkpoint
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.captions import read_scored_sentences
 from models.evaluation.score_matrix import score_all
 from models.matching.checkpoint import load_matcher
 from models.matching.matcher import Matcher
@@ -45,7 +47,10 @@ def test_a_converted_checkpoint_scores_as_the_authors_program(
     vocab = data_dir / "scan-precomp-text" / "vocab" / "f30k_precomp_vocab.json"
     kind: CheckpointKind = "scan" if name.startswith("scan") else "bfan"
     convert_checkpoint(kind, parity_dir / f"{name}.pth.tar", vocab, tmp_path / "out")
-    scores = score_all(tmp_path / "out", parity_dir / "features.npy", parity_dir / "captions.txt")
+    vectors = np.load(parity_dir / "features.npy")
+    data = CaptionedFeatures.from_arrays(vectors, np.ones(vectors.shape[:2], bool), [()] * len(vectors), "")
+    sentences = read_scored_sentences(parity_dir / "captions.txt")
+    scores = score_all(load_matcher(tmp_path / "out"), data, sentences)
     assert scores.dtype == np.float64
     np.testing.assert_allclose(scores, np.load(parity_dir / f"{name}_scores.npy"), rtol=0, atol=1e-5)
     assert (tmp_path / "out" / "vocabulary.json").read_bytes() == vocab.read_bytes()

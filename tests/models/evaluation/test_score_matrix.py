@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.batches import Regions
+from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation import score_matrix
 from models.evaluation.score_matrix import encode_in_batches, score_all
 from models.matching.checkpoint import load_matcher, new_matcher, save_matcher
@@ -33,13 +33,11 @@ def test_every_pair_is_scored_once_where_it_belongs(name: str, tmp_path: Path, m
     monkeypatch.setattr(score_matrix, "ENCODING_BATCH", 2)
     matcher = saved_matcher(tmp_path / "w", name)
     features = np.random.default_rng(0).random((5, 3, 6), dtype=np.float32)
-    np.save(tmp_path / "f.npy", features)
-    (tmp_path / "c.txt").write_text("\n".join(CAPTIONS))
+    data = CaptionedFeatures.from_arrays(features, np.arange(15).reshape(5, 3) < 14, [()] * 5, "x")
     progress: list[int] = []
-    scores = score_all(tmp_path / "w", tmp_path / "f.npy", tmp_path / "c.txt", report_progress=progress.append)
+    scores = score_all(matcher, data, CAPTIONS, progress.append)
     assert (scores.shape, scores.dtype) == ((5, 6), np.float64)
-    regions = Regions(torch.from_numpy(features), torch.ones(5, 3, dtype=torch.bool))
-    images = matcher.encode_projected(matcher.reranker.project(regions))
+    images = matcher.encode_projected(matcher.reranker.project(data.regions(slice(5))))
     texts, _ = matcher.encode_sentences(CAPTIONS)
     np.testing.assert_allclose(scores, matcher.score(images, texts).T.numpy(), atol=1e-5)
     assert progress == [2, 4, 5]
@@ -49,28 +47,3 @@ def test_sentences_come_short_ones_first_and_without_padding_beyond_their_batch(
     batches = list(encode_in_batches(saved_matcher(tmp_path), CAPTIONS, batch=2))
     assert [texts.mask.shape[1] for _, texts, _ in batches] == [3, 5, 9]
     assert sorted(place for chosen, _, _ in batches for place in chosen.tolist()) == list(range(6))
-
-
-def test_features_of_another_width_are_refused(tmp_path: Path) -> None:
-    saved_matcher(tmp_path)
-    np.save(tmp_path / "f.npy", np.zeros((2, 3, 7), np.float32))
-    (tmp_path / "c.txt").write_text("a dog\n")
-    with pytest.raises(ValueError, match=r"shape \(2, 3, 7\).*\(pictures, regions, 6\)"):
-        score_all(tmp_path, tmp_path / "f.npy", tmp_path / "c.txt")
-
-
-def test_arrays_and_captions_that_cannot_be_scored_are_named(tmp_path: Path) -> None:
-    saved_matcher(tmp_path / "w")
-    features = np.ones((5, 3, 6), np.float32)
-    features[3, 1, 2] = np.nan
-    np.save(tmp_path / "nan.npy", features)
-    np.save(tmp_path / "none.npy", np.ones((5, 0, 6), np.float32))
-    (tmp_path / "c.txt").write_text("a dog\n")
-    (tmp_path / "empty.txt").write_text("")
-    for array, captions, message in (
-        ("nan.npy", "c.txt", "picture 3 holds numbers that are not finite"),
-        ("none.npy", "c.txt", r"has shape \(5, 0, 6\)"),
-        ("nan.npy", "empty.txt", "is empty, where every line is a caption"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            score_all(tmp_path / "w", tmp_path / array, tmp_path / captions)

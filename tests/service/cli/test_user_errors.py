@@ -74,6 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     list(extract_features(FakeExtractor(), {"a.png": folder / "whole" / "a.png"}, folder / "found"))
     (folder / "photos").mkdir()
     (folder / "photos" / "a.jpg").write_bytes(b"hello")
+    np.save(folder / "complex.npy", np.zeros((2, 3, WIDTH), np.complex64))
     for name, width in (("flat", None), ("wide", WIDTH + 1), ("endless", WIDTH)):
         shape = (2, 3) if width is None else (2, 3, width)
         array = np.zeros(shape, np.float32)
@@ -83,6 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 SCORE = ["score", "--weights", "weights", "--out", "scores.npy", "--device", "cpu"]
+FEW = ["--weights", "few", *SCORE[3:]]
 EVALUATE = ["evaluate", "--model", "weights", "--device", "cpu"]
 TRAIN = ["train", "scan-t2i-avg-f30k", "--device", "cpu", *CHANGES]
 CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "--device", "cpu"]
@@ -93,8 +95,14 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
     [
         ([*SCORE, "--features", "nonsense.npy", "--captions", "captions.txt"], "nonsense.npy"),
         ([*SCORE, "--features", "flat.npy", "--captions", "captions.txt"], "flat.npy has shape (2, 3)"),
-        ([*SCORE, "--features", "wide.npy", "--captions", "captions.txt"], "scores features of shape"),
-        ([*SCORE, "--features", "endless.npy", "--captions", "captions.txt"], "picture 1 holds numbers that are not"),
+        ([*SCORE, "--features", "wide.npy", "--captions", "captions.txt"], "reads features of 4 numbers, these have 5"),
+        ([*SCORE, "--features", "endless.npy", "--captions", "captions.txt"], "the features of picture 1 hold numbers"),
+        (
+            [*SCORE, "--features", "found/features.npy", "--captions", "captions.txt"],
+            "features of detector bottom-up-36",
+        ),
+        (["score", *FEW, "--features", "endless.npy", "--captions", "captions.txt"], "alone: give --regions 2"),
+        ([*SCORE, "--features", "complex.npy", "--captions", "captions.txt"], "complex64, not real numbers"),
         ([*SCORE, "--features", "endless.npy", "--captions", "blank.txt"], "blank.txt:2: an empty line"),
         ([*SCORE, "--features", "endless.npy", "--captions", "endless.npy"], "endless.npy"),
         (["evaluate", "--model", "damaged", "--precomp", "precomp"], "the copy is damaged or edited"),
