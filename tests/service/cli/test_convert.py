@@ -1,7 +1,6 @@
 """`regard convert` and `regard score`, as scripts call them."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,90 +11,75 @@ from models.datasets.feature_store import open_features
 from models.extractors.detector_config import DetectorConfig
 from models.extractors.faster_rcnn import FasterRcnn, save_detector
 from models.extractors.yolox import YoloxNano
-from service.cli.main import main
 from tests.models.datasets.test_bottom_up_tsv import six
 from tests.support import authors_checkpoints as authors
+from tests.support.cli_runner import Regard
 
 
-def regard(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """Runs the program in this process; its exit status."""
-    monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0)
-
-
-def test_a_checkpoint_is_converted_and_scores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_checkpoint_is_converted_and_scores(regard: Regard, tmp_path: Path) -> None:
     file = authors.write(tmp_path / "scan.pth.tar", authors.encoders(), authors.SCAN)
     vocab = authors.write_vocabulary(tmp_path / "vocab.json")
-    assert regard(monkeypatch, "convert", "scan", file, "--vocab", vocab, "--out", tmp_path / "w") == 0
+    assert regard("convert", "scan", file, "--vocab", vocab, "--out", tmp_path / "w")[0] == 0
     np.save(tmp_path / "x.npy", np.random.default_rng(0).random((3, 2, authors.FEATURE_DIM), dtype=np.float32))
     (tmp_path / "captions.txt").write_text("a dog runs\ngrass\n")
     options = {"weights": "w", "features": "x.npy", "captions": "captions.txt", "out": "s.npy"}
     arguments = [part for name, value in options.items() for part in (f"--{name}", tmp_path / value)]
-    assert regard(monkeypatch, "score", *arguments, "--device", "cpu") == 0
+    status, said, _ = regard("score", *arguments, "--device", "cpu")
     scores = np.load(tmp_path / "s.npy")
     assert (scores.shape, scores.dtype) == ((3, 2), np.float64)
     assert np.isfinite(scores).all()
-    said = capsys.readouterr().out
-    assert said == (
-        f"{tmp_path / 's.npy'}: a row for each of 3 pictures, a column for each of 2 captions, in float64\n"
+    assert (status, said) == (
+        0,
+        f"{tmp_path / 's.npy'}: a row for each of 3 pictures, a column for each of 2 captions, in float64\n",
     )
     lines = [{"image": "1", "captions": ["grass", "a dog runs"]}, {"image": "2", "captions": ["a"], "split": "dev"}]
     (tmp_path / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     options |= {"captions": "captions.jsonl", "out": "t"}
     arguments = [part for name, value in options.items() for part in (f"--{name}", tmp_path / value)]
-    assert regard(monkeypatch, "score", *arguments, "--device", "cpu") == 0
-    assert "t.npy: a row for each of 3 pictures, a column for each of 3 captions" in capsys.readouterr().out
+    said = regard("score", *arguments, "--device", "cpu")[1]
+    assert "t.npy: a row for each of 3 pictures, a column for each of 3 captions" in said
     np.testing.assert_allclose(np.load(tmp_path / "t.npy")[:, :2], scores[:, ::-1])
-    assert regard(monkeypatch, "score", *arguments, "--device", "cpu", "--split", "dev") == 0
+    assert regard("score", *arguments, "--device", "cpu", "--split", "dev")[0] == 0
     assert np.load(tmp_path / "t.npy").shape == (3, 1)
 
 
-def test_features_are_converted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_features_are_converted(regard: Regard, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(six("1", 2))
     (tmp_path / "b.tsv").write_text(six("2", 3))
     files = [tmp_path / "a.tsv", tmp_path / "b.tsv"]
-    assert regard(monkeypatch, "convert", "tsv", *files, "--out", tmp_path / "out", "--regions", 4) == 0
+    arguments = ["convert", "tsv", *files, "--out", tmp_path / "out", "--regions", 4]
+    status, _, noted = regard(*arguments)
+    assert (status, "converting 100% 2/2" in noted) == (0, True)
     assert open_features(tmp_path / "out").features.shape == (2, 4, 4)
-    assert "converting 100% 2/2" in capsys.readouterr().err
-    assert regard(monkeypatch, "convert", "tsv", *files, "--out", tmp_path / "out", "--regions", 4) == 0
-    assert capsys.readouterr().err == (f"{tmp_path / 'out'} holds all pictures of these files: nothing is left to do\n")
+    noted = f"{tmp_path / 'out'} holds all pictures of these files: nothing is left to do\n"
+    assert regard(*arguments) == (0, "", noted)
 
 
-def test_what_is_refused_ends_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_refused_ends_in_one_line(regard: Regard, tmp_path: Path) -> None:
     file = authors.write(tmp_path / "scan.pth.tar", authors.encoders(), authors.SCAN | {"agg_func": "Median"})
     vocab = authors.write_vocabulary(tmp_path / "vocab.json")
-    assert regard(monkeypatch, "convert", "scan", file, "--vocab", vocab, "--out", tmp_path / "w") == 1
-    complaint = capsys.readouterr().err.splitlines()
-    assert len(complaint) == 1
-    assert "option agg_func is 'Median'" in complaint[0]
+    status, _, noted = regard("convert", "scan", file, "--vocab", vocab, "--out", tmp_path / "w")
+    assert (status, noted.count("\n"), "option agg_func is 'Median'" in noted) == (1, 1, True)
 
 
-def test_yolox_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yolox_is_converted(regard: Regard, tmp_path: Path) -> None:
     save_file(YoloxNano(80).state_dict(), tmp_path / "other.safetensors")
     arguments = ["convert", "yolox", tmp_path / "other.safetensors", "--out", tmp_path / "out"]
-    assert regard(monkeypatch, *arguments) == 0
+    assert regard(*arguments)[0] == 0
     assert (tmp_path / "out" / "yolox.safetensors").is_file()
-    assert regard(monkeypatch, *arguments) == 1
+    assert regard(*arguments)[0] == 1
 
 
 def test_a_detector_without_concepts_says_which_parts_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_detector(FasterRcnn(DetectorConfig(labels=("thing",), neck_width=16, head_width=16)), tmp_path / "plain")
     save_file(YoloxNano(80).state_dict(), tmp_path / "yolox.safetensors")
     file = tmp_path / "plain" / "model.safetensors"
     arguments = ["convert", "detector", file, "--one-stage", tmp_path / "yolox.safetensors", "--out", tmp_path / "out"]
     monkeypatch.setenv("COLUMNS", "1000")
-    assert regard(monkeypatch, *arguments) == 2
-    complaint = capsys.readouterr().err
+    status, _, complaint = regard(*arguments)
+    assert status == 2
     assert "--classifier, --sentence-encoder" in complaint
     assert "--one-stage" not in complaint
 
@@ -114,17 +98,17 @@ def test_a_detector_without_concepts_says_which_parts_it_needs(
     ],
 )
 def test_wrong_arguments_are_told_from_wrong_files(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    regard: Regard, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("f", "v"):
         Path(name).touch()
-    assert regard(monkeypatch, "convert", *arguments, "--out", "out") == 2
+    assert regard("convert", *arguments, "--out", "out")[0] == 2
 
 
 @pytest.mark.slow
 def test_folders_in_scans_layout_train_and_are_evaluated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)
@@ -135,11 +119,10 @@ def test_folders_in_scans_layout_train_and_are_evaluated(
     change = [part for size in sizes for part in ("--set", size)]
     for number in (1, 2):
         out = ["--precomp", ".", "--out", f"run{number}", "--set", f"seed={number}"]
-        assert regard(monkeypatch, "train", "scan-i2t-avg-f30k", *out, *change) == 0
-    capsys.readouterr()
+        assert regard("train", "scan-i2t-avg-f30k", *out, *change)[0] == 0
     both = ["--model", "run1/best+run2/best", "--precomp", ".", "--split", "testall", "--fold5", "--json"]
-    assert regard(monkeypatch, "evaluate", *both, "--device", "cpu") == 0
-    said, noted = capsys.readouterr()
+    status, said, noted = regard("evaluate", *both, "--device", "cpu")
+    assert status == 0
     assert noted.splitlines() == ["scoring pairs 100% 500/500", "computing recalls 100% 3/3"]
     report = json.loads(said)
     assert (report["images"], report["captions"]) == (10, 50)
