@@ -42,7 +42,11 @@ def calibrate_ensemble(
         raise UserError(f"{model} is no ensemble: name two or more models with + between")
     for member in members:
         check_checkpoint(weights_folder(member))
-    _refuse_shipped(members[-1])
+    if (last := members[-1]) in shipped_models() and not Path(last).is_dir():
+        raise UserError(
+            f"the calibration is kept beside the weights of {last}, which come with Regard: copy"
+            f" {weights_folder(last)} and name the copy as the last member"
+        )
     note_trained_on(split)
     source.check(Selection(split))
     report = _calibrate(model, members, source, split, held_out, seed, device)
@@ -53,16 +57,6 @@ def calibrate_ensemble(
         print(f"{model}: fitted on {num_fitted} pictures, judged by {num_held_out} others")
         print_assessment(report)
         print_note(f"ensembles.json is in {weights_folder(members[-1])}; the ensemble's view is built anew")
-
-
-def _refuse_shipped(last: str) -> None:
-    """UserError where the last member is a name: what comes with the project is written to only where its folder is
-    given."""
-    if last in shipped_models() and not Path(last).is_dir():
-        raise UserError(
-            f"the calibration is kept beside the weights of {last}, which come with Regard: copy {weights_folder(last)}"
-            " and name the copy as the last member"
-        )
 
 
 def _calibrate(
