@@ -11,7 +11,7 @@ from models.training.recipes import Diverged
 
 REASONS = (
     "a learning rate or weight decay is too high, or a photograph, its features, a word vector or a weight to start"
-    " from holds numbers that are not finite; the last checkpoint is as it was"
+    " from holds numbers that are huge or not finite; the last checkpoint is as it was"
 )
 
 

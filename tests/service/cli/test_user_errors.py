@@ -83,8 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SCORE = ["score", "--weights", "weights", "--out", "scores.npy", "--device", "cpu"]
-FEW = ["--weights", "few", *SCORE[3:]]
+SCORE = ["score", "--weights", "weights", "--out", "s.npy", "--captions", "captions.txt", "--features"]
 EVALUATE = ["evaluate", "--model", "weights", "--device", "cpu"]
 TRAIN = ["train", "scan-t2i-avg-f30k", "--device", "cpu", *CHANGES]
 CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "--device", "cpu"]
@@ -93,18 +92,18 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([*SCORE, "--features", "nonsense.npy", "--captions", "captions.txt"], "nonsense.npy"),
-        ([*SCORE, "--features", "flat.npy", "--captions", "captions.txt"], "flat.npy has shape (2, 3)"),
-        ([*SCORE, "--features", "wide.npy", "--captions", "captions.txt"], "reads features of 4 numbers, these have 5"),
-        ([*SCORE, "--features", "endless.npy", "--captions", "captions.txt"], "the features of picture 1 hold numbers"),
+        ([*SCORE, "nonsense.npy"], "nonsense.npy"),
+        ([*SCORE, "flat.npy"], "flat.npy has shape (2, 3)"),
+        ([*SCORE, "wide.npy"], "reads features of 4 numbers, these have 5"),
+        ([*SCORE, "endless.npy"], "the features of picture 1 hold numbers"),
         (
-            [*SCORE, "--features", "found/features.npy", "--captions", "captions.txt"],
+            [*SCORE, "found/features.npy"],
             "features of detector bottom-up-36",
         ),
-        (["score", *FEW, "--features", "endless.npy", "--captions", "captions.txt"], "alone: give --regions 2"),
-        ([*SCORE, "--features", "complex.npy", "--captions", "captions.txt"], "complex64, not real numbers"),
-        ([*SCORE, "--features", "endless.npy", "--captions", "blank.txt"], "blank.txt:2: an empty line"),
-        ([*SCORE, "--features", "endless.npy", "--captions", "endless.npy"], "endless.npy"),
+        ([*SCORE, "endless.npy", "--weights", "few"], "alone: give --regions 2"),
+        ([*SCORE, "complex.npy"], "complex64, not real numbers"),
+        ([*SCORE, "endless.npy", "--captions", "blank.txt"], "blank.txt:2: an empty line"),
+        ([*SCORE, "endless.npy", "--captions", "endless.npy"], "endless.npy"),
         (["evaluate", "--model", "damaged", "--precomp", "precomp"], "the copy is damaged or edited"),
         (["evaluate", "--model", "others", "--precomp", "precomp"], "reads features of detector others"),
         (["evaluate", "--model", "few", "--precomp", "precomp"], "the first regions alone: give --regions 2"),
@@ -118,7 +117,7 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         (["extract", "whole", "--out", "captions.txt"], "captions.txt"),
         (["extract", "photos", "--out", "out"], "no pictures in photos"),
         (["evaluate", "--images", "photos", "--captions", "one.jsonl"], "photos/a.jpg: is no picture that can be read"),
-        ([*SCORE, "--features", "empty.npy", "--captions", "captions.txt"], "empty.npy holds no whole array"),
+        ([*SCORE, "empty.npy"], "empty.npy holds no whole array"),
         ([*EVALUATE, "--precomp", "precomp", "--split", "test", "--halves", "--first", "1"], "there is one picture"),
         (
             [*EVALUATE, "--images", "whole", "--captions", "png.jsonl", "--fold5"],
@@ -139,7 +138,7 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
             [*EVALUATE, "--features", "found", "--captions", "one.jsonl"],
             "1 captioned pictures were not extracted, the first is a.jpg: extract them too, or take their lines out",
         ),
-        (["score", "--weights", "run", *SCORE[3:], "--features", "flat.npy", "--captions", "captions.txt"], "run/best"),
+        ([*SCORE, "flat.npy", "--weights", "run"], "run/best"),
         (CALIBRATE, "5 pictures to fit on and 6 to judge by"),
         (
             ["calibrate", "weights", "--precomp", "infinite"],
