@@ -48,7 +48,7 @@ RERANKERS: Mapping[str, RegistryEntry] = {
     "sman": RegistryEntry(Sman, SmanConfig(), unit_vectors=False),
 }
 
-POSITIVE = ("lambda_softmax", "lambda_lse", "key_width", "attention_width", "num_branches")  # options
+POSITIVE_OPTIONS = ("lambda_softmax", "lambda_lse", "key_width", "attention_width", "num_branches")
 
 
 class UnknownModel(ValueError):
@@ -78,7 +78,7 @@ def entry_of(name: str, options: Mapping[str, Any] | None = None) -> RegistryEnt
     for option, value in (options or {}).items():
         if not is_of_kind(value, kinds[option]):
             raise UnknownOption(f"the option {option} of {name} is {in_words(kinds[option])}, not {value!r}")
-        if option in POSITIVE and value is not None and value <= 0:
+        if option in POSITIVE_OPTIONS and value is not None and value <= 0:
             raise UnknownOption(f"the option {option} of {name} must be above 0, not {value}")
         changes[option] = float(value) if kinds[option] is float else value
     return entry._replace(config=replace(entry.config, **changes))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from models.rerankers.registry import POSITIVE, RERANKERS, UnknownOption, entry_of
+from models.rerankers.registry import POSITIVE_OPTIONS, RERANKERS, UnknownOption, entry_of
 
 
 @pytest.mark.parametrize("name", RERANKERS)
@@ -36,11 +36,11 @@ def test_a_value_that_is_none_is_refused_with_what_there_is(name: str, option: s
 def test_temperatures_and_widths_are_above_zero() -> None:
     seen = set()
     for name, entry in RERANKERS.items():
-        for option in set(POSITIVE) & set(vars(entry.config)):
+        for option in set(POSITIVE_OPTIONS) & set(vars(entry.config)):
             seen.add(option)
             with pytest.raises(UnknownOption, match=f"the option {option} of {name} must be above 0, not 0"):
                 entry_of(name, {option: 0})
-    assert seen == set(POSITIVE)
+    assert seen == set(POSITIVE_OPTIONS)
 
 
 def test_a_whole_number_is_a_number() -> None:
