@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +43,8 @@ class Connection(sqlite3.Connection):
 
     def __del__(self) -> None:
         """Close it, which is its end as ever; from Python 3.13 on, one that is left open warns."""
-        self.close()
+        with suppress(sqlite3.ProgrammingError):  # of one that could not be opened
+            self.close()
 
 
 class Database:

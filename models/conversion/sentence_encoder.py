@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from models.quantised_rows import quantise_rows
@@ -25,7 +26,7 @@ from models.text.pretrained_reader import (
     PretrainedReader,
     digest_of_encoder,
 )
-from models.text.word_pieces import read_tokenizer, write_pieces
+from models.text.word_pieces import stored_tokenizer, write_pieces
 from models.whole_files import write_tensors
 
 PIECE_BITS, LAYER_BITS = 4, 7
@@ -46,7 +47,7 @@ def convert_sentence_encoder(folder: Path, captions: Iterable[str], names: Itera
     out.mkdir(parents=True, exist_ok=True)
     weights = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / BERT_WEIGHTS_FILE).items()}
     write_tensors(out / BERT_WEIGHTS_FILE, few_bits(weights))
-    tokenizer = read_tokenizer(folder)
+    tokenizer = Tokenizer.from_str(stored_tokenizer(folder))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     write_pieces(out, tokenizer)

@@ -36,7 +36,7 @@ from models.quantised_rows import (
     whole_rows,
 )
 from models.text.packed_linear import pack_linear_layers
-from models.text.word_pieces import read_tokenizer
+from models.text.word_pieces import stored_tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -223,7 +223,7 @@ def load_bert_encoder(folder: Path, keep_quantised: bool = False) -> BertEncoder
     """
     stored = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / BERT_WEIGHTS_FILE).items()}
     config = BertConfig.from_weights(stored)
-    tokenizer = read_tokenizer(folder)
+    tokenizer = Tokenizer.from_str(stored_tokenizer(folder))
     with torch.device("meta"):  # no memory: what is stored becomes the parameters
         encoder = BertEncoder(config, tokenizer)
     kept: dict[str, nn.Module] = {}

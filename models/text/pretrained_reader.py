@@ -26,7 +26,7 @@ from models.kernels.transformer import TransformerKernels
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, BertEncoder, load_bert_encoder
 from models.text.lexicon import LETTERS, Lexicon
 from models.text.reader import END, NO_WORDS, START
-from models.text.word_pieces import read_tokenizer
+from models.text.word_pieces import stored_tokenizer
 
 SENTENCE_ENCODER = Path(__file__).parent.parent / "weights" / "sentence-encoder"
 CONFIG_FILE, WORDS_FILE, DIGEST_FILE = "config.json", "words.txt", "digest"
@@ -221,7 +221,7 @@ def digest_of_encoder(folder: Path) -> str:
     """The digest of a folder's configuration, weights, tokenizer and words; it is the same whichever file has the
     tokenizer."""
     config, weights, words = ((folder / name).read_bytes() for name in (CONFIG_FILE, BERT_WEIGHTS_FILE, WORDS_FILE))
-    return digest_of_contents([config, weights, str(read_tokenizer(folder).to_str()).encode(), words])
+    return digest_of_contents([config, weights, stored_tokenizer(folder).encode(), words])
 
 
 def load_pretrained_reader(folder: Path, device: torch.device | str = "cpu") -> PretrainedReader:

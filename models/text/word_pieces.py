@@ -1,48 +1,80 @@
 """The tokenizer of uncased BERT models (Devlin et al. 2019): words in small letters, cut into pieces from the left."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer
 
 PIECES_FILE, TOKENIZER_FILE = "vocab.txt", "tokenizer.json"
 BEGINNING, END = "[CLS]", "[SEP]"
 SPECIAL = ("[PAD]", "[UNK]", BEGINNING, END, "[MASK]")
 
 
-def bert_tokenizer(pieces: Sequence[str]) -> Tokenizer:
-    """The tokenizer whose pieces have these names in the order of their ids, those of SPECIAL among them; it marks a
-    sentence's beginning and end itself. ValueError where one of SPECIAL is missing."""
-    if missing := sorted(set(SPECIAL) - set(pieces)):
-        raise ValueError(f"the pieces lack {', '.join(missing)}")
+def tokenizer_json(pieces: Sequence[str]) -> str:
+    """The tokenizer.json of pieces with these names, in the order of their ids, which marks a sentence's beginning and
+    end itself. ValueError where one of SPECIAL is missing."""
     ids = {piece: number for number, piece in enumerate(pieces)}
-    made = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
-    made.add_special_tokens(list(SPECIAL))
-    made.normalizer = normalizers.BertNormalizer()
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.post_processor = processors.TemplateProcessing(
-        single=f"{BEGINNING} $A {END}",
-        pair=f"{BEGINNING} $A {END} $B:1 {END}:1",
-        special_tokens=[(name, ids[name]) for name in (BEGINNING, END)],
-    )
-    made.decoder = decoders.WordPiece()
-    return made
+    if missing := sorted(set(SPECIAL) - ids.keys()):
+        raise ValueError(f"the pieces lack {', '.join(missing)}")
+    marks: dict[str, Any] = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    special = sorted(SPECIAL, key=ids.__getitem__)
+    content = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": ids[name], "content": name, **marks, "special": True} for name in special],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": True,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [_special(BEGINNING, 0), _sequence("A", 0), _special(END, 0)],
+            "pair": [
+                *(_special(BEGINNING, 0), _sequence("A", 0), _special(END, 0)),
+                *(_sequence("B", 1), _special(END, 1)),
+            ],
+            "special_tokens": {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in (BEGINNING, END)},
+        },
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": ids,
+        },
+    }
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def read_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer of a folder: of the pieces in its vocab.txt, a line each, or else the one in tokenizer.json.
-    OSError where neither is there."""
+def _special(name: str, kind: int) -> dict[str, Any]:
+    return {"SpecialToken": {"id": name, "type_id": kind}}
+
+
+def _sequence(name: str, kind: int) -> dict[str, Any]:
+    return {"Sequence": {"id": name, "type_id": kind}}
+
+
+def stored_tokenizer(folder: Path) -> str:
+    """The tokenizer.json of a folder, or what one of the pieces in its vocab.txt, a line each, would be. OSError where
+    neither is there."""
     try:
-        pieces = (folder / PIECES_FILE).read_text("utf-8")
+        return (folder / TOKENIZER_FILE).read_text("utf-8")
     except FileNotFoundError:
-        return Tokenizer.from_str((folder / TOKENIZER_FILE).read_text("utf-8"))
-    return bert_tokenizer(pieces.removesuffix("\n").split("\n"))
+        return tokenizer_json((folder / PIECES_FILE).read_text("utf-8").removesuffix("\n").split("\n"))
 
 
 def write_pieces(folder: Path, tokenizer: Tokenizer) -> None:
     """Write a tokenizer as vocab.txt, half as large as tokenizer.json. ValueError where that would be another one."""
     ids = tokenizer.get_vocab()
     pieces = sorted(ids, key=ids.__getitem__)
-    if bert_tokenizer(pieces).to_str() != tokenizer.to_str():
+    if Tokenizer.from_str(tokenizer_json(pieces)).to_str() != tokenizer.to_str():
         raise ValueError("the tokenizer is none of an uncased BERT model, with its special pieces and no options")
     (folder / PIECES_FILE).write_text("\n".join(pieces) + "\n", "utf-8")

@@ -114,7 +114,8 @@ class ShardNode:
 
     def has_settled(self) -> bool:
         """Whether it answers searches."""
-        if self._waiting is not None and self._waiting.are_found():
+        waiting = self._waiting
+        if waiting is not None and waiting.are_found() and self._waiting is waiting:
             self._waiting = None
         return self._joined and self._waiting is None
 

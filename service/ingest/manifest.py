@@ -44,10 +44,10 @@ OneProblem = WrapValidator(_check_tag)  # for a tag, or a tag that may be null
 
 
 Caption = Annotated[str, StringConstraints(max_length=LONGEST_SENT_CAPTION), AfterValidator(_strip_caption)]
-TagName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+TagName = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(composed)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # larger ones become floats: SQLite has no such integers
 Number = Annotated[float, Field(allow_inf_nan=False)]
-TagText = Annotated[str, StringConstraints(max_length=512)]
+TagText = Annotated[str, StringConstraints(max_length=512), AfterValidator(composed)]
 TagContent = TagText | Int64 | Number
 Timestamp = Annotated[str, AfterValidator(check_date)]
 
@@ -77,7 +77,7 @@ _MANIFEST = TypeAdapter(dict[str, ManifestEntry])
 def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, ManifestEntry]:
     """The manifest by file name, letters composed; InvalidRequest where it is malformed, or names a file not sent."""
     try:
-        entries = {composed(name): entry for name, entry in _MANIFEST.validate_json(text).items()}
+        described = _MANIFEST.validate_json(text)
     except ValidationError as invalid:
         errors = [
             {
@@ -87,6 +87,9 @@ def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, ManifestEnt
             for error in invalid.errors(include_url=False)[:MAX_ERRORS_SHOWN]
         ]
         raise InvalidRequest(f"{errors[0]['field']}: {errors[0]['problem']}", errors) from None
+    entries = {composed(name): entry for name, entry in described.items()}
+    if len(entries) < len(described):
+        raise InvalidRequest.field("manifest", "two of its names differ by how their accents are composed alone")
     sent = set(map(composed, filenames))
     unknown = [name for name in entries if name not in sent][:MAX_ERRORS_SHOWN]
     if unknown:

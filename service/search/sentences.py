@@ -14,7 +14,7 @@ from models.text.reader import END, START
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates
 from service.search.joint_work import JointWork
-from service.search.query_notes import language_of
+from service.search.query_notes import is_in_another_language
 
 KEPT_BYTES = 16 * 2**20  # some hundred sentences
 ENCODED_AT_ONCE = 32
@@ -103,7 +103,6 @@ def verdict(candidates: Candidates, matcher: Matcher, sentence: str) -> bool | N
     """Whether a picture matches a sentence by what it shows; keyboard noise, punctuation alone, and what is no English
     match nothing."""
     words = [word for word in words_of(matcher, sentence) if word not in (START, END) and any(map(str.isalnum, word))]
-    unknown = matcher.unknown_words(sentence)
-    if set(words) <= set(unknown) or language_of(sentence, [*unknown, *matcher.near_words(sentence)]) is not None:
+    if set(words) <= set(matcher.unknown_words(sentence)) or is_in_another_language(sentence):
         return False
     return candidates.matched

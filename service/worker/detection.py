@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import partial
+from traceback import clear_frames
 
 import torch
 
@@ -57,7 +58,11 @@ def batch_length(image_ids: Sequence[str], starts: Mapping[str, int], most: int)
 
 def packed_records(extractor: Extractor, decoded: Sequence[DecodedPicture]) -> Records:
     """The region records of decoded pictures; ValueError for features that are not finite."""
-    detections = extractor.extract([one.picture for one in decoded])
+    try:
+        detections = extractor.extract([one.picture for one in decoded])
+    except Exception as fault:
+        clear_frames(fault.__traceback__)  # or what they hold of a device's memory is held for as long as the fault is
+        raise
     return pack(detections, [(one.width / one.picture.width, one.height / one.picture.height) for one in decoded])
 
 

@@ -190,6 +190,11 @@ def test_a_service_that_hangs_is_told_of_and_asked_again_once_it_answers(visit: 
     page.unroute("**/livez")
     page.clock.fast_forward(3000)
     expect(cards(page).first).to_contain_text("all blue")
+    page.route("**/search/image", lambda route: held.append(route))  # noqa: PLW0108 - as above
+    page.route("**/livez", lambda route: route.abort())
+    cards(page).first.get_by_role("button", name="More like this").click()
+    page.clock.fast_forward(16_000)
+    expect(page.locator("#status")).to_have_text(AWAY)
 
 
 def test_the_page_of_a_service_that_loads_comes_by_itself_with_its_question(browser: Browser) -> None:

@@ -97,10 +97,26 @@ def test_those_that_are_chosen_are_deleted_and_brought_back_together(visit: Visi
     assert set(tags(visit.address)) == {"red", "cyan"}
     expect(page.locator("#status")).to_have_text("2 pictures.")
     expect(bar(page)).to_contain_text("1 of 2 shown selected")
+    expect(told(page).get_by_role("button", name="Undo")).to_be_focused()
     told(page).get_by_role("button", name="Undo").click()
     expect(told(page)).to_have_text("3 pictures brought back.")
     expect(page.locator("#status")).to_have_text("5 pictures.")
+    expect(bar(page).get_by_role("button", name="All shown")).to_be_focused()
     assert set(tags(visit.address)) == set(COLOURS)
+
+
+def test_what_is_being_edited_is_not_deleted_with_others(visit: Visit) -> None:
+    page = visit.page
+    green = page.locator("#main li.card", has_text="all green")
+    green.get_by_role("button", name="Edit").click()
+    green.get_by_label("Captions").fill("all green, and more")
+    page.get_by_role("button", name="Select several").click()
+    press(page, "green")
+    page.get_by_role("button", name="All shown").click()
+    bar(page).get_by_role("button", name="Delete").click()
+    expect(told(page)).to_contain_text("4 pictures deleted.")
+    assert set(tags(visit.address)) == {"green"}
+    expect(green.get_by_label("Captions")).to_have_value("all green, and more")
 
 
 def test_a_busy_service_is_asked_again(visit: Visit) -> None:

@@ -119,13 +119,16 @@ def test_tags_are_composed(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as database, database:  # as version 8 kept what came apart
         apart = {form: unicodedata.normalize("NFD", form) for form in ("Kühe", "numéro")}
         database.execute("UPDATE tags SET value = ? WHERE name = 'album'", [apart["Kühe"]])
-        database.execute("INSERT INTO tags SELECT image, ?, 6 FROM tags WHERE name = 'o'", [apart["numéro"]])
+        database.execute("INSERT INTO tags SELECT image, ?, 'lion' FROM tags WHERE name = 'o'", [apart["numéro"]])
+        database.execute("UPDATE texts SET tags = tags || ' lion'")
         database.execute("PRAGMA user_version = 8")
     with closing(Catalog(path)) as catalog:
         for form in ("NFC", "NFD"):
             wanted = Filter(tags={"album": unicodedata.normalize(form, "Kühe")})
             (image,) = catalog.list_images(None, 10, wanted)
-            assert dict(image.tags) == {"album": "Kühe", "numéro": 6, "o": 1}
+            assert dict(image.tags) == {"album": "Kühe", "numéro": 5, "o": 1}
+        assert [match.image.image_id for match in catalog.texts.matches("lion", 10, Filter())] == ["b"]
+        assert [match.image.image_id for match in catalog.texts.matches("numéro 5", 10, Filter())] == ["a"]
 
 
 def test_an_upgrade_that_is_killed_starts_over(old: Path) -> None:

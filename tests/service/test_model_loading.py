@@ -71,7 +71,7 @@ def test_folders_of_ones_own_load_by_name_and_share_weights_with_their_mean(fold
         (["detector"], "no model called detector is shipped"),
         (["no/such/folder"], "no/such/folder holds no checkpoint"),
         (["bfan", "x=bfan", "x=other/best"], "two models are called x"),
-        (["scan-t2i-avg+bfan"], r"scan-t2i-avg\+bfan: .*different families"),
+        (["scan-t2i-avg+bfan"], r"scan-t2i-avg\+bfan: .*different scales"),
         (["bfan+nonsense"], "no model called nonsense"),
     ],
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, load_bert_encoder
 from models.text.pretrained_reader import PretrainedReader
-from models.text.word_pieces import SPECIAL, TOKENIZER_FILE, bert_tokenizer
+from models.text.word_pieces import SPECIAL, TOKENIZER_FILE, tokenizer_json
 
 WIDTH, HIDDEN, HEADS, LAYERS, POSITIONS = 24, 40, 12, 2, 9
 PIECES = (*SPECIAL, "a", "dog", "runs", "##ning", "run", "cat")
@@ -56,7 +56,7 @@ def write_published(
     """The folder with the two published files."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file(published_weights(len(pieces), num_positions, mixing), folder / BERT_WEIGHTS_FILE)
-    bert_tokenizer(pieces).save(str(folder / TOKENIZER_FILE), pretty=False)
+    (folder / TOKENIZER_FILE).write_text(tokenizer_json(pieces), "utf-8")
     return folder
 
 

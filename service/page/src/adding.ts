@@ -81,7 +81,7 @@ export class Adding {
     const told = [...new Set(progress.faults), `${over ? "Done" : "Taking in"}: ${parts.join(", ")}.`];
     if (progress.waiting) told.push(`${progress.waiting} It is waited for.`);
     this.words.textContent = told.join(" ");
-    this.left.replaceChildren(...reasons("Left out", progress.skipped), ...reasons("There already", progress.known));
+    this.left.replaceChildren(...reasons("Left out", progress.skipped), ...reasons("There already", over ? progress.known : []));
   };
 
   /** Shows what was set aside. That it cannot be had says nothing of pictures that were taken in. */

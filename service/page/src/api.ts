@@ -44,6 +44,8 @@ export function isMissing(fault: unknown): boolean {
 
 const SAVED_MS = 40_000; // after which a file is in the hands of the browser
 
+let filesSent = 0; // requests with files that are under way
+
 type KeyDialog = (why: string) => Promise<boolean>;
 let askForKey: KeyDialog = async () => false;
 
@@ -107,10 +109,20 @@ async function send(path: string, { method, json, form, signal }: Options): Prom
   const body = json === undefined ? form : JSON.stringify(json);
   const hung = new AbortController();
   const given = signal ? AbortSignal.any([signal, hung.signal]) : hung.signal;
-  // Files are not watched: where they fill a slow line, nothing else gets through.
-  const watch = form ? 0 : setInterval(() => void isAnswering().then((there) => there || hung.abort()), WATCH_MS);
+  const hasFiles = [...(form?.values() ?? [])].some((value) => value instanceof File);
+  if (hasFiles) filesSent++;
+  let isOver = false;
+  const look = async () => {
+    // Where files fill a slow line, nothing else gets through.
+    if (!filesSent && !(await isAnswering()) && !isOver && !filesSent) hung.abort();
+  };
+  const watch = setInterval(() => void look(), WATCH_MS);
   const answer = fetch(path, { method: method ?? (body ? "POST" : "GET"), headers, body, signal: given });
-  return answered(answer, { signal }).finally(() => clearInterval(watch));
+  return answered(answer, { signal }).finally(() => {
+    isOver = true;
+    clearInterval(watch);
+    if (hasFiles) filesSent--;
+  });
 }
 
 /** Whether the service answers, were it with nothing but that. */

@@ -84,8 +84,8 @@ export class Card {
 
   /** Opens the picture, or chooses it, or not, where several are. */
   private press({ shiftKey }: MouseEvent): void {
-    if (this.element.closest(".selecting")) this.pick.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey }));
-    else this.open(this.image);
+    if (!this.element.closest(".selecting")) this.open(this.image);
+    else if (this.canBeChosen) this.pick.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey }));
   }
 
   private about(): HTMLElement {

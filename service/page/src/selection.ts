@@ -12,7 +12,9 @@ const GONE = "somebody deleted it meanwhile";
 export class Selection {
   private readonly begin = button("Select several", () => this.turn(true), { class: "link" });
   private readonly count = el("span", { role: "status" });
-  private readonly told = el("p", { role: "status" });
+  private readonly progress = el("span", { class: "quiet" }); // which nobody wants to hear step by step
+  private readonly told = el("span", { role: "status" });
+  private readonly undo = el("span");
   private readonly tag = el("input", { type: "text", placeholder: "album: Summer", "aria-label": "Tag for those selected" });
   private readonly bar = el(
     "div",
@@ -27,10 +29,11 @@ export class Selection {
     ),
     button("Delete", () => void this.work(() => this.delete())),
     button("Done", () => this.turn(false)),
+    this.progress,
   );
   private last: Card | null = null; // that was chosen or not, from which a row begins
   private isBusy = false;
-  readonly element = el("div", { class: "selection change" }, this.begin, this.bar, this.told);
+  readonly element = el("div", { class: "selection change" }, this.begin, this.bar, el("p", {}, this.told, " ", this.undo));
 
   /** Pictures of `grid`, whose `cards` come in its order; `onchanged` hears that some were changed or deleted. */
   constructor(
@@ -53,7 +56,7 @@ export class Selection {
   private turn(on: boolean): void {
     this.grid.classList.toggle("selecting", on);
     [this.begin.hidden, this.bar.hidden] = [on, !on];
-    this.told.textContent = "";
+    this.tell("");
     for (const { pick } of this.cards()) pick.checked = false;
     this.last = null;
     this.recount();
@@ -101,17 +104,17 @@ export class Selection {
     const done = await this.each("deleted", (card) => card.remove());
     if (!done.length) return;
     const undo = workButton("Undo", () => this.work(async () => void (await this.each("brought back", (card) => card.bringBack(), done))));
-    this.told.append(" ", undo);
-    undo.focus({ preventScroll: true });
+    this.undo.replaceChildren(undo);
+    if (this.element.contains(document.activeElement)) undo.focus({ preventScroll: true }); // unless somebody went on
   }
 
   /** Does something with each that is chosen, says how many that were and why not all, and gives those. */
-  private async each(done: string, work: (card: Card) => Promise<void>, cards = this.cards().filter(({ pick }) => pick.checked)): Promise<Card[]> {
+  private async each(done: string, work: (card: Card) => Promise<void>, cards = this.cards().filter((one) => one.canBeChosen && one.pick.checked)): Promise<Card[]> {
     if (!cards.length) throw new Error("Select pictures first: press them.");
     const well: Card[] = [];
     const faults = new Map<string, number>();
     for (const [n, card] of cards.entries()) {
-      this.tell(`${n} of ${cards.length} ${done}…`);
+      this.progress.textContent = `${n} of ${cards.length} ${done}…`;
       try {
         await patiently(() => work(card));
         well.push(card);
@@ -121,14 +124,18 @@ export class Selection {
         if (isPassing(fault)) break; // the others would wait as long
       }
     }
+    this.progress.textContent = "";
     const not = [...faults].map(([why, count]) => `${counted(count, "picture")} not: ${why}`);
     this.tell([`${counted(well.length, "picture")} ${done}.`, ...not].join(" "));
     this.onchanged();
     return well;
   }
 
+  /** Says what was done, in the place of what was done before and can be undone no more here. */
   private tell(what: string): void {
     this.told.textContent = what;
+    if (this.undo.contains(document.activeElement)) this.bar.querySelector("button")!.focus({ preventScroll: true });
+    this.undo.replaceChildren();
   }
 }
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import normalizers
+from tokenizers import Tokenizer, normalizers
 
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, load_bert_encoder
-from models.text.word_pieces import PIECES_FILE, TOKENIZER_FILE, read_tokenizer, write_pieces
+from models.text.word_pieces import PIECES_FILE, TOKENIZER_FILE, stored_tokenizer, write_pieces
 from tests.support.small_bert import HEADS, LAYERS, WIDTH, published_weights, write_published
 
 SENTENCES = ["a dog runs", "cat", "a cat running", "", "quokka"]
@@ -115,19 +115,24 @@ def test_other_weights_are_refused(folder: Path, gone: str) -> None:
 
 
 def test_the_tokenizer_is_read_from_either_file(folder: Path) -> None:
-    published = read_tokenizer(folder)
-    assert published.encode("running").tokens == ["[CLS]", "run", "##ning", "[SEP]"]
-    write_pieces(folder, published)
+    published = stored_tokenizer(folder)
+    tokenizer = Tokenizer.from_str(published)
+    assert tokenizer.to_str() == published
+    assert tokenizer.encode("running").tokens == ["[CLS]", "run", "##ning", "[SEP]"]
+    write_pieces(folder, tokenizer)
     (folder / TOKENIZER_FILE).unlink()
-    assert read_tokenizer(folder).to_str() == published.to_str()
+    assert stored_tokenizer(folder) == published
     assert load_bert_encoder(folder).tokenizer.encode("Running!").tokens == ["[CLS]", "run", "##ning", "[UNK]", "[SEP]"]
     (folder / PIECES_FILE).write_text("a\ndog\n")
     with pytest.raises(ValueError, match=r"the pieces lack \[CLS\]"):
-        read_tokenizer(folder)
+        load_bert_encoder(folder)
 
 
 def test_a_tokenizer_of_another_kind_is_not_written_as_pieces(folder: Path) -> None:
-    cased = read_tokenizer(folder)
+    cased = Tokenizer.from_str(stored_tokenizer(folder))
+    write_pieces(folder, cased)
     cased.normalizer = normalizers.BertNormalizer(lowercase=False)
+    (folder / TOKENIZER_FILE).write_text(cased.to_str())
+    assert load_bert_encoder(folder).tokenizer.encode("Dog").tokens == ["[CLS]", "[UNK]", "[SEP]"]  # not by its pieces
     with pytest.raises(ValueError, match="none of an uncased BERT model"):
         write_pieces(folder, cased)

@@ -240,9 +240,20 @@ def test_names_and_tags_are_the_same_however_their_accents_are_composed(
     found = store.catalog.image(id_of(red))
     assert found is not None
     assert (found.filename, dict(found.tags)) == (name, {tag: value})
+    store.catalog.change(id_of(red), PictureChange(tags={unicodedata.normalize(sent, tag): "mine"}))
+    defaults = {unicodedata.normalize(described, tag): "again"}
+    store.send(part("images", red, name), manifest={name: {"default_tags": defaults}})
+    (image,) = store.catalog.list_images(None, 9)
+    assert image.tags == {tag: "mine"}  # default tags undo no edit
     store.catalog.change(id_of(red), PictureChange(tags={unicodedata.normalize(sent, tag): None}))
     (image,) = store.catalog.list_images(None, 9)
     assert image.tags == {}
+
+
+def test_two_names_that_are_one_once_composed_are_refused(store: Store) -> None:
+    names = [unicodedata.normalize(form, "Kühe.png") for form in ("NFC", "NFD")]
+    with pytest.raises(InvalidRequest, match="differ by how their accents are composed"):
+        store.send(part("images", picture("red"), names[0]), manifest={name: {"captions": [name]} for name in names})
 
 
 def test_default_tags_undo_no_edit(store: Store) -> None:

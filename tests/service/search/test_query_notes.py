@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.search.query_notes import language_of, negation_in, note_on
+from service.search.query_notes import is_in_another_language, language_of, negation_in, note_on
 
 ORDINARY = (
     "a dog runs on the beach",
@@ -77,6 +77,25 @@ def test_a_noun_tells_a_language_where_no_english_stands_beside_it() -> None:
     assert language_of("Sie spielt Fußball am Strand", ["fußball"]) == "German"
     assert language_of("a Hund in the snow") is None
     assert language_of("perro grande") == "Spanish"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("la vie en rose", "pain au chocolat", "femme fatale", "dia de los muertos parade", "cafe au lait"),
+        *("los angeles skylne", "van gogh paintng", "i am runing", "i do yoga", "Hund", "ein Hund in the snow"),
+    ],
+)
+def test_borrowed_expressions_and_single_words_are_no_other_language_for_sure(query: str) -> None:
+    assert not is_in_another_language(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["un chien dans la neige", "ein Hund läuft durch das Wasser", "zwei Kinder mit dem Ball", "собака на пляже"],
+)
+def test_whole_sentences_are_in_another_language_for_sure(query: str) -> None:
+    assert is_in_another_language(query)
 
 
 def test_a_language_is_told_before_what_is_ruled_out() -> None:

@@ -1,6 +1,7 @@
 """Every accepted picture ends up once, whole and findable, or set aside with its reason."""
 
 import sqlite3
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -187,6 +188,31 @@ def test_a_device_that_is_lost_or_full_ends_the_worker_and_blames_no_picture(sto
     with store.worker(Failing(fault)) as (worker, _), pytest.raises(type(fault)):
         worker.run_once()
     assert [(waiting.attempts, waiting.starts) for waiting in store.catalog.queued(10)] == [(0, 0)] * 2
+
+
+class Filling(FakeExtractor):
+    """Has what a device has no more room for while more than one picture is looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = weakref.WeakSet[torch.Tensor]()
+
+    def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
+        if self.taken:
+            raise torch.OutOfMemoryError("full")
+        held = torch.zeros(len(pictures))
+        self.taken.add(held)
+        if len(pictures) > 1:
+            raise torch.OutOfMemoryError("full")
+        return super().extract(pictures)
+
+
+def test_what_pictures_took_of_a_device_together_is_free_when_they_are_looked_at_one_by_one(store: Store) -> None:
+    ids = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(5)}
+    with store.worker(Filling()) as (worker, _):
+        while worker.run_once():
+            pass
+    store.check(ids)
 
 
 @pytest.mark.parametrize("fault", [torch.OutOfMemoryError("full"), RuntimeError("odd")])
