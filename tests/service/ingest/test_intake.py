@@ -250,12 +250,6 @@ def test_names_and_tags_are_the_same_however_their_accents_are_composed(
     assert image.tags == {}
 
 
-def test_two_names_that_are_one_once_composed_are_refused(store: Store) -> None:
-    names = [unicodedata.normalize(form, "Kühe.png") for form in ("NFC", "NFD")]
-    with pytest.raises(InvalidRequest, match="differ by how their accents are composed"):
-        store.send(part("images", picture("red"), names[0]), manifest={name: {"captions": [name]} for name in names})
-
-
 def test_default_tags_undo_no_edit(store: Store) -> None:
     def tags() -> dict[str, Any]:
         found = store.catalog.image(id_of(red))

@@ -1,6 +1,7 @@
 """The manifest of an upload: what it may say, and how it is told what it may not."""
 
 import json
+import unicodedata
 from datetime import UTC, datetime
 from typing import Any
 
@@ -92,3 +93,9 @@ def test_names_of_endless_length_are_not_repeated_whole() -> None:
         with pytest.raises(InvalidRequest) as refused:
             parse_manifest(text, ["a"])
         assert len(json.dumps(refused.value.document("x"))) < 3000
+
+
+def test_two_names_that_are_one_once_composed_are_refused() -> None:
+    names = [unicodedata.normalize(form, "Kühe.png") for form in ("NFC", "NFD")]
+    with pytest.raises(InvalidRequest, match="differ by how their accents are composed"):
+        parse_manifest(json.dumps({name: {"captions": [name]} for name in names}), names)
