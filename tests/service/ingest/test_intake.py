@@ -232,20 +232,16 @@ def test_names_and_tags_are_the_same_however_their_accents_are_composed(
 ) -> None:
     red = picture("red")
     name, tag, value = "Kühe/a.png", "Ära", "Käse"
-    tags = {unicodedata.normalize(described, tag): unicodedata.normalize(described, value)}
-    store.send(
-        part("images", red, unicodedata.normalize(sent, name)),
-        manifest={unicodedata.normalize(described, name): {"tags": tags}},
-    )
-    found = store.catalog.image(id_of(red))
-    assert found is not None
-    assert (found.filename, dict(found.tags)) == (name, {tag: value})
-    store.catalog.change(id_of(red), PictureChange(tags={unicodedata.normalize(sent, tag): "mine"}))
-    defaults = {unicodedata.normalize(described, tag): "again"}
-    store.send(part("images", red, name), manifest={name: {"default_tags": defaults}})
+    as_sent, as_described = (partial(unicodedata.normalize, form) for form in (sent, described))
+    manifest = {as_described(name): {"tags": {as_described(tag): as_described(value)}}}
+    store.send(part("images", red, as_sent(name)), manifest=manifest)
+    (image,) = store.catalog.list_images(None, 9)
+    assert (image.filename, image.tags) == (name, {tag: value})
+    store.catalog.change(id_of(red), PictureChange(tags={as_sent(tag): "mine"}))
+    store.send(part("images", red, name), manifest={name: {"default_tags": {as_described(tag): "again"}}})
     (image,) = store.catalog.list_images(None, 9)
     assert image.tags == {tag: "mine"}  # default tags undo no edit
-    store.catalog.change(id_of(red), PictureChange(tags={unicodedata.normalize(sent, tag): None}))
+    store.catalog.change(id_of(red), PictureChange(tags={as_sent(tag): None}))
     (image,) = store.catalog.list_images(None, 9)
     assert image.tags == {}
 
