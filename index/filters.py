@@ -32,8 +32,7 @@ class Filter:
 
     A picture without the tag, or without a date, passes no condition on it. A number and the string that is written
     like it, such as 2024 and "2024", are the same value of a tag, and so are letters with accents however they are
-    composed. ValueError, in words, on an unknown operator or a
-    value that is neither a string nor a finite number.
+    composed. ValueError, in words, on an unknown operator or a value that is neither a string nor a finite number.
     """
 
     tags: Mapping[str, TagCondition] = field(default_factory=dict)

@@ -26,11 +26,10 @@ from models.kernels.transformer import TransformerKernels
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, BertEncoder, load_bert_encoder
 from models.text.lexicon import LETTERS, Lexicon
 from models.text.reader import END, NO_WORDS, START
-from models.text.word_pieces import stored_tokenizer
+from models.text.word_pieces import CLS, SEP, UNKNOWN_PIECE, stored_tokenizer
 
 SENTENCE_ENCODER = Path(__file__).parent.parent / "weights" / "sentence-encoder"
 CONFIG_FILE, WORDS_FILE, DIGEST_FILE = "config.json", "words.txt", "digest"
-CLS, SEP, UNKNOWN_PIECE = "[CLS]", "[SEP]", "[UNK]"
 REMEMBERED_WORDS = 1 << 16
 REMEMBERED_SENTENCES = 1 << 8  # a question's words are asked for several times
 

@@ -8,8 +8,8 @@ from typing import Any
 from tokenizers import Tokenizer
 
 PIECES_FILE, TOKENIZER_FILE = "vocab.txt", "tokenizer.json"
-BEGINNING, END = "[CLS]", "[SEP]"
-SPECIAL = ("[PAD]", "[UNK]", BEGINNING, END, "[MASK]")
+CLS, SEP, UNKNOWN_PIECE = "[CLS]", "[SEP]", "[UNK]"
+SPECIAL = ("[PAD]", UNKNOWN_PIECE, CLS, SEP, "[MASK]")
 
 
 def tokenizer_json(pieces: Sequence[str]) -> str:
@@ -35,17 +35,17 @@ def tokenizer_json(pieces: Sequence[str]) -> str:
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {
             "type": "TemplateProcessing",
-            "single": [_special(BEGINNING, 0), _sequence("A", 0), _special(END, 0)],
+            "single": [_special(CLS, 0), _sequence("A", 0), _special(SEP, 0)],
             "pair": [
-                *(_special(BEGINNING, 0), _sequence("A", 0), _special(END, 0)),
-                *(_sequence("B", 1), _special(END, 1)),
+                *(_special(CLS, 0), _sequence("A", 0), _special(SEP, 0)),
+                *(_sequence("B", 1), _special(SEP, 1)),
             ],
-            "special_tokens": {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in (BEGINNING, END)},
+            "special_tokens": {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in (CLS, SEP)},
         },
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
         "model": {
             "type": "WordPiece",
-            "unk_token": "[UNK]",
+            "unk_token": UNKNOWN_PIECE,
             "continuing_subword_prefix": "##",
             "max_input_chars_per_word": 100,
             "vocab": ids,

@@ -119,6 +119,21 @@ def test_what_is_being_edited_is_not_deleted_with_others(visit: Visit) -> None:
     expect(green.get_by_label("Captions")).to_have_value("all green, and more")
 
 
+def test_those_that_were_not_reached_are_counted(visit: Visit) -> None:
+    page = visit.page
+    page.clock.install()
+    page.get_by_role("button", name="Select several").click()
+    for colour in ("red", "green", "blue"):
+        press(page, colour)
+    page.route("**/images/*", lambda route: route.fulfill(status=503, json={"detail": "Busy."}))
+    bar(page).get_by_role("button", name="Delete").click()
+    for _ in range(5):
+        page.clock.run_for(1500)
+        page.wait_for_timeout(50)
+    expect(told(page)).to_have_text("0 pictures deleted. 3 pictures not: Busy.")
+    expect(bar(page)).to_contain_text("3 of 5 shown selected")
+
+
 def test_a_busy_service_is_asked_again(visit: Visit) -> None:
     page, asked = visit.page, list[str]()
 

@@ -94,8 +94,8 @@ async function accepted(path: string, options: Options): Promise<Response> {
   for (;;) {
     const response = await send(path, options);
     if (response.ok) return response;
-    const pause = Number(response.headers.get("Retry-After") ?? NaN);
-    const refusal = new Refusal(response.status, await response.json().catch(() => ({})), pause);
+    const retryAfter = Number(response.headers.get("Retry-After") ?? NaN);
+    const refusal = new Refusal(response.status, await response.json().catch(() => ({})), retryAfter);
     const needsKey = response.status === 401 || "needed" in refusal.problem;
     if (!needsKey || !(await askForKey(refusal.message))) throw refusal;
   }

@@ -120,8 +120,9 @@ export class Selection {
         well.push(card);
       } catch (fault) {
         const why = isMissing(fault) ? GONE : messageOf(fault);
-        faults.set(why, (faults.get(why) ?? 0) + 1);
-        if (isPassing(fault)) break; // the others would wait as long
+        const num = isPassing(fault) ? cards.length - n : 1; // those that follow would wait as long
+        faults.set(why, (faults.get(why) ?? 0) + num);
+        if (num > 1) break;
       }
     }
     this.progress.textContent = "";
