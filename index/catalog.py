@@ -22,6 +22,7 @@ from index.queries import (
     known_among,
     mask_of,
     queued_pictures,
+    restorable_among,
     select_captions,
     tag_uses,
     to_images,
@@ -135,16 +136,17 @@ class Catalog:
     def take_in(
         self, pictures: Sequence[NewPicture], now: float, kept_since: float = EVER, job_id: str = ""
     ) -> AcceptedJob:
-        """`accept`, which also tells what was there before."""
+        """`accept`, which also tells what was there before, or was deleted and came back."""
         job_id = job_id or uuid.uuid4().hex
         image_ids = [picture.image_id for picture in pictures]
         with self._database.changing() as db:
             known = known_among(db, image_ids)
+            restored = restorable_among(db, image_ids, kept_since)
             db.execute("INSERT OR IGNORE INTO jobs (job_id, created_at) VALUES (?, ?)", [job_id, now])
             numbers = {upsert_picture(db, picture, now, kept_since) for picture in pictures}
             withdraw(db, image_ids)
             db.executemany("INSERT OR IGNORE INTO job_images VALUES (?, ?)", [(job_id, n) for n in numbers])
-        return AcceptedJob(job_id, known)
+        return AcceptedJob(job_id, known, restored)
 
     def known_ids(self, image_ids: Sequence[str]) -> set[str]:
         """The ids among these whose pictures are queued or ready."""

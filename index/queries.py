@@ -92,6 +92,12 @@ def known_among(db: Connection, image_ids: Iterable[str]) -> set[str]:
     return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}
 
 
+def restorable_among(db: Connection, image_ids: Iterable[str], kept_since: float) -> set[str]:
+    """The ids among these whose pictures were deleted, but not before `kept_since`."""
+    sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state = 'deleted' AND deleted_at >= ?"
+    return {row["image_id"] for row in db.execute(sql, [among(image_ids), kept_since])}
+
+
 def queued_pictures(db: Connection, limit: int) -> list[QueuedPicture]:
     """Pictures waiting for regions, oldest first; those tried before come after all others."""
     columns = "SELECT image_id, filename, extension, attempts, starts FROM images WHERE state = 'queued'"

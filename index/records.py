@@ -85,10 +85,11 @@ class ListPlace:
 
 @dataclass(frozen=True)
 class AcceptedJob:
-    """The job of pictures that were taken in, and the ids of those that were there before."""
+    """The job of pictures that were taken in; the ids of those that were there, and of those brought back."""
 
     job_id: str
     known: Set[str]
+    restored: Set[str]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,7 +102,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "ingest": {
         "job_id": JOB,
         "status_url": f"/jobs/{JOB}",
-        "accepted": [{"image_id": IMAGE, "filename": "dog.jpg", "duplicate": False}],
+        "accepted": [{"image_id": IMAGE, "filename": "dog.jpg", "duplicate": False, "restored": False}],
         "rejected": [
             {
                 "filename": "notes.jpg",

@@ -30,7 +30,7 @@ def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: boo
         jobs = []
         for receipt in run.receipts(files):
             for accepted in receipt.accepted:
-                summary.count_accepted(accepted.image_id, accepted.duplicate)
+                summary.count_accepted(accepted.image_id, accepted.duplicate, accepted.restored)
             for rejected in receipt.rejected:
                 summary.count_rejected(rejected.filename, rejected.problem)
             jobs += [receipt.job_id] if receipt.job_id else []

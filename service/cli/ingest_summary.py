@@ -19,20 +19,21 @@ ABOUT_RAW = "RAW photographs are taken in where the extra `raw` is installed: pi
 @dataclass
 class IngestSummary:
     """The outcome for each file: counts of those accepted, stored already and, by their kind, passed over; reasons of
-    those rejected or failed later.
+    those rejected or failed later. `restored` are those accepted whose pictures had been deleted.
     """
 
     accepted: int = 0
+    restored: int = 0
     duplicates: int = 0
     rejected: list[dict[str, str]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
-    _new: set[str] = field(default_factory=set)  # ids of pictures that were not stored before
+    _new: dict[str, bool] = field(default_factory=dict)  # pictures that were not there before -> restored
 
     def count_receipt(self, receipt: "Receipt") -> None:
         """Count the files of a request: those that the server stored, or had, or turned away."""
         for accepted in receipt.accepted:
-            self.count_accepted(accepted["image_id"], accepted["duplicate"])
+            self.count_accepted(accepted["image_id"], accepted["duplicate"], accepted["restored"])
         for rejected in receipt.rejected:
             self.count_rejected(rejected["filename"], rejected["problem"])
 
@@ -41,13 +42,14 @@ class IngestSummary:
         for one in failures:
             self.count_failed(one["image_id"], one["filename"], one["reason"])
 
-    def count_accepted(self, image_id: str, duplicate: bool) -> None:
-        """Count a file that is stored now, or was before."""
+    def count_accepted(self, image_id: str, duplicate: bool, restored: bool) -> None:
+        """Count a file that is stored now, or was before, or was deleted and came back."""
         if duplicate:
             self.duplicates += 1
         else:
-            self._new.add(image_id)
+            self._new[image_id] = restored
             self.accepted += 1
+            self.restored += restored
 
     def count_rejected(self, filename: str, problem: str) -> None:
         """Count a file that was turned away."""
@@ -57,7 +59,7 @@ class IngestSummary:
         """Count an accepted picture that was set aside, no longer among those that are there."""
         self.failed.append({"filename": filename, "problem": reason})
         if image_id in self._new:
-            self._new.discard(image_id)  # a copy of the file, in another job, was counted as there already
+            self.restored -= self._new.pop(image_id)  # a copy, in another job, was counted as there already
             self.accepted -= 1
         else:
             self.duplicates -= 1
@@ -85,7 +87,8 @@ def print_summary(summary: IngestSummary) -> None:
         print_note(f"set aside: {one['filename']}: {one['problem']}")
     if RAW_PHOTOGRAPHS in summary.skipped:
         print_note(ABOUT_RAW)
-    rows = [["taken in", summary.accepted], ["there already", summary.duplicates]]
+    rows = [["taken in", summary.accepted - summary.restored], ["deleted before, and brought back", summary.restored]]
+    rows += [["there already", summary.duplicates]]
     rows += [[f"skipped: {kind}", count] for kind, count in sorted(summary.skipped.items())]
     rows += [[name, len(files)] for name, files in (("turned away", summary.rejected), ("set aside", summary.failed))]
     print_table("outcome", "files", rows=[[str(name), str(count)] for name, count in rows if count])

@@ -135,6 +135,8 @@ class FolderWatch:
             print_note(f"turned away: {visible(one['filename'])}: {one['problem']}")
         if there := [one["filename"] for one in receipt.accepted if one["duplicate"]]:
             print_note(f"there already: {named(there)}")
+        if restored := [one["filename"] for one in receipt.accepted if one["restored"]]:
+            print_note(f"deleted before, and brought back: {named(restored)}")
         if receipt.job_id is not None:
             new = [one["filename"] for one in receipt.accepted if not one["duplicate"]]
             self._jobs.append((receipt.job_id, new))

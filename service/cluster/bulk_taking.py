@@ -7,7 +7,7 @@ with the pictures (`found_regions.py`): no replica looks for them.
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -32,7 +32,7 @@ from service.errors import NotReady
 from service.ingest.description_bounds import DescriptionBounds
 from service.ingest.filenames import display_name
 from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile
-from service.ingest.picture_store import ReceivedPicture, TakenIn
+from service.ingest.picture_store import ReceivedPicture, TakenIn, file_outcomes
 from service.storage.incoming import upload_folder
 from service.worker.region_finder import RegionFinder
 
@@ -124,7 +124,8 @@ class BulkTaker:
                         pictures.append(picture_in(one, self._finder, known.get(one.image_id), self._limits))
                 if not pictures:
                     return IngestReceipt("", accepted, rejected)
-                accepted += self._taken_in(pictures, known, job_id, now)
+                deleted = {key for key, image in described.items() if image.state == "deleted"}
+                accepted += self._taken_in(pictures, known.keys(), deleted, job_id, now)
             except (NotReady, ShardLost) as fault:
                 advice = f"{fault.detail} Run the same command again: what is there stays."
                 left = [one.picture.filename for one in pictures] or [display_name(one.offered.name) for one in spooled]
@@ -132,7 +133,7 @@ class BulkTaker:
         return IngestReceipt(job_id, accepted, rejected)
 
     def _taken_in(
-        self, pictures: Sequence[ReceivedPicture], known: Mapping[str, Image], job_id: str, now: float
+        self, pictures: Sequence[ReceivedPicture], known: Set[str], deleted: Set[str], job_id: str, now: float
     ) -> list[AcceptedFile]:
         """Have the shards take pictures in. NotReady where one of them does not, for as long as it is waited for."""
         new = {one.picture.image_id: one.path for one in pictures if one.picture.image_id not in known}
@@ -144,15 +145,12 @@ class BulkTaker:
             attempts += 1
             return self._store.take_in(pictures, now, now - self._limits.delete_grace_s, job_id, parcels)
 
-        duplicates = self._patiently(attempt).duplicates
+        taken = self._patiently(attempt).outcomes
         if attempts > 1:  # what an attempt that was not acknowledged took in is no duplicate
-            duplicates = [
-                one.picture.image_id in known or one.picture.image_id in {two.picture.image_id for two in pictures[:n]}
-                for n, one in enumerate(pictures)
-            ]
+            taken = file_outcomes([one.picture.image_id for one in pictures], known, deleted)
         return [
-            AcceptedFile(one.picture.image_id, one.picture.filename, duplicate)
-            for one, duplicate in zip(pictures, duplicates, strict=True)
+            AcceptedFile(one.picture.image_id, one.picture.filename, *outcome)
+            for one, outcome in zip(pictures, taken, strict=True)
         ]
 
     def _patiently(self, call: Callable[[], T]) -> T:

@@ -13,7 +13,7 @@ from service.cluster.picture_homes import ShardWriters, homes, picture_in_shards
 from service.cluster.placement import Placement
 from service.cluster.shard_replica import REGIONS
 from service.errors import NotReady
-from service.ingest.picture_store import ReceivedPicture, TakenIn
+from service.ingest.picture_store import FileOutcome, ReceivedPicture, TakenIn
 
 STEP_BYTES = 16 * 2**20  # of pictures that one change takes in, so that no message is large
 STEP_PICTURES = 64
@@ -48,9 +48,9 @@ class ClusterPictureStore:
             )
             for number, one in enumerate(pictures)
         ]
-        duplicates: dict[int, bool] = {}
-        until_settled(lambda: self._take_in_left(dated, operation, regions or {}, duplicates))
-        return TakenIn(operation.job_id, [duplicates[number] for number in range(len(pictures))])
+        taken: dict[int, FileOutcome] = {}
+        until_settled(lambda: self._take_in_left(dated, operation, regions or {}, taken))
+        return TakenIn(operation.job_id, [taken[number] for number in range(len(pictures))])
 
     def image(self, image_id: str) -> Image | None:
         """A picture in whatever state; None when never seen, or erased. ShardLost."""
@@ -61,10 +61,10 @@ class ClusterPictureStore:
         dated: Sequence[tuple[int, ReceivedPicture]],
         operation: TakeIn,
         parcels: Mapping[str, bytes],
-        duplicates: dict[int, bool],
+        taken: dict[int, FileOutcome],
     ) -> None:
-        """Take in those pictures that are not among `duplicates` yet, each where it is. NotReady, Moved."""
-        placement, left = self._placement(), [(number, one) for number, one in dated if number not in duplicates]
+        """Take in those pictures that are not among `taken` yet, each where it is. NotReady, Moved."""
+        placement, left = self._placement(), [(number, one) for number, one in dated if number not in taken]
         home = homes(self._fan_out, placement, [one.picture.image_id for _, one in left])
         by_shard: dict[int, list[tuple[int, ReceivedPicture]]] = defaultdict(list)
         for number, one in left:
@@ -76,8 +76,8 @@ class ClusterPictureStore:
                 own = replace(operation, pictures=[one.picture for _, one in step])
                 if self._placement().num_shards != placement.num_shards:
                     raise NotReady("A shard was added just now: send it again.", retry_after=SHARD_RETRY_S)
-                known = self._writers.write(shard, own, files)
-                duplicates |= zip((number for number, _ in step), known, strict=True)
+                outcomes = self._writers.write(shard, own, files)
+                taken |= zip((number for number, _ in step), outcomes, strict=True)
 
 
 def steps(placed: Sequence[tuple[int, ReceivedPicture]]) -> list[list[tuple[int, ReceivedPicture]]]:

@@ -29,7 +29,7 @@ from service.cluster.operations import (
     read_operation,
 )
 from service.cluster.undo import state_before, take_back
-from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
+from service.ingest.picture_store import FileOutcome, LocalPictureStore, ReceivedPicture
 from service.storage.found_regions import FoundRegions, parcel_is_whole
 from service.storage.incoming import upload_folder
 from service.storage.originals import Originals, image_id_of
@@ -184,7 +184,7 @@ class ShardReplica:
         self._catalog.delete(image_id, LONG_AGO)
         return True
 
-    def _take_in(self, operation: TakeIn, files: Files) -> list[bool]:
+    def _take_in(self, operation: TakeIn, files: Files) -> list[FileOutcome]:
         """Take in the pictures whose bytes came; the others were erased before this replica heard of them."""
         for name, content in files.items():
             whole = (
@@ -203,7 +203,7 @@ class ShardReplica:
             if not received:
                 return []
             taken = self._store.take_in(received, operation.now, operation.kept_since, operation.job_id)
-        return list(taken.duplicates)
+        return list(taken.outcomes)
 
     def _keep_regions(self, operation: TakeIn, files: Files) -> None:
         """Keep regions that came with pictures for the worker, who looks as soon as a picture is committed."""

@@ -36,10 +36,12 @@ BATCH = 64
 
 @dataclass
 class ImportedBatch:
-    """The outcome of one batch: its pictures' names, and how many were accepted or are stored already."""
+    """The outcome of one batch: its pictures' names, and how many were accepted (`restored` of them had been deleted),
+    or are stored already."""
 
     names: list[str] = field(default_factory=list)
     accepted: int = 0
+    restored: int = 0
     duplicates: int = 0
     rejected: list[RejectedFile] = field(default_factory=list)
 
@@ -181,6 +183,7 @@ class _Importer:
                 outcome.duplicates += 1
             else:
                 outcome.accepted += 1
+                outcome.restored += image is not None and image.state == "deleted"
             if image_id not in seen and (image is None or image.slot is None):
                 fresh[image_id] = one
             seen.add(image_id)

@@ -37,11 +37,16 @@ MAX_FAILED_LOOKS = 5  # files of one request whose headers cannot be read in tim
 
 @dataclass(frozen=True)
 class AcceptedFile:
-    """An accepted file; `duplicate` when its bytes are stored already, or came twice in this request."""
+    """An accepted file.
+
+    `duplicate` when its bytes are stored already, or came twice in this request; `restored` when its picture had been
+    deleted, and came back with what was said of it.
+    """
 
     image_id: str
     filename: str
     duplicate: bool
+    restored: bool = False
 
 
 @dataclass(frozen=True)
@@ -187,12 +192,12 @@ class Intake:
         if not pictures:
             raise NothingAccepted([vars(one) for one in rejected])
         received = self._described(pictures, manifest, find)
-        job_id, duplicates = self._store.take_in(received, now, kept_since)
+        job_id, outcomes = self._store.take_in(received, now, kept_since)
         reach(FaultPoint.UPLOAD_COMMITTED)
         self._wake(job_id)
         accepted = [
-            AcceptedFile(one.picture.image_id, one.picture.filename, duplicate)
-            for one, duplicate in zip(received, duplicates, strict=True)
+            AcceptedFile(one.picture.image_id, one.picture.filename, *outcome)
+            for one, outcome in zip(received, outcomes, strict=True)
         ]
         return IngestReceipt(job_id, accepted, rejected)
 

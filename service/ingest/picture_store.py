@@ -1,6 +1,6 @@
 """The store that receives pictures: on return they are on disk, known to the catalog, and part of a job."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -17,11 +17,21 @@ class ReceivedPicture(NamedTuple):
     picture: NewPicture
 
 
+class FileOutcome(NamedTuple):
+    """Whether a picture that was taken in was known before.
+
+    `duplicate` where its bytes were there already, or came twice; `restored` where it had been deleted and came back.
+    """
+
+    duplicate: bool
+    restored: bool
+
+
 class TakenIn(NamedTuple):
-    """The job of pictures that were taken in, and of each whether its bytes were there already, or came twice."""
+    """The job of pictures that were taken in, and the outcome of each."""
 
     job_id: str
-    duplicates: Sequence[bool]
+    outcomes: Sequence[FileOutcome]
 
 
 class PictureStore(Protocol):
@@ -50,11 +60,7 @@ class LocalPictureStore:
             self._store_files(pictures)
             new = [received.picture for received in pictures]
             taken = self._catalog.take_in(new, now, kept_since, job_id)
-        known, duplicates = set(taken.known), list[bool]()
-        for picture in new:
-            duplicates.append(picture.image_id in known)
-            known.add(picture.image_id)
-        return TakenIn(taken.job_id, duplicates)
+        return TakenIn(taken.job_id, file_outcomes([one.image_id for one in new], taken.known, taken.restored))
 
     def _store_files(self, pictures: Sequence[ReceivedPicture]) -> None:
         """Store the bytes of every distinct picture that is not there yet, or damaged, durably."""
@@ -68,3 +74,13 @@ class LocalPictureStore:
                 files.setdefault(picture.image_id, StagedFile(path, picture.image_id, extension))
         self._catalog.arrivals.announce([Arrival(file.image_id, file.extension) for file in files.values()])
         self._originals.store(files.values())
+
+
+def file_outcomes(image_ids: Sequence[str], known: Set[str], restored: Set[str]) -> list[FileOutcome]:
+    """The outcome of each picture, of which those `known` were there before, and those `restored` were deleted."""
+    seen, found = set(known), list[FileOutcome]()
+    for image_id in image_ids:
+        duplicate = image_id in seen
+        found.append(FileOutcome(duplicate, restored=not duplicate and image_id in restored))
+        seen.add(image_id)
+    return found

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from PIL import Image
 
@@ -82,6 +83,18 @@ def test_copies_and_what_was_there_already_are_told_apart(visit: Visit) -> None:
     assert bar.evaluate("one => one.value === one.max")
     there_already = page.locator("#add .reasons").nth(1).locator("li")
     expect(there_already).to_have_text([re.compile("red-red.png"), re.compile("copy.png")])
+
+
+def test_a_deleted_picture_that_is_taken_in_again_is_told_of(visit: Visit) -> None:
+    page = visit.page
+    choose(page, picture("red", "red"))
+    expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
+    (known,) = httpx.get(f"{visit.address}/images").json()["images"]
+    httpx.delete(f"{visit.address}/images/{known['image_id']}").raise_for_status()
+    choose(page, picture("red", "red"), picture("blue", "red"))
+    expect(told(page)).to_have_text("Done: 2 of 2 can be found, 1 of them deleted before.")
+    expect(page.get_by_role("heading", name="Deleted before, and there again as they were: 1 file")).to_be_visible()
+    expect(page.locator("#add .reasons li")).to_have_text([re.compile("red-red.png")])
 
 
 def test_a_lost_connection_is_waited_for_and_the_files_are_sent_again(visit: Visit) -> None:

@@ -133,7 +133,7 @@ def fill(shards: Shards, whole: Directory, folder: Path, count: int = NUM) -> li
         names = [f"picture {number}" for number in range(first, min(first + 10, count))]
         now = NOW + first
         taken = shards.store.take_in(received(folder, names), now, 0.0)
-        assert taken.duplicates == [False] * len(names)
+        assert [one.duplicate for one in taken.outcomes] == [False] * len(names)
         LocalPictureStore(whole.catalog, whole.originals).take_in(received(folder, names), now, 0.0)
     shards.detect()
     whole.detect()

@@ -9,6 +9,7 @@ class Accepted(TypedDict):
     image_id: str
     filename: str
     duplicate: bool
+    restored: bool
 
 
 class Box(TypedDict):

@@ -62,9 +62,7 @@ async def ingest(request: Request, response: Response, services: ServicesDep) ->
     return IngestAnswer(
         job_id=receipt.job_id,
         status_url=status_url,
-        accepted=[
-            Accepted(image_id=one.image_id, filename=one.filename, duplicate=one.duplicate) for one in receipt.accepted
-        ],
+        accepted=[Accepted.model_validate(one, from_attributes=True) for one in receipt.accepted],
         rejected=[Rejected.model_validate(one, from_attributes=True) for one in receipt.rejected],
     )
 

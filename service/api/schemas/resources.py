@@ -47,6 +47,7 @@ class Accepted(Answer):
     image_id: str
     filename: str
     duplicate: bool = Field(description="True when this very picture was already there.")
+    restored: bool = Field(description="True when it had been deleted, and came back with what was said of it.")
 
 
 class Rejected(Answer):

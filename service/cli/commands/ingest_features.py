@@ -84,6 +84,7 @@ def _import(collection: "FeatureCollection", settings: "Settings", captioned: se
             task.advance(len(batch.names))
             unused.difference_update(batch.names)
             summary.accepted += batch.accepted
+            summary.restored += batch.restored
             summary.duplicates += batch.duplicates
             summary.rejected += [{"filename": one.filename, "problem": one.problem} for one in batch.rejected]
         task.finish()

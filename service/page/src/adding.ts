@@ -76,12 +76,13 @@ export class Adding {
     this.bar.value = progress.done + left;
     const parts = [`${progress.done} of ${progress.total} can be found`];
     if (progress.known.length) parts.push(`${progress.known.length} of them there already`);
+    if (progress.restored.length) parts.push(`${progress.restored.length} of them deleted before`);
     if (progress.skipped.length) parts.push(`${progress.skipped.length} left out`);
     if (progress.failed.length) parts.push(`${progress.failed.length} failed`);
     const told = [...new Set(progress.faults), `${over ? "Done" : "Taking in"}: ${parts.join(", ")}.`];
     if (progress.waiting) told.push(`${progress.waiting} It is waited for.`);
     this.words.textContent = told.join(" ");
-    this.left.replaceChildren(...reasons("Left out", progress.skipped), ...reasons("There already", over ? progress.known : []));
+    this.left.replaceChildren(...reasons("Left out", progress.skipped), ...(over ? whatWasThere(progress) : []));
   };
 
   /** Shows what was set aside. That it cannot be had says nothing of pictures that were taken in. */
@@ -123,6 +124,10 @@ function chooser(text: string, id: string, folder: boolean, take: (files: Found[
 
 function found(file: File): Found {
   return { file, path: file.webkitRelativePath || file.name };
+}
+
+function whatWasThere({ known, restored }: Progress): Node[] {
+  return [...reasons("There already", known), ...reasons("Deleted before, and there again as they were", restored)];
 }
 
 function reasons(title: string, outcomes: Outcome[], extra: (one: Outcome) => HTMLElement | null = () => null): Node[] {

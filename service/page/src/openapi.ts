@@ -4,6 +4,7 @@ export type Accepted = {
   image_id: string;
   filename: string;
   duplicate: boolean;
+  restored: boolean;
 };
 
 export type Box = {

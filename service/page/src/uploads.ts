@@ -19,6 +19,7 @@ export interface Progress {
   total: number;
   done: number;
   known: Outcome[];
+  restored: Outcome[]; // deleted before, and there again
   skipped: Outcome[];
   failed: Outcome[];
   faults: string[]; // why what became of some is not known
@@ -39,9 +40,13 @@ function named(path: string): { name: string; album: string | null } {
   return { name: below.join("/"), album: album.slice(-LONGEST_ALBUM) };
 }
 
+function withoutReason({ filename }: { filename: string }): Outcome {
+  return { filename, reason: "" };
+}
+
 /** Pictures on their way. What is added while others are sent waits for its turn, and is counted with them. */
 export class Upload {
-  readonly progress: Progress = { total: 0, done: 0, known: [], skipped: [], failed: [], faults: [], waiting: "" };
+  readonly progress: Progress = { total: 0, done: 0, known: [], restored: [], skipped: [], failed: [], faults: [], waiting: "" };
   private turn = Promise.resolve();
   private followed = Promise.resolve();
   private unsent = 0;
@@ -117,8 +122,8 @@ export class Upload {
       try {
         const receipt = await ask<IngestAnswer>("/ingest", { form: formOf(files) });
         this.leaveOut(receipt.rejected);
-        const known = receipt.accepted.filter((one) => one.duplicate);
-        this.progress.known.push(...known.map(({ filename }) => ({ filename, reason: "" })));
+        this.progress.known.push(...receipt.accepted.filter((one) => one.duplicate).map(withoutReason));
+        this.progress.restored.push(...receipt.accepted.filter((one) => one.restored).map(withoutReason));
         // A job counts pictures, of which two files may be copies.
         this.progress.done += receipt.accepted.length - new Set(receipt.accepted.map((one) => one.image_id)).size;
         return receipt;

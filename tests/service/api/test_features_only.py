@@ -81,7 +81,9 @@ def test_they_are_deleted_and_come_back_in_their_place(web: Web, tmp_path: Path)
     (first, second, *_) = [one["image_id"] for one in web.get("/images").json()["images"]]
     assert web.request("DELETE", f"/images/{first}").status_code == 204
     assert web.text("red green", k=5).json()["results"][0]["image_id"] != first
-    assert totals(take_in(theirs(tmp_path), tmp_path / "data")) == (1, 4, 0)
+    taken = take_in(theirs(tmp_path), tmp_path / "data")
+    assert totals(taken) == (1, 4, 0)
+    assert sum(one.restored for one in taken) == 1
     assert web.text("red green", k=5).json()["results"][0]["image_id"] == first
     slots = [web.services.catalog.image(one).slot for one in (first, second)]  # type: ignore[union-attr]
     assert (slots, web.services.catalog.num_slots()) == ([0, 1], 5)

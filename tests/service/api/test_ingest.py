@@ -72,6 +72,20 @@ def test_a_job_is_done_only_when_its_pictures_can_be_found(api: Api) -> None:
     assert checked(api.get(receipt["status_url"]), 200, JobAnswer)["state"] == "done"  # that one is not its own
 
 
+def test_a_deleted_picture_that_is_sent_again_is_told_to_be_restored(api: Api) -> None:
+    manifest = {"red.png": {"tags": {"wall": "north"}}}
+    image_id = checked(send(api, [("red.png", RED)], manifest), 202, IngestAnswer)["accepted"][0]["image_id"]
+    api.library.work(api.services.originals, api.services.pool)
+    for is_deleted in (True, False):
+        if is_deleted:
+            assert api.request("DELETE", f"/images/{image_id}").status_code == 204
+        (again, copy) = checked(send(api, [("again.png", RED), ("copy.png", RED)]), 202, IngestAnswer)["accepted"]
+        assert (again["restored"], again["duplicate"]) == (is_deleted, not is_deleted)
+        assert (copy["restored"], copy["duplicate"]) == (False, True)
+    picture = api.get(f"/images/{image_id}/info").json()
+    assert (picture["filename"], picture["tags"]) == ("red.png", {"wall": "north"})
+
+
 def test_the_same_picture_again_is_one_picture(api: Api) -> None:
     first = checked(send(api, [("red.png", RED), ("same.png", RED)]), 202, IngestAnswer)
     assert [one["duplicate"] for one in first["accepted"]] == [False, True]

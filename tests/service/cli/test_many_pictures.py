@@ -99,6 +99,16 @@ def test_what_is_deleted_and_brought_back_is_told_as_json(
         assert {one["image_id"] for one in client.images()} == set(ids)
 
 
+def test_a_deleted_picture_that_is_sent_again_is_told_of(regard: Regard, url: str, tmp_path: Path) -> None:
+    (tmp_path / "red.png").write_bytes(encoded(two_coloured("red", "red"), "PNG"))
+    (tmp_path / "new.png").write_bytes(encoded(two_coloured("red", "blue"), "PNG"))
+    with Client(url) as client:
+        client.delete(next(one["image_id"] for one in client.images() if one["filename"] == "red.png"))
+    status, said, _ = regard("ingest", tmp_path / "red.png", tmp_path / "new.png", "--url", url)
+    rows = [" ".join(line.split()) for line in said.splitlines()[1:]]
+    assert (status, rows) == (0, ["taken in 1", "deleted before, and brought back 1"])
+
+
 def test_no_ids_change_nothing(regard: Regard, url: str, pipe: Callable[[str], None]) -> None:
     pipe("\n")
     assert regard("delete", "-", "--url", url)[:2] == (0, "")

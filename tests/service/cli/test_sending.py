@@ -35,7 +35,7 @@ class FailingDisk(Client):
             raise OSError(errno.EIO, "Input/output error")
         yield Receipt(
             job_id="1",
-            accepted=[{"image_id": name, "duplicate": False, "filename": name} for name in names],
+            accepted=[{"image_id": name, "duplicate": False, "restored": False, "filename": name} for name in names],
             rejected=[],
         )
 
@@ -172,8 +172,8 @@ def test_what_was_not_sent_is_counted(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_file_that_came_twice_and_was_set_aside_is_counted_as_set_aside_twice() -> None:
     summary = IngestSummary()
-    summary.count_accepted("a", duplicate=False)
-    summary.count_accepted("a", duplicate=True)  # in another request, whose job names the failure too
+    summary.count_accepted("a", duplicate=False, restored=True)
+    summary.count_accepted("a", duplicate=True, restored=False)  # in another request, whose job names the failure too
     for filename in ("one.jpg", "two.jpg"):
         summary.count_failed("a", filename, "it could not be decoded")
-    assert (summary.accepted, summary.duplicates, len(summary.failed)) == (0, 0, 2)
+    assert (summary.accepted, summary.restored, summary.duplicates, len(summary.failed)) == (0, 0, 0, 2)

@@ -24,7 +24,7 @@ from service.cluster.placement import Placement, shard_of
 from service.errors import NothingAccepted, NotReady
 from service.ingest.intake import IngestReceipt, Intake
 from service.ingest.multipart import FormLimits
-from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
+from service.ingest.picture_store import FileOutcome, LocalPictureStore, ReceivedPicture
 from service.storage.free_space import FreeSpace
 from service.storage.originals import Originals
 from tests.support.directories import NOW, Directory
@@ -177,9 +177,13 @@ def test_the_same_bytes_are_one_picture(shards: Shards, tmp_path: Path) -> None:
     one, two = received(tmp_path, ["one", "two"])
     copy = ReceivedPicture(tmp_path / "copy", one.picture)
     copy.path.write_bytes(one.path.read_bytes())
-    assert shards.store.take_in([one, two, copy], NOW, 0.0).duplicates == [False, False, True]
+    new, there, restored = FileOutcome(False, False), FileOutcome(True, False), FileOutcome(False, True)
+    assert shards.store.take_in([one, two, copy], NOW, 0.0).outcomes == [new, new, there]
     again = received(tmp_path, ["two", "one"])
-    assert shards.store.take_in(again, NOW + 1, 0.0).duplicates == [True, True]
+    assert shards.store.take_in(again, NOW + 1, 0.0).outcomes == [there, there]
+    assert shards.pictures.delete(two.picture.image_id, NOW + 2)
+    again = received(tmp_path, ["two", "one", "two"])
+    assert shards.store.take_in(again, NOW + 3, 0.0).outcomes == [restored, there, there]
     assert sum(shards.pictures.counts().values()) == 2
 
 

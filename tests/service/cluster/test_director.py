@@ -17,6 +17,7 @@ from service.cluster.operations import BuildView, Delete
 from service.cluster.rebalancing import Rebalancing
 from service.cluster.shard_lists import ShardLists
 from service.errors import NotReady, UserError
+from service.ingest.picture_store import FileOutcome
 from tests.support.directories import NOW, Directory, take_in
 from tests.support.processes import wait_until
 
@@ -123,7 +124,7 @@ def test_a_cluster_is_planned_once_and_remembered(opened: Any, machines: Machine
     assert director.begin(5, 1, 1) == plan
     wait_until(lambda: members(director) == [{0, 1}, {0, 1}])
     operation, files = take_in("red")
-    assert director.write(1, operation, files, 2) == (1, [False])
+    assert director.write(1, operation, files, 2) == (1, [FileOutcome(duplicate=False, restored=False)])
     assert director.view().shards == [ShardView(frozenset({0, 1}), 2, 0), ShardView(frozenset({0, 1}), 2, 1)]
     events = list(machines.events)
     again = opened()

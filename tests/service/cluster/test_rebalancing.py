@@ -87,7 +87,7 @@ class Both:
             sent = [
                 one.take_in([said_again(self._folder, name, **said)], now, NOW) for one in (self._shards.store, local)
             ]
-            done = [list(one.duplicates) == [True] for one in sent]
+            done = [[outcome.duplicate for outcome in one.outcomes] == [True] for one in sent]
             for place in (self._shards, self._whole):
                 place.detect(image_id)
         if was_moving and self._shards.placement.moving_from is None and before is not None and before.deleted_at:
@@ -318,7 +318,7 @@ def test_what_is_said_of_a_picture_that_moves_is_said_of_the_copy(growing: Shard
     sent = said_again(
         tmp_path, next(name for name in NAMES if id_of(name) in moving_ids(growing)[-1:]), captions=["new"]
     )
-    assert growing.store.take_in([sent], NOW + 50, 0.0).duplicates == [True]
+    assert [one.duplicate for one in growing.store.take_in([sent], NOW + 50, 0.0).outcomes] == [True]
     assert Move(growing).run(200)
     image = growing.pictures.image(sent.picture.image_id)
     assert image is not None

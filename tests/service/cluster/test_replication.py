@@ -26,8 +26,11 @@ from service.cluster.operations import (
 )
 from service.cluster.shard_writer import ShardWriter
 from service.errors import NotReady
+from service.ingest.picture_store import FileOutcome
 from tests.support.directories import NOW, Directory, take_in
 from tests.support.hasty_sqlite import connect_hastily
+
+NEW, KNOWN = (FileOutcome(duplicate=one, restored=False) for one in (False, True))
 
 
 @pytest.fixture
@@ -61,7 +64,7 @@ def test_operations_are_read_as_they_were_written() -> None:
 def test_every_replica_has_what_was_acknowledged(pair: list[Directory]) -> None:
     writer = writer_of(pair)
     operation, files = take_in("red", "blue")
-    assert writer.write(operation, files) == (1, [False, False])
+    assert writer.write(operation, files) == (1, [NEW, NEW])
     red, blue = files
     assert writer.write(Delete(image_id=blue, now=NOW)) == (2, True)
     assert writer.write(Delete(image_id=blue, now=NOW)) == (3, False)
@@ -161,7 +164,7 @@ def test_below_the_quorum_nothing_is_acknowledged(pair: list[Directory]) -> None
             writer.write(*take_in("blue"))
     pair[1].down = False
     operation, files = take_in("blue")
-    assert writer.write(operation, files)[1] in ([True], [False])  # a change that was not acknowledged may be there
+    assert writer.write(operation, files)[1] in ([KNOWN], [NEW])  # a change that was not acknowledged may be there
     assert pair[0].state() == pair[1].state()
     assert len(pair[0].state()[1]) == 2
 
@@ -259,7 +262,7 @@ def test_entries_come_in_order_and_once(pair: list[Directory]) -> None:
     first = JournalEntry(1, "", written(operation))
     with pytest.raises(Gap):
         replica.apply(JournalEntry(2, "", written(operation)), files)
-    assert replica.apply(first, files) == [False]
+    assert replica.apply(first, files) == [NEW]
     assert replica.apply(first, files) is None
     with pytest.raises(Diverged):
         replica.apply(JournalEntry(1, "", written(Delete(image_id="x", now=0.0))), {})

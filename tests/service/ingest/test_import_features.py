@@ -199,6 +199,7 @@ def test_the_command_says_what_became_of_them(regard: Regard, tmp_path: Path) ->
     problem_said = json.loads(said)["rejected"][0]["problem"]
     assert json.loads(said) == {
         "accepted": 1,
+        "restored": 0,
         "duplicates": 0,
         "rejected": [{"filename": "12", "problem": problem_said}],
         "failed": [],

@@ -117,6 +117,6 @@ def test_of_requests_that_send_one_picture_at_once_one_is_the_first(tmp_path: Pa
             path.write_bytes(CONTENTS[0])
             starts.wait()
             store = LocalPictureStore(catalog, originals)
-            return store.take_in([ReceivedPicture(path, picture)], NOW, 0.0).duplicates[0]
+            return store.take_in([ReceivedPicture(path, picture)], NOW, 0.0).outcomes[0].duplicate
 
         assert sorted(threads.map(send, range(8))) == [False] + [True] * 7
