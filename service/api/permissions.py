@@ -3,7 +3,8 @@
 Open to everybody is what tells next to nothing about the pictures: the page and the description of the routes, which
 anybody can read in the source; the health checks, which orchestrators ask without a key; and signing in and out.
 Metrics tell how many pictures there are and what is asked how often, so they need a key, which Prometheus can send.
-An original may tell where it was taken, which is for those who keep the library, not for all who look at it.
+An original may tell where it was taken, which is for those who keep the library, not for all who look at it; so is
+what a deleted picture showed.
 """
 
 from service.auth.permissions import Permission
@@ -29,6 +30,7 @@ NEEDED: dict[tuple[str, str], Permission | None] = {
     ("GET", "/images/{image_id}"): READ,
     ("GET", "/images/{image_id}/original"): WRITE,
     ("GET", "/images/{image_id}/thumbnail"): READ,
+    ("GET", "/images/{image_id}/deleted-thumbnail"): WRITE,
     ("GET", "/images/{image_id}/regions"): READ,
     ("GET", "/images/{image_id}/info"): READ,
     ("GET", "/images/{image_id}/explain.png"): READ,

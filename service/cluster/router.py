@@ -36,6 +36,7 @@ FORWARDED = (  # routes that one picture's own shard answers, as it lies there
     "/images/{image_id}",
     "/images/{image_id}/original",
     "/images/{image_id}/thumbnail",
+    "/images/{image_id}/deleted-thumbnail",
     "/images/{image_id}/regions",
     "/images/{image_id}/info",
     "/images/{image_id}/explain.png",

@@ -18,8 +18,9 @@ def picture_url(image: Image) -> str | None:
 
 
 def thumbnail_url(image: Image) -> str | None:
-    """Path of a picture's thumbnail; None when features alone were taken in, or it is deleted."""
-    return f"/images/{image.image_id}/thumbnail" if image.pictured and image.state != "deleted" else None
+    """Path of a picture's thumbnail; None when features alone were taken in."""
+    name = "deleted-thumbnail" if image.state == "deleted" else "thumbnail"
+    return f"/images/{image.image_id}/{name}" if image.pictured else None
 
 
 def newest_first(image: Image) -> tuple[bool, float, float]:

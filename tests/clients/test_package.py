@@ -52,6 +52,7 @@ ASKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "picture": (("1",), "GET /images/{image_id}"),
     "original": (("1",), "GET /images/{image_id}/original"),
     "thumbnail": (("1",), "GET /images/{image_id}/thumbnail"),
+    "deleted_thumbnail": (("1",), "GET /images/{image_id}/deleted-thumbnail"),
     "edit": (("1",), "PATCH /images/{image_id}"),
     "delete": (("1",), "DELETE /images/{image_id}"),
     "restore": (("1",), "POST /images/{image_id}/restore"),

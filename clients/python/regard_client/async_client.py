@@ -256,6 +256,10 @@ class AsyncClient:
         """A small JPEG of a picture."""
         return await self._send(calls.thumbnail(image_id))
 
+    async def deleted_thumbnail(self, image_id: str) -> bytes:
+        """A small JPEG of a deleted picture, as long as it can be brought back."""
+        return await self._send(calls.deleted_thumbnail(image_id))
+
     async def edit(self, image_id: str, **changes: Unpack[PictureEdit]) -> ImageListed:
         """Change captions, tags, date or name: what is not named stays, None takes away. The picture as it is then."""
         return await self._send(calls.edit(image_id, changes))

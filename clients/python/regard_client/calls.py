@@ -132,6 +132,11 @@ def original(image_id: str) -> Call[bytes]:
     return Call(method="GET", path=_picture(image_id, "/original"), read=content_of)
 
 
+def deleted_thumbnail(image_id: str) -> Call[bytes]:
+    """A small JPEG of a deleted picture."""
+    return Call(method="GET", path=_picture(image_id, "/deleted-thumbnail"), read=content_of)
+
+
 def thumbnail(image_id: str) -> Call[bytes]:
     """A small JPEG of a picture."""
     return Call(method="GET", path=_picture(image_id, "/thumbnail"), read=content_of)

@@ -98,6 +98,19 @@ def get_thumbnail(image_id: str, request: Request, services: ServicesDep) -> Res
 
 
 @router.get(
+    "/images/{image_id}/deleted-thumbnail",
+    operation_id="get_deleted_thumbnail",
+    summary="A small JPEG of a deleted picture",
+    response_class=Response,
+    responses=MADE_PICTURE_RESPONSES,
+)
+def get_deleted_thumbnail(image_id: str, request: Request, services: ServicesDep) -> Response:
+    """The thumbnail of a picture that was deleted and can still be brought back, for those who may do so."""
+    image = require_picture(find_deleted_image(services, image_id))
+    return send_made(request, image, lambda: services.picture_files.thumbnail(image), {"Cache-Control": "no-store"})
+
+
+@router.get(
     "/images/{image_id}/regions",
     operation_id="get_regions",
     summary="What was found in a picture",
@@ -181,6 +194,15 @@ def find_ready_image(services: Services, image_id: str) -> Image:
     image = find_image(services, image_id)
     if image.state != "ready":
         raise NotFound(f"Picture {image_id} is still waiting for its turn.")
+    return image
+
+
+def find_deleted_image(services: Services, image_id: str) -> Image:
+    """The picture with this id, if it is deleted and can still be brought back; NotFound otherwise."""
+    image = services.pictures.image(image_id)
+    kept_since = services.clock() - services.settings.delete_grace_s
+    if image is None or image.state != "deleted" or image.is_gone(kept_since):
+        raise NotFound(f"No picture {image_id} was deleted that can be brought back.")
     return image
 
 

@@ -1,4 +1,4 @@
-// Deleted pictures below the library, by their names: each can be brought back as long as its deletion is not final.
+// Deleted pictures below the library, small: each can be brought back as long as its deletion is not final.
 import { ask, Latest } from "./api";
 import { restorePicture } from "./changes";
 import { el, workButton } from "./dom";
@@ -72,10 +72,17 @@ export class Deleted {
     const line = el(
       "li",
       { "data-deleted": image.image_id },
+      image.thumbnail_url && thumbnail(image.thumbnail_url),
       el("span", { dir: "auto" }, title),
-      el("span", { class: "quiet" }, ` · ${day(image.taken_at)}${image.deleted_at ? ` · deleted ${time(image.deleted_at)}` : ""} `),
+      el("span", { class: "quiet" }, `${day(image.taken_at)}${image.deleted_at ? ` · deleted ${time(image.deleted_at)}` : ""} `),
       workButton("Bring back", bringBack, { class: "link", "aria-label": `Bring back ${title}` }),
     );
     return line;
   }
+}
+
+/** A small picture; none where its file cannot be read. */
+function thumbnail(url: string): HTMLImageElement {
+  const image = el("img", { src: url, alt: "", loading: "lazy", onerror: () => image.remove() });
+  return image;
 }

@@ -37,6 +37,7 @@ ROUTES = {
     "POST /images/{image_id}/restore",
     "GET /images/{image_id}/original",
     "GET /images/{image_id}/thumbnail",
+    "GET /images/{image_id}/deleted-thumbnail",
     "GET /images/{image_id}/regions",
     "GET /images/{image_id}/info",
     "GET /images/{image_id}/explain.png",

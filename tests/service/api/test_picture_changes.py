@@ -8,7 +8,7 @@ import pytest
 from service.api.schemas.resources import ImageListed, ImagesAnswer, TagsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from tests.support.library import NOW, two_coloured
-from tests.support.web_app import Api, checked, problem
+from tests.support.web_app import Api, checked, png, problem
 
 
 @pytest.fixture
@@ -117,7 +117,8 @@ def test_what_was_deleted_is_listed_until_it_is_back_or_gone(api: Api, image_id:
     def deleted(**query: Any) -> list[str]:
         page = checked(api.get("/images", deleted="true", **query), 200, ImagesAnswer)
         assert all(
-            (one["state"], one["url"], one["thumbnail_url"], one["deleted_at"]) == ("deleted", None, None, moment)
+            (one["state"], one["url"], one["thumbnail_url"], one["deleted_at"])
+            == ("deleted", None, f"/images/{one['image_id']}/deleted-thumbnail", moment)
             for one in page["images"]
         )
         return [one["image_id"] for one in page["images"]]
@@ -130,6 +131,23 @@ def test_what_was_deleted_is_listed_until_it_is_back_or_gone(api: Api, image_id:
     assert deleted() == [other]
     api.library.catalog.erasures.erase_deleted(NOW + 1e9, NOW, 10)
     assert deleted() == []
+
+
+def test_a_deleted_picture_is_shown_small_as_long_as_it_can_be_brought_back(api: Api) -> None:
+    sent = api.request("POST", "/ingest", files={"images": ("a.png", png(two_coloured("red", "blue")))})
+    (image_id,) = [one["image_id"] for one in sent.json()["accepted"]]
+    small = f"/images/{image_id}/deleted-thumbnail"
+    problem(api.get(small), 404, "not-found")  # it is not deleted
+    api.library.work(api.services.originals, api.services.pool)
+    api.library.catalog.delete(image_id, NOW)
+    problem(api.get(f"/images/{image_id}/thumbnail"), 404, "not-found")
+    shown = api.get(small)
+    assert (shown.status_code, shown.headers["content-type"]) == (200, "image/jpeg")
+    assert shown.headers["cache-control"] == "no-store"
+    api.library.catalog.restore(image_id, NOW)
+    api.library.catalog.delete(image_id, NOW - api.settings.delete_grace_s - 1)
+    problem(api.get(small), 404, "not-found")
+    problem(api.get(f"/images/{'0' * 32}/deleted-thumbnail"), 404, "not-found")
 
 
 def test_a_deletion_that_is_too_old_is_final(api: Api, image_id: str) -> None:
