@@ -1,13 +1,14 @@
 """A lexicon of English: which words are known, which known word a misspelt one is, and what is no word at all.
 
-A word that is not in the lexicon is read as the known common word that costs least to have been meant, where that is
-little enough. With d the number of letters inserted, left out, replaced or swapped with their neighbour (the optimal
-string alignment distance) between two words, and d' that between the words as they sound (ph = f, y = i, one letter for
-two, ...),
+A word that is not in the lexicon, nor among those whose reading is given, is read as the known common word that costs
+least to have been meant, where that is little enough. With d the number of letters inserted, left out, replaced or
+swapped with their neighbour (the optimal string alignment distance) between two words, and d' that between the words as
+they sound (ph = f, y = i, one letter for two, ...),
 
     cost = min(d, d') + d / 2 + (1/2 if the first letters differ)
 
-Words made of known ones ("skateboarder", "grassy") are left alone unless the common word sounds alike.
+Words made of known ones ("skateboarder", "grassy") are left alone unless the common word sounds alike, and so are rare
+words that are right as they are written ("scone", near "stone").
 
 What is no word is told by its letters: with the probability of each letter after the two before it, counted over the
 lexicon and smoothed by that after the one before, the mean of the logarithms is below a threshold. How often each rule
@@ -15,8 +16,9 @@ is right is measured by benchmarks/spelling.py. All of it is for words of the le
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +45,7 @@ SOUNDS = tuple(
 )
 SUFFIXES = ("s", "es", "d", "ed", "ing", "er", "ers", "r", "rs", "ly", "y", "like", "less", "ness", "est", "ish")
 LETTERS = re.compile("[a-z]+")
+DRAWL = re.compile(r"(.)\1{2,}")
 SHORTEST_PART = 3  # of a compound, and of what an ending is put to
 NUM_SYMBOLS = 28  # a word's beginning, a to z, its end
 PRIOR_LETTERS = 2.0, 5.0  # how many times a letter was seen beforehand: after two letters, after one
@@ -51,9 +54,21 @@ PRIOR_LETTERS = 2.0, 5.0  # how many times a letter was seen beforehand: after t
 class Lexicon:
     """Known words, of which the first are common enough to be what somebody meant."""
 
-    def __init__(self, words: Sequence[str], num_common: int) -> None:
-        """`words` of the letters a to z, the most frequent first."""
+    def __init__(
+        self,
+        words: Sequence[str],
+        num_common: int,
+        right: Collection[str] = frozenset(),
+        misspelt: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`words` of the letters a to z, the most frequent first.
+
+        `right` are further words that are no others, whatever they are near to, and `misspelt` those whose reading is
+        given, even where they are among `words`.
+        """
         self.words, self._known = words, frozenset(words)
+        self._right, self._misspelt = frozenset(right), misspelt
+        self.num_common = num_common
         self._common = frozenset(words[:num_common])
         self._targets = [word for word in words[:num_common] if len(word) >= SHORTEST_CORRECTED]
 
@@ -62,7 +77,13 @@ class Lexicon:
 
     def correction(self, word: str) -> str | None:
         """The common word that a word of a to z was meant to be; None where it is known or nothing is near."""
-        if word in self._known or len(word) < SHORTEST_CORRECTED or not self._targets:
+        if (meant := self._misspelt.get(word)) is not None:
+            return meant
+        if self._is_right(word):
+            return None
+        if (meant := self._without_drawl(word)) is not None:
+            return meant
+        if len(word) < SHORTEST_CORRECTED or not self._targets:
             return None
         near, cost = self._cheapest(word)
         if cost > (LONG_WORD_LIMIT if len(word) >= LONG_WORD else COST_LIMIT):
@@ -71,7 +92,7 @@ class Lexicon:
 
     def is_noise(self, word: str) -> bool:
         """Whether a word of a to z that is not known has letters that no word has."""
-        if word in self._known or len(word) < SHORTEST_JUDGED:
+        if self._is_right(word) or len(word) < SHORTEST_JUDGED:
             return False
         return self.mean_log_probability(word) < LEAST_LOG_PROBABILITY
 
@@ -79,6 +100,17 @@ class Lexicon:
         """Mean of the log probabilities of its letters and its end, each after the two before it."""
         symbols = _symbols(word)
         return float(self._log_probabilities[symbols[:-2], symbols[1:-1], symbols[2:]].mean())
+
+    def _without_drawl(self, word: str) -> str | None:
+        """The word that one with a letter three times or more is, with the letter twice, or once: soooo, cuuute."""
+        if DRAWL.search(word) is None:
+            return None
+        forms = [DRAWL.sub(times, word) for times in (r"\1\1", r"\1")]
+        common = [form for form in forms if form in self._common]
+        return next((form for form in common or forms if self._is_right(form)), None)
+
+    def _is_right(self, word: str) -> bool:
+        return word in self._known or word in self._right
 
     def _cheapest(self, word: str) -> tuple[str, float]:
         spelt, sounding = self._spelt, self._sounding

@@ -26,6 +26,7 @@ from models.kernels.transformer import TransformerKernels
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, BertEncoder, load_bert_encoder
 from models.text.lexicon import LETTERS, Lexicon
 from models.text.reader import END, NO_WORDS, START
+from models.text.spellings import misspelt_words, right_words
 from models.text.word_pieces import CLS, SEP, UNKNOWN_PIECE, stored_tokenizer
 
 SENTENCE_ENCODER = Path(__file__).parent.parent / "weights" / "sentence-encoder"
@@ -109,10 +110,12 @@ class PretrainedReader:
 
     @cached_property
     def lexicon(self) -> Lexicon:
-        """The given words and the tokenizer's whole ones, which it has in the order of their frequency."""
+        """The given words and the tokenizer's whole ones, which it has in the order of their frequency, with the
+        spellings that rules alone judge wrongly."""
         vocabulary = self.encoder.tokenizer.get_vocab()
         whole = sorted((piece for piece in vocabulary if LETTERS.fullmatch(piece)), key=vocabulary.__getitem__)
-        return Lexicon(list(dict.fromkeys([*self._words, *whole])), self._num_common)
+        words = list(dict.fromkeys([*self._words, *whole]))
+        return Lexicon(words, self._num_common, right_words(), misspelt_words())
 
     def tokens(self, sentence: str) -> list[str]:
         """<start>, the words as they are written but for case and accents, and <end>."""

@@ -76,3 +76,23 @@ def test_letters_that_no_word_has_are_noise() -> None:
 
 def test_a_lexicon_without_common_words_corrects_nothing() -> None:
     assert Lexicon(["horse"], 0).correction("hrose") is None
+
+
+def test_words_that_are_right_or_whose_reading_is_given_go_before_the_rules() -> None:
+    lexicon = Lexicon(
+        (*COMMON, "frisbe", "frisbee"), len(COMMON), {"hors", "zzzzq"}, {"frisbe": "frisbee", "dgo": "dog"}
+    )
+    assert lexicon.correction("hors") is None
+    assert not lexicon.is_noise("zzzzq")
+    assert lexicon.correction("frisbe") == "frisbee"  # though captions made it known
+    assert lexicon.correction("dgo") == "dog"  # shorter than the rules judge
+    assert "hors" not in lexicon
+
+
+@pytest.mark.parametrize(
+    ("drawn_out", "read"),
+    [("sooo", "so"), ("coooool", "cool"), ("horseeee", "horse"), ("xxxxq", None), ("cooler", None), ("muuug", "muug")],
+)
+def test_letters_that_are_drawn_out_are_there_once_or_twice(drawn_out: str, read: str | None) -> None:
+    lexicon = Lexicon(["so", "cool", "horse", "col"], 3, {"soo", "coool", "muug"})
+    assert lexicon.correction(drawn_out) == read

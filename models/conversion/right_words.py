@@ -1,0 +1,63 @@
+r"""The list of rare words that are right as they are written, made from lists of English words.
+
+    python -m models.conversion.right_words american-english british-english \
+      --rarer american-english-large british-english-large > models/text/right_words.txt
+
+makes it, from the lists of SCOWL that Debian packages as wamerican, wbritish and their -large forms. The rarer ones are
+taken from SHORTEST_RARE letters on: shorter ones are abbreviations mostly, and as likely misspelt.
+"""
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+from models.text.lexicon import LETTERS, Lexicon
+from models.text.pretrained_reader import shipped_reader
+from models.text.spellings import misspelt_words
+
+SHORTEST_RARE = 5
+# What the lists lack: words that are younger, that came with a kitchen or a feast, and names of people.
+MORE = """
+airpods aperol app apps boba burka byob chai cosplay covid crocs emoji emojis fitbit floof gopro hijab hijabs holi
+hoodie hoverboard ipad iphone keffiyeh lego legos lmao macbook niqab omg onesie pics pix pikachu playstation podcast
+pokemon selfie selfies skoda tiki tuk vape vegan vlog wifi xbox
+arent cant couldnt didnt doesnt dont hadnt hasnt havent isnt mustnt shouldnt wasnt werent wont wouldnt
+chub dace smew tarn shinty padel souk tabla papier gras hola touche skal
+acai arancini bao bibimbap biryani bratwurst burrata churros dosa edamame empanada gelato gnocchi gyoza gyros
+idli kefir kimchi kombucha laksa lassi macaron macarons matcha mochi moussaka naan nigiri paella panini pavlova pho
+poke poutine prosecco quinoa raclette ramen roti saganaki sambal sashimi satay schnitzel shawarma sriracha
+tagliatelle tempura teriyaki tikka tiramisu tzatziki udon
+agnieszka aisha amelie anke annika anton antje arjun astrid ayse beate bjorn carlotta chiara dieter elke emil emilia
+eva fatima finn florian francesca freya gianni gisela giulia greta hanna hannes heike heinz helga hiroshi ilse ines
+ingrid jannik jiri jonas jorg jurgen kasia katja kenji lars lena leonie lina lukas luisa manfred marek mateo matteo
+mehmet mia milan minka monika nils noemi oskar ole pavel petra priya renate romy sabine sakura sofie soren sven
+tereza torsten ulrike uwe valentina wolfgang xavier yuki yusuf zeynep zuzana messi mbappe neymar nguyen
+"""
+
+
+def misjudged(lexicon: Lexicon, words: Iterable[str]) -> list[str]:
+    """The words, each once and in order, that a lexicon would read as others, or as no words at all."""
+    return [word for word in sorted(set(words)) if lexicon.correction(word) is not None or lexicon.is_noise(word)]
+
+
+def listed_words(paths: Iterable[Path]) -> list[str]:
+    """Words of a to z in text files, in small letters."""
+    lines = [line for path in paths for line in path.read_text("utf-8").lower().splitlines()]
+    return [word for word in lines if LETTERS.fullmatch(word)]
+
+
+def print_right_words() -> None:
+    """Print the words of the lists, and of MORE, that the shipped encoder's lexicon misjudges by its rules alone."""
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("lists", type=Path, nargs="+", help="text files with a word a line")
+    arguments.add_argument("--rarer", type=Path, nargs="*", default=[], help="the same of rarer words")
+    given = arguments.parse_args()
+    rarer = [word for word in listed_words(given.rarer) if len(word) >= SHORTEST_RARE]
+    shipped = shipped_reader().lexicon
+    by_rules = Lexicon(shipped.words, shipped.num_common)
+    words = misjudged(by_rules, [*MORE.split(), *listed_words(given.lists), *rarer])
+    print("\n".join(word for word in words if word not in misspelt_words()))
+
+
+if __name__ == "__main__":
+    print_right_words()
