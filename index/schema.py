@@ -7,7 +7,7 @@ from index.catalog_faults import ReadOnlyCatalog, UnknownSchema
 from index.schema_upgrades import ARRIVALS, DECIDED, LISTED, RARE, STATE, upgrade
 from index.text_index import TEXTS
 
-VERSION = 9
+VERSION = 10
 
 TABLES = f"""
 CREATE TABLE images (

@@ -2,7 +2,7 @@
 
 from sqlite3 import Connection
 
-from index.text_index import FILL, TEXT_COLUMNS, TEXTS, WORDS_OF
+from index.text_index import FILL, TEXTS
 
 # What a picture's row says of it. A deletion can be undone until the picture is erased; once its files are gone too,
 # its extension is empty and the row holds nothing but the slot.
@@ -73,16 +73,18 @@ TO_VERSION_7 = RARE
 TO_VERSION_8 = DECIDED
 
 # Version 9: tags are the same however their accents are composed.
-# Where a picture has both, what was written composed stays, and the words of the other go.
-TO_VERSION_9 = f"""
+# Where a picture has both, what was written composed stays.
+TO_VERSION_9 = """
 CREATE TEMP TABLE doubled AS SELECT image, name FROM tags WHERE name != composed(name)
   AND EXISTS (SELECT 1 FROM tags AS other WHERE other.image = tags.image AND other.name = composed(tags.name));
 DELETE FROM tags WHERE (image, name) IN (SELECT image, name FROM doubled);
 UPDATE OR REPLACE tags SET name = composed(name) WHERE name != composed(name);
 UPDATE tags SET value = composed(value) WHERE typeof(value) = 'text' AND value != composed(value);
-INSERT OR REPLACE INTO texts (rowid, {TEXT_COLUMNS}) {WORDS_OF} WHERE number IN (SELECT image FROM doubled);
 DROP TABLE doubled;
 """
+
+# Version 10: dates are found as more people write them, digests in names and tags' own names are not.
+TO_VERSION_10 = f"DROP TABLE texts; {TEXTS}; {FILL};"
 
 # The version that each script makes of the one before.
 STEPS = {
@@ -94,6 +96,7 @@ STEPS = {
     7: TO_VERSION_7,
     8: TO_VERSION_8,
     9: TO_VERSION_9,
+    10: TO_VERSION_10,
 }
 
 

@@ -18,19 +18,24 @@ UNSPACED = (
 )
 WORD = re.compile(rf"(?=[^\W_])[{UNSPACED}]|[^\W_{UNSPACED}]+")
 ACCENTS = re.compile("[\u0300-\u036f]")
+HEXADECIMAL = re.compile("[0-9a-f]{8,}", re.IGNORECASE)
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
+MOST_CUTS_OF_A_NAME = 2  # where it might be a hexadecimal number: "abc123", "cafe2024b"
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 TEXT_COLUMNS = "filename, captions, tags, dates"
+GIVEN_TAGS = "'album', 'keywords'"  # which come with files: their names say nothing of a picture
 
 # Row = a picture's number in `images`. Everything beyond ASCII is part of a word here: words are split before.
 TEXTS = f"CREATE VIRTUAL TABLE texts USING fts5 ({TEXT_COLUMNS}, tokenize = 'porter ascii')"
 
 # The functions are those of this file, which `add_functions` gives to a connection.
-WORDS_OF = """SELECT number, name_words(filename),
+WORDS_OF = f"""SELECT number, name_words(filename),
   plain_words(coalesce((SELECT group_concat(text, ' ') FROM captions WHERE image = number), '')),
-  plain_words(coalesce((SELECT group_concat(name || ' ' || value, ' ') FROM tags WHERE image = number), '')),
+  plain_words(coalesce((SELECT group_concat(CASE WHEN name IN ({GIVEN_TAGS}) THEN value ELSE name || ' ' || value END,
+    ' ') FROM tags WHERE image = number), '')),
   date_words(taken_at)
   FROM images"""
 FILL = f"INSERT INTO texts (rowid, {TEXT_COLUMNS}) {WORDS_OF} WHERE erased_at IS NULL"
@@ -76,25 +81,49 @@ def name_words(filename: str) -> str:
 
 
 def parts_of(word: str) -> list[str]:
-    """A word cut between letters and digits, and before a capital that follows a small letter."""
+    """A word cut between letters and digits, and before a capital that follows a small letter.
+
+    A hexadecimal number, such as a digest, has no parts.
+    """
     cuts = [
         place
         for place, (before, after) in enumerate(pairwise(word), start=1)
         if before.isdecimal() != after.isdecimal() or (before.islower() and after.isupper())
     ]
+    if len(cuts) > MOST_CUTS_OF_A_NAME and HEXADECIMAL.fullmatch(word):
+        return [word]
     return [word[first:last] for first, last in pairwise([0, *cuts, len(word)])]
 
 
 def date_words(taken_at: float | None) -> str:
-    """A date as people write it, as 2023-05-14 and 14 May 2023, in UTC; nothing for one outside the years 1 to 9999."""
+    """A date as people write it, in UTC; nothing for one outside the years 1 to 9999.
+
+    Words written together stand so in the text: 2023-05-14, 05/14/2023, 14.05.2023, 5/14/2023, 14-May-2023. Between
+    these are others, so that no two make a date that is none.
+    """
     try:
         day = datetime.fromtimestamp(taken_at, UTC) if taken_at is not None else None
     except (ValueError, OverflowError, OSError):
         day = None
     if day is None:
         return ""
-    month = MONTHS[day.month - 1]
-    return f"{day.year:04} {day.month:02} {day.day:02} {day.day} {month} {day.year} {month[:3]}"
+    year, month = f"{day.year:04}", MONTHS[day.month - 1]
+    two_digits, one_digit = (f"{day.month:02}", f"{day.day:02}"), (str(day.month), str(day.day))
+    return " ".join(
+        (
+            *(year, *two_digits, year),
+            *(WEEKDAYS[day.weekday()], *two_digits[::-1], year),
+            *(ordinal(day.day), *one_digit, year),
+            *(f"{year}{day.month:02}{day.day:02}", *one_digit[::-1], year),
+            *(month[:3], str(day.day), month, year),
+        )
+    )
+
+
+def ordinal(number: int) -> str:
+    """The number of a day as it is spoken: 1st, 2nd, 3rd, 14th."""
+    ending = "th" if number in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
 
 
 def add_functions(connection: Connection) -> None:

@@ -1,5 +1,6 @@
 """Search in the words of pictures: which ones hold every word of a question, the best match first."""
 
+import re
 from sqlite3 import Connection
 from typing import NamedTuple
 
@@ -7,16 +8,22 @@ from index.database import Database
 from index.filters import Filter
 from index.queries import to_images
 from index.records import Image
-from index.text_index import REMOVED, merge_texts, rebuild_texts, split_words
+from index.text_index import MONTHS, REMOVED, WEEKDAYS, merge_texts, rebuild_texts, split_words
 
 MOST_LOOKED_AT = 10_000  # pictures that hold the words: of more, the latest are ranked, so that a search stays quick
 PAGES_A_STEP = 500  # of the index, merged by one transaction
+YEAR = re.compile(r"(?:19|20)\d\d(?:\d{4})?")
+DAY_NUMBER = re.compile(r"\d+(?:st|nd|rd|th)?")
+DAY_NAMES = {*MONTHS, *(month[:3] for month in MONTHS), *WEEKDAYS}
 # What a question holds besides what it asks for, in English.
 # fmt: off
 SMALL_WORDS = frozenset({
-    "a", "an", "and", "are", "at", "by", "for", "from", "her", "his", "image", "images", "in", "is", "it", "its", "my",
-    "of", "on", "or", "our", "photo", "photograph", "photographs", "photos", "picture", "pictures", "the", "their",
-    "there", "this", "to", "was", "were", "with",
+    "a", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "for", "from",
+    "had", "has", "have", "he", "her", "him", "his", "i", "image", "images", "in", "is", "it", "its", "me",
+    "my", "of", "on", "or", "our", "photo", "photograph", "photographs", "photos", "pic", "pics", "picture",
+    "pictures", "pix", "please", "she", "some", "taken", "that", "the", "their", "them", "there", "these",
+    "they", "this", "those", "to", "us", "was", "we", "were", "what", "when", "where", "which", "who", "with",
+    "you", "your",
 })
 # fmt: on
 
@@ -76,6 +83,12 @@ def telling_words(question: str) -> list[str]:
     """
     words = list(dict.fromkeys(" ".join(found) for part in question.split() if (found := split_words(part))))
     return [word for word in words if word not in SMALL_WORDS] or words
+
+
+def is_date(question: str) -> bool:
+    """Whether a question is a date, with a year, and nothing else: 2023, May 2023, Sunday the 14th of May 2023."""
+    words = [word for part in telling_words(question) for word in part.split()]
+    return any(map(YEAR.fullmatch, words)) and all(word in DAY_NAMES or DAY_NUMBER.fullmatch(word) for word in words)
 
 
 def match_expression(question: str) -> str:

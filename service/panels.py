@@ -1,6 +1,7 @@
 """An explanation as one picture: a panel a content word, in which the regions that answered it stay bright."""
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,12 @@ DIMMED = 60  # of 255: how bright a place is that no region lights
 OUTLINE = (255, 183, 3)
 PAPER, INK = (255, 255, 255), (27, 31, 35)
 LONGEST = 40  # characters of a text below a panel
+# Pillow's own font, which is there on every machine, has ASCII and few other characters.
+BEYOND_ASCII = "“”‘’…"
+PLAIN = str.maketrans(
+    {"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D"}
+    | {"ð": "d", "þ": "th", "ı": "i", "–": "-", "—": "-"}
+)
 
 
 @dataclass(frozen=True)
@@ -44,14 +51,23 @@ def draw_explanation(
     sheet = PIL.Image.new("RGB", (GAP + columns * cell[0], 2 * LINE + GAP + rows * cell[1]), PAPER)
     draw = PIL.ImageDraw.Draw(sheet)
     font = PIL.ImageFont.load_default(14)
-    draw.text((GAP, 4), title, INK, font)
+    draw.text((GAP, 4), drawable(title), INK, font)
     boxes = [scaled(region.box, size, small.size) for region in explanation.regions]
     for n, panel in enumerate(panels):
         left, top = panel_corner(n, cell)
         sheet.paste(draw_panel(small, panel.strengths, boxes), (left, top))
-        draw.text((left, top + small.height + 3), panel.text[:LONGEST], INK, font)
-    draw.text((GAP, sheet.height - LINE), footer(explanation), INK, font)
+        draw.text((left, top + small.height + 3), drawable(panel.text)[:LONGEST], INK, font)
+    draw.text((GAP, sheet.height - LINE), drawable(footer(explanation)), INK, font)
     return sheet
+
+
+def drawable(text: str) -> str:
+    """The text in characters that the font has: letters without their accents, and a question mark for any other."""
+    letters = [
+        letter if letter in BEYOND_ASCII else unicodedata.normalize("NFKD", letter) for letter in text.translate(PLAIN)
+    ]
+    plain = [letter for letter in "".join(letters) if not unicodedata.combining(letter)]
+    return "".join(letter if " " <= letter <= "~" or letter in BEYOND_ASCII else "?" for letter in plain)
 
 
 def panel_corner(n: int, cell: tuple[int, int]) -> tuple[int, int]:

@@ -9,6 +9,8 @@ _FUNCTION_WORDS = (
     "a an the this that these those some any my your his her its our their and or but of in on at to by for from with"
     " as is are was were be been being has have had do does did who whom which what there"
     " i me you he him she it we us they them n't"
+    # What a reader that splits at apostrophes makes of "it's", "isn't", "I'm", "we'll".
+    " s t m d re ll ve isn doesn didn aren wasn weren couldn shouldn wouldn hasn hadn ain"
 )
 _NO_CONTENT = frozenset(_FUNCTION_WORDS.split())
 

@@ -5,32 +5,53 @@ it does all others, though, and finds less by them.
 """
 
 import re
+import unicodedata
 
-_DETERMINERS = r"(?:(?:a|an|the|some|any|all|my|our|more)\s+){0,3}"
-_MEDIA = r"(?:photo|photograph|picture|image|pic|snapshot)s?"
-_PICTURES = rf"{_DETERMINERS}{_MEDIA}\s+(?:of|showing|depicting)\s+"
+_OWN = r"(?:a|an|the|some|any|all|my|our|your|more)"
+_DETERMINERS = rf"(?:{_OWN}\s+){{0,3}}(?:(?:few|couple\s+of|best|nice|good)\s+)?"
+_MEDIA = r"(?:photo|photograph|picture|image|pic|pix|snapshot|snap)s?"
+_SHOWING = r"(?:of|showing|depicting|containing|with|(?:on|in)\s+which\s+there\s+(?:is|are)|where\s+there\s+(?:is|are))"
+_PICTURES = rf"{_DETERMINERS}{_MEDIA}\s+{_SHOWING}\s+"
+_ME = r"(?:me|(?-i:us))"  # "US flags" are no flags for us
+_GREETINGS = r"(?:(?:hey|hi|hello|ok(?:ay)?|google|siri|alexa)\b[\s,!.]*)*"
+_THEN = rf"(?=\s+(?:{_OWN}|{_MEDIA})\b)"  # "find Nemo" is a title, and "show dogs" are dogs
 _REQUESTS = "|".join(
     (
-        # "US flags" are no flags for us, and "Find Nemo" is a title.
-        r"(?:please\s+)?(?:show|find|give|get)\s+(?:me|(?-i:us))",
-        r"(?:please\s+)?(?:search|look)\s+for",
-        rf"(?:please\s+)?find(?=\s+(?:an?|the|some|any|all|my|our|{_MEDIA})\b)",
-        rf"(?:i|we)\s+(?:want|would\s+like)(?:\s+to\s+see|(?=\s+{_DETERMINERS}{_MEDIA}\b))",
-        r"(?:i\s+am|i['’]m|we\s+are|we['’]re)\s+looking\s+for",
-        r"(?:is|are)\s+there",
+        rf"(?:show|find|give|get)\s+{_ME}",
+        r"(?:search|look)(?:ing)?\s+for",
+        rf"(?:find|show|display|list|get|search|(?:bring|pull)\s+up){_THEN}",
+        r"(?-i:find|show|get|search)(?=\s+(?-i:[A-Z]))",
+        rf"(?:can|could|would|will)\s+you\s+(?:please\s+)?(?:show|find|give|get|display|bring\s+up)(?:\s+{_ME})?",
+        rf"(?:(?:can|could|may)\s+(?:i|we)|let\s+{_ME}|(?:i|we)(?:\s+would|['’]d)\s+like\s+to|(?:i|we)\s+want\s+to)\s+see",
+        rf"(?:i|we)\s+(?:want|need|would\s+like)(?=\s+{_DETERMINERS}{_MEDIA}\b)",
+        r"(?:i\s+am|i['’]?m|we\s+are|we['’]re)\s+(?:looking|searching)\s+for",
+        r"where(?:\s+is|\s+are|['’]s)",
+        r"where\s+did\s+(?:i|we)\s+see",
+        r"(?:is|are|was|were)\s+there",
         r"do\s+(?:i|we|you)\s+have",
+        r"(?:have\s+(?:i|we|you)\s+)?got\s+(?:any|some)",
+        r"have\s+(?:i|we|you)\s+got",
+        r"(?:what|how)\s+about",
+        rf"(?:which|what)\s+{_MEDIA}\s+(?:has|have|shows?|contains?)",
+        rf"(?:in|on)\s+which\s+{_MEDIA}\s+(?:is|are)",
     )
 )
-_QUESTION = re.compile(rf"\s*(?:(?:{_REQUESTS})\s+)?(?:{_PICTURES})?", re.IGNORECASE)
+_QUESTION = re.compile(rf"\s*(?:{_GREETINGS}(?:please\s+)?(?:{_REQUESTS})\s+)?(?:{_PICTURES})?", re.IGNORECASE)
+_END = re.compile(r"[\s,?!.]*(?:\b(?:please|thanks|thank\s+you)\b[\s?!.]*)*$", re.IGNORECASE)
 
 
 def subject_of(question: str) -> str:
-    """The question without words at its beginning that ask for pictures, and then without its question mark.
+    """The question without words at its beginning that ask for pictures, and "please" at its end, and then without
+    its question mark.
 
-    The question itself where nothing asks so, or where no word would be left.
+    The whole question where nothing asks so, or where no word would be left. Letters of full width, in bold and the
+    like are the plain ones that they mean (NFKC).
     """
-    asking = _QUESTION.match(question)
-    if asking is None or not asking.group().strip():
+    question = unicodedata.normalize("NFKC", question)
+    asking, thanking = _QUESTION.match(question), _END.search(question)
+    begin = asking.end() if asking else 0
+    end = thanking.start() if thanking else len(question)
+    if not question[:begin].strip() and not re.search(r"\w", question[end:]):
         return question
-    subject = question[asking.end() :].rstrip(" ?\t\n")
+    subject = question[begin:end]
     return subject if re.search(r"\w", subject) else question

@@ -20,6 +20,7 @@ from models.matching.matcher import Matcher
 from service.errors import FeaturesOnly, InvalidRequest
 from service.search.fusion import best_pictures, explained_by_text
 from service.search.gallery import Galleries
+from service.search.languages import language_of
 from service.search.model_views import ModelView
 from service.search.pair_costs import PairCosts
 from service.search.query import Accelerate, AnyRequest, Query, accelerated, run_here
@@ -122,6 +123,7 @@ class SearchEngine:
         request, gallery = query.request, query.gallery
         watch = Stopwatch("encode", "shortlist", "rerank", "text")
         texts, candidates, read, by_pictures = None, None, dict[str, Any](), None
+        matched: bool | None
         if query.needs_model:
             texts, embedding = self._encoded(query.matcher, request.subject, accelerate, watch)
             read = reading_of(query)
@@ -129,11 +131,11 @@ class SearchEngine:
         matches = text_matches(query, watch)  # last: shards look for words where they score
         if candidates is None:
             hits, left_out = best_pictures(request, None, [], matches, gallery.images_at), 0
-            texts, matched = None, True if matches else None
+            texts, matched = None, bool(matches)
         else:
             hits, left_out = picture_hits(query, candidates, matches)
             by_pictures = verdict(candidates, query.matcher, request.subject)
-            matched = True if matches else by_pictures  # words that a picture's text holds do
+            matched = bool(matches) or by_pictures  # words that a picture's text holds do
         return TextSearchResult(
             **origin(query),
             **read,
@@ -250,7 +252,7 @@ class SearchEngine:
         explained = {}
         if texts is not None:
             explained = {hit.slot: hit for hit in self._explained(scored, texts, query, accelerate, watch)}
-        return ranked([explained.get(hit.slot) or explained_by_text(hit, query.request.query) for hit in hits])
+        return ranked([explained.get(hit.slot) or explained_by_text(hit, query.request.subject) for hit in hits])
 
     def _explained(
         self,
@@ -287,7 +289,10 @@ def reading_of(query: Query[TextSearchRequest]) -> dict[str, Any]:
     """The part of a result that says how the model reads the sentence."""
     unknown = query.matcher.unknown_words(query.request.subject)
     read_as = query.matcher.near_words(query.request.subject)
-    note = note_on(query.request.query, query.gallery.num_missing, [*unknown, *read_as])
+    no_english = [*unknown, *read_as]
+    note = note_on(query.request.query, query.gallery.num_missing, no_english)
+    if language_of(query.request.subject, no_english) is not None:
+        read_as = {}  # words of another language, which came near to English ones
     return {"unknown_words": unknown, "read_as": read_as, "note": note}
 
 

@@ -9,23 +9,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from index.records import Image
-from index.text_search import TextMatch, telling_words
+from index.text_search import TextMatch, is_date, telling_words
 from service.search.candidates import Candidates, first_found, scores_of
 from service.search.near_duplicates import grouped
-from service.search.requests import SearchRequest
+from service.search.requests import SearchRequest, TextSearchRequest
 from service.search.results import FoundBy, PairExplanation, RankedPicture, ScoredWord
 
 RANK_CONSTANT = 60  # of that paper, found on one collection and kept for all others
 
 
-def fused(ranking: Sequence[int], text_ranks: Mapping[int, int]) -> list[int]:
+def fused(ranking: Sequence[int], text_ranks: Mapping[int, int], text_first: bool = False) -> list[int]:
     """The slots of a ranking (the best first) and those that have a rank by their text (from 1), the best first.
 
-    Where both lists say the same, what the text found comes first: all words of the question are in it. Without text
-    ranks this is the ranking.
+    Where both lists say the same, what the text found comes first: all words of the question are in it. With
+    `text_first` all that it found does. Without text ranks this is the ranking.
     """
     if not text_ranks:
         return list(ranking)
+    if text_first:
+        by_text = sorted(text_ranks, key=text_ranks.__getitem__)
+        return [*by_text, *(slot for slot in ranking if slot not in text_ranks)]
     sums: dict[int, float] = defaultdict(float)
     for rank, slot in enumerate(ranking, start=1):
         sums[slot] += 1 / (RANK_CONSTANT + rank)
@@ -41,11 +44,12 @@ def fused_hits(
     matches: Sequence[TextMatch],
     k: int,
     fetch: Callable[[Sequence[int]], Sequence[Image | None]],
+    text_first: bool = False,
 ) -> list[RankedPicture]:
     """The best k pictures of `order`, which are positions among the candidates, and of the text's matches."""
     positions = {candidates.rows[n]: n for n in order} if candidates else {}
     ranks = {match.image.slot: match.rank for match in matches if match.image.slot is not None}
-    slots = fused(list(positions), ranks)
+    slots = fused(list(positions), ranks, text_first)
     hits = []
     for rank, (place, image) in enumerate(first_found(slots, k, fetch), start=1):
         by_text: tuple[FoundBy, ...] = ("text",) if slots[place] in ranks else ()
@@ -64,10 +68,15 @@ def best_pictures(
     matches: Sequence[TextMatch],
     fetch: Callable[[Sequence[int]], Sequence[Image | None]],
 ) -> list[RankedPicture]:
-    """`fused_hits`, of which near duplicates are grouped where the request says so."""
+    """`fused_hits`, of which near duplicates are grouped where the request says so.
+
+    No picture shows a date, so that of those asked for by nothing else the ones of that date come first.
+    """
+    text_first = bool(matches) and isinstance(request, TextSearchRequest) and is_date(request.subject)
     if not request.group_near_duplicates:
-        return fused_hits(candidates, order, matches, request.k, fetch)
-    return grouped(fused_hits(candidates, order, matches, len(order) + len(matches) or 1, fetch), request.k)
+        return fused_hits(candidates, order, matches, request.k, fetch, text_first)
+    every = len(order) + len(matches) or 1
+    return grouped(fused_hits(candidates, order, matches, every, fetch, text_first), request.k)
 
 
 def explained_by_text(hit: RankedPicture, question: str) -> RankedPicture:

@@ -97,7 +97,7 @@ class LocalGallery:
 
     def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
-        return self._catalog.texts.matches(request.query, request.shortlist, compiled(request) or EVERY)
+        return self._catalog.texts.matches(request.subject, request.shortlist, compiled(request) or EVERY)
 
     def scoring_of(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence, beside other queries' work."""

@@ -246,7 +246,7 @@ class TextSearchRequest(SearchRequest):
 
     @property
     def subject(self) -> str:
-        """The part of the query that models read: "a dog" of "show me a photo of a dog"."""
+        """The part of the query that is looked for: "a dog" of "show me a photo of a dog"."""
         return subject_of(self.query)
 
 

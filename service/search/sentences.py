@@ -14,7 +14,8 @@ from models.text.reader import END, START
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates
 from service.search.joint_work import JointWork
-from service.search.query_notes import is_in_another_language
+from service.search.languages import is_in_another_language
+from service.search.negations import negation_in
 
 KEPT_BYTES = 16 * 2**20  # some hundred sentences
 ENCODED_AT_ONCE = 32
@@ -101,8 +102,9 @@ def encoding_of(matcher: Matcher, sentence: str) -> JointWork[str, Encoded]:
 
 def verdict(candidates: Candidates, matcher: Matcher, sentence: str) -> bool | None:
     """Whether a picture matches a sentence by what it shows; keyboard noise, punctuation alone, and what is no English
-    match nothing."""
+    match nothing. Of what a sentence rules out nothing can be told."""
     words = [word for word in words_of(matcher, sentence) if word not in (START, END) and any(map(str.isalnum, word))]
-    if set(words) <= set(matcher.unknown_words(sentence)) or is_in_another_language(sentence):
+    unknown, read_as = matcher.unknown_words(sentence), matcher.near_words(sentence)
+    if set(words) <= set(unknown) or is_in_another_language(sentence, [*unknown, *read_as]):
         return False
-    return candidates.matched
+    return None if candidates.matched and negation_in(sentence) else candidates.matched

@@ -127,7 +127,7 @@ def test_tags_are_composed(tmp_path: Path) -> None:
             wanted = Filter(tags={"album": unicodedata.normalize(form, "Kühe")})
             (image,) = catalog.list_images(None, 10, wanted)
             assert dict(image.tags) == {"album": "Kühe", "numéro": 5, "o": 1}
-        assert [match.image.image_id for match in catalog.texts.matches("lion", 10, Filter())] == ["b"]
+        assert catalog.texts.matches("lion", 10, Filter()) == []
         assert [match.image.image_id for match in catalog.texts.matches("numéro 5", 10, Filter())] == ["a"]
 
 

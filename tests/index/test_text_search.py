@@ -16,7 +16,7 @@ from index.catalog import Catalog
 from index.filters import Filter
 from index.records import PictureChange
 from index.text_index import date_words, name_words, split_words
-from index.text_search import match_expression
+from index.text_search import is_date, match_expression
 from tests.support.catalogs import make_ready, picture
 
 EVERY = Filter()
@@ -76,7 +76,8 @@ def test_parts_of_a_text_without_spaces_are_found_in_their_order(
 
 
 def test_a_date_is_in_words_where_there_is_one() -> None:
-    assert date_words(MAY_2023) == "2023 05 14 14 may 2023 may"
+    words = "2023 05 14 2023 sunday 14 05 2023 14th 5 14 2023 20230514 14 5 2023 may 14 may 2023"
+    assert date_words(MAY_2023) == words
     for impossible in (None, 1e300, -1e300, float("nan"), float("inf")):
         assert date_words(impossible) == ""
 
@@ -93,6 +94,21 @@ def test_a_date_is_in_words_where_there_is_one() -> None:
         ("May 2023", ["beach"]),
         ("2023-05", ["beach"]),
         ("14 may 2023", ["beach"]),
+        ("the 14th of May 2023", ["beach"]),
+        ("14.05.2023", ["beach"]),
+        ("05/14/2023", ["beach"]),
+        ("14/5/2023", ["beach"]),
+        ("5/2023", ["beach"]),
+        ("20230514", ["beach"]),
+        ("14-May-2023", ["beach"]),
+        ("Sunday, May 14th, 2023", ["beach"]),
+        ("photos taken in May 2023", ["beach"]),
+        ("Saturday 14 May 2023", []),
+        ("2023-5-15", []),
+        ("album", []),
+        ("cd", []),
+        ("47c", []),
+        ("58147c87cd", ["digest"]),
         ("a picture of the zeppelin", ["caption"]),
         ("zeppelins", ["caption"]),
         ("ZÉPPELIN", ["caption"]),
@@ -113,6 +129,7 @@ def test_names_dates_tags_and_captions_are_found_by_their_words(
         picture("beach", filename="x.jpg", tags={"album": "beach"}, taken_at=MAY_2023),
         picture("caption", filename="y.jpg", captions=["a zeppelin of the old kind"]),
         picture("tag", filename="z.jpg", tags={"place": "Oslo", "year": 1999}),
+        picture("digest", filename="1_58147c87cd.jpg"),
     ]
     catalog.accept(pictures, now=1.0)
     make_ready(catalog, *(one.image_id for one in pictures))
@@ -161,6 +178,26 @@ def searched_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catal
     make_ready(made, "zeppelin")
     yield made
     made.close()
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("2023", True),
+        ("photos taken in May 2023", True),
+        ("Sunday, the 14th of May 2023", True),
+        ("2023-05-14", True),
+        ("20230514", True),
+        ("May", False),  # perhaps a name
+        ("14", False),
+        ("beach 2023", False),
+        ("IMG_2023", False),
+        ("2 dogs", False),
+        ("", False),
+    ],
+)
+def test_a_date_alone_is_told(question: str, expected: bool) -> None:
+    assert is_date(question) is expected
 
 
 @given(question=TEXTS)

@@ -4,11 +4,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import PIL.Image
+import PIL.ImageFont
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.panels import DIMMED, GAP, LINE, OUTLINE, draw_explanation, footer, panel_corner, panels_of, scaled
+from service.panels import (
+    DIMMED,
+    GAP,
+    LINE,
+    OUTLINE,
+    draw_explanation,
+    drawable,
+    footer,
+    panel_corner,
+    panels_of,
+    scaled,
+)
 from service.search.results import PairExplanation, ScoredWord
 from service.storage.region_records import Region
 
@@ -107,3 +119,20 @@ def test_tiny_huge_and_narrow_pictures_are_drawn(size: tuple[int, int]) -> None:
     sheet = drawn(size, explanation([(0, 0, *size)], [[1.0]] * 30))
     assert sheet.width > 0
     assert sheet.height > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "drawn"),
+    [
+        ("a café  +0.0123", "a cafe  +0.0123"),
+        ("“Straße in Łódź” …", "“Strasse in Lodz” …"),
+        ("東京", "??"),
+        ("собака", "??????"),
+        ("e\N{COMBINING ACUTE ACCENT}", "e"),
+    ],
+)
+def test_text_is_drawn_in_characters_that_the_font_has(text: str, drawn: str) -> None:
+    assert drawable(text) == drawn
+    font = PIL.ImageFont.load_default(14)
+    missing = bytes(font.getmask("\U000f0000"))
+    assert all(bytes(font.getmask(letter)) != missing for letter in {*drawable(text)} - {" "})

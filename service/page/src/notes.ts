@@ -47,7 +47,7 @@ function howMany({ matched, matched_by_pictures, left_out, results }: TextAnswer
   const byText = results.filter((hit) => hit.found_by.includes("text")).length;
   if (byText && byText < results.length && matched_by_pictures === false)
     return [`${counted(byText, "picture")} by ${byText === 1 ? "its" : "their"} text. Nothing matches well by what it shows; the others come nearest.`];
-  if (matched === false) return [`Nothing matches well.${results.length ? " These come nearest:" : ""}`];
+  if (matched === false && how.match !== "text") return [`Nothing matches well.${results.length ? " These come nearest:" : ""}`];
   if (!results.length)
     return [nothing(how.match === "text" ? "No picture has these words in its text." : "No picture can be found yet.", how)];
   return [results.length === how.k ? `The best ${how.k} pictures.` : `${counted(results.length, "picture")}.`];

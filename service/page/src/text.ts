@@ -1,5 +1,5 @@
 // Numbers, dates and lists as people read them.
-import type { ImagesAnswer, PictureHit } from "./openapi";
+import type { ImagesAnswer, PictureHit, TextAnswer } from "./openapi";
 
 export function day(moment: string | null): string {
   // A camera that names no zone is taken to show UTC, so that is what is shown.
@@ -36,6 +36,15 @@ export function said(hit: PictureHit): string {
   if (hit.score === null) return "by its text";
   const said = hit.probability === null ? `score ${hit.score.toFixed(3)}` : percent(hit.probability);
   return hit.found_by.includes("text") ? `by its text; ${said} by the picture` : said;
+}
+
+/**
+ * An answer without probabilities where nothing matches: they are those of pictures one of which is the one described, so
+ * that some are high whatever was asked.
+ */
+export function withoutFalseHopes(answer: TextAnswer): TextAnswer {
+  if (answer.matched_by_pictures !== false) return answer;
+  return { ...answer, results: answer.results.map((hit) => ({ ...hit, probability: null })) };
 }
 
 /** How many near duplicates a result stands for besides itself. */

@@ -22,7 +22,7 @@ test("what a sentence found is counted, and called the best where there may be m
 
 test("a sentence that found nothing is told why", () => {
   assert.equal(noteOfText(text({}), HOW), "No picture can be found yet.");
-  assert.equal(noteOfText(text({}), { ...HOW, match: "text" }), "No picture has these words in its text.");
+  assert.equal(noteOfText(text({ matched: false }), { ...HOW, match: "text" }), "No picture has these words in its text.");
   assert.equal(noteOfText(text({}), FILTERED), "Nothing was found that passes the filter.");
   assert.equal(noteOfText(text({ left_out: 3 }), FILTERED), "None of 3 candidates is above the cut-off.");
   assert.equal(noteOfText(text({ matched: false, results: [HIT] }), HOW), "Nothing matches well. These come nearest:");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { PictureHit } from "../src/openapi";
-import { alike, counted, inLibrary, isolated, loadedFirst, messageOf, percent, said } from "../src/text";
+import type { PictureHit, TextAnswer } from "../src/openapi";
+import { alike, counted, inLibrary, isolated, loadedFirst, messageOf, percent, said, withoutFalseHopes } from "../src/text";
 
 function hit(parts: object): PictureHit {
   return { score: 0.51234, probability: null, found_by: ["picture"], ...parts } as unknown as PictureHit;
@@ -18,6 +18,12 @@ test("a result says by what it was found", () => {
   assert.equal(said(hit({ score: null, found_by: ["text"] })), "by its text");
   assert.equal(alike(hit({ near_duplicates: ["a", "b"] })), " · and 2 alike");
   assert.equal(alike(hit({})), "");
+});
+
+test("where nothing matches no probability is shown", () => {
+  const answer = (matched_by_pictures: boolean | null) =>
+    withoutFalseHopes({ matched_by_pictures, results: [hit({ probability: 0.2 })] } as unknown as TextAnswer);
+  assert.deepEqual([true, null, false].map((matched) => answer(matched).results[0]!.probability), [0.2, 0.2, null]);
 });
 
 test("text from right to left is kept from turning what stands around it", () => {

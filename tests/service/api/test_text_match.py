@@ -1,6 +1,7 @@
 """Searching in text over HTTP: both by default, each result says by what it was found, any words are data."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.api.schemas.results import TextAnswer
-from tests.support.library import sixty_four
+from tests.support.library import NOW, sixty_four
 from tests.support.web_app import Api, checked, problem
 
 
@@ -94,3 +95,22 @@ def test_near_duplicates_are_named_when_asked_for(api: Api) -> None:
     problem(api.request("POST", "/search/image", files=form), 422, "invalid-request")
     alike = api.request("POST", "/search/image", files={**form, "target": (None, "images")}).json()["results"]
     assert [len(one["near_duplicates"]) for one in alike] == [62]
+
+
+def test_words_that_only_ask_need_not_be_in_the_text(api: Api) -> None:
+    asked, plain = (ask(api, query=query, match="text") for query in ("show me red and blue, please", "red and blue"))
+    assert [hit["image_id"] for hit in asked["results"]] == [hit["image_id"] for hit in plain["results"]] != []
+    assert asked["matched"] is True
+    assert ask(api, query="show me what is not there", match="text")["matched"] is False
+
+
+def test_pictures_of_a_date_come_first_where_nothing_else_is_asked_for(api: Api) -> None:
+    day = datetime.fromtimestamp(NOW - 1000, UTC)
+    for query in (f"{day:%Y-%m-%d}", f"{day:%d.%m.%Y}", f"photos taken on {day:%B %d, %Y}"):
+        by_text = ["text" in hit["found_by"] for hit in ask(api, query=query, k=64)["results"]]
+        assert by_text == sorted(by_text, reverse=True)
+        assert set(by_text) == {True, False}
+
+
+def test_nothing_is_sure_to_match_what_is_ruled_out(api: Api) -> None:
+    assert ask(api, query="nothing red", match="pictures")["matched"] is not True

@@ -136,7 +136,7 @@ def test_an_answer_begins_with_every_shorter_answer(full: Library) -> None:
 def test_what_the_text_alone_found_has_no_score_and_says_why_it_is_there(full: Library) -> None:
     outcome = full.text("cyan and yellow", match="text", explain=True)
     assert outcome.matched is True
-    assert full.text("unwritten", match="text").matched is None
+    assert full.text("unwritten", match="text").matched is False
     assert set(found_ids(outcome)) == {image_id_of("cyan and yellow"), image_id_of("yellow and cyan")}
     for hit in outcome.results:
         assert (hit.score, hit.probability, hit.shortlist_rank, hit.found_by) == (None, None, None, ("text",))
@@ -179,3 +179,8 @@ def test_the_newest_of_the_best_comes_first_by_date(album: Library) -> None:
     times = [hit.taken_at for hit in dated.results]
     assert times[0] is not None
     assert times == sorted(times, key=lambda at: (at is None, -(at or 0)))
+
+
+def test_what_the_text_found_comes_first_of_a_date_alone() -> None:
+    assert fused([1, 2, 3, 4], {9: 2, 4: 1}, text_first=True) == [4, 9, 1, 2, 3]
+    assert fused([1, 2], {}, text_first=True) == [1, 2]

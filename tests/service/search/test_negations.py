@@ -1,0 +1,42 @@
+"""What a question rules out is told, and words that only look so are left alone."""
+
+import pytest
+
+from service.search.negations import negation_in
+from service.search.query_notes import note_on
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("a kitchen without people", "without"),
+        ("No dogs on a beach", "No"),
+        ("a man who isn't wearing a hat", "isn't"),
+        ("a man who doesn’t smile", "doesn’t"),
+        ("everything except cats", "except"),
+        ("dont show dogs", "dont"),
+        ("a man who isnt smiling", "isnt"),
+        ("a dog w/o a collar", "w/o"),
+        ("noone on the beach", "noone"),
+        ("apart from dogs", "apart from"),
+        ("anything but dogs", "anything but"),
+        ("dog -cat", "-cat"),
+        ("the cat minus the dog", "minus"),
+        ("dog NOT cat", "NOT"),
+    ],
+)
+def test_a_word_that_rules_something_out_is_named(query: str, word: str) -> None:
+    assert negation_in(query) == word
+    assert f"“{word}” is hardly understood" in (note_on(query) or "")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("bus no. 7", "No 5", "no 7 bus", "Dr No", "a no smoking sign", "a do not enter sign", "not only dogs"),
+        *("can't wait for christmas", "forget me not flowers", "forget-me-nots", "notes", "a knot", "black-and-white"),
+        *("a well-dressed man", "we want peace", "-", "- a dog"),
+    ],
+)
+def test_other_words_rule_nothing_out(query: str) -> None:
+    assert negation_in(query) is None
