@@ -176,7 +176,7 @@ def test_a_batch_is_sent_again_when_a_busy_service_said(visit: Visit) -> None:
             route.continue_()
 
     visit.page.route("**/ingest", refuse_once)
-    visit.page.evaluate(DROP_FOLDERS, ["4.png", [["Trip5", base64_png("green", "cyan")]]])
+    visit.page.evaluate(DROP_FOLDERS, ["4.png", [["Trip5", base64_png("yellow", "white")]]])
     expect(visit.page.locator("#add").get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
     assert len(sent) == 2
     assert sent[1] - sent[0] > 2.9
