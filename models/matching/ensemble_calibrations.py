@@ -11,7 +11,7 @@ from typing import Any
 
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import BadCheckpoint
-from models.whole_files import write_whole
+from models.whole_files import alone_in, write_whole
 
 ENSEMBLES = "ensembles.json"
 
@@ -27,9 +27,11 @@ def read_ensemble_calibration(folder: Path, digests: Sequence[str]) -> Calibrati
 
 
 def save_ensemble_calibration(folder: Path, digests: Sequence[str], calibration: Calibration) -> None:
-    """Put the calibration beside those of other ensembles with the same last member. BadCheckpoint."""
-    stored = _stored(folder) | {"+".join(digests): calibration.as_dict()}
-    write_whole(folder / ENSEMBLES, (json.dumps(stored, indent=1) + "\n").encode())
+    """Put the calibration beside those of other ensembles with the same last member, also of those that others put
+    there at the same time. BadCheckpoint."""
+    with alone_in(folder):
+        stored = _stored(folder) | {"+".join(digests): calibration.as_dict()}
+        write_whole(folder / ENSEMBLES, (json.dumps(stored, indent=1) + "\n").encode())
 
 
 def _stored(folder: Path) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 import errno
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from models.whole_files import write_tensors, write_whole
+from models.whole_files import alone_in, write_tensors, write_whole
+from tests.support.forked import run_forked
 
 
 def test_tensors_are_written_as_any_other_file(tmp_path: Path) -> None:
@@ -40,3 +43,76 @@ def test_a_disk_without_room_leaves_what_was_there(tmp_path: Path, monkeypatch: 
 def test_a_folder_that_is_not_there_keeps_its_kind_of_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_whole(tmp_path / "gone" / "a", b"any")
+
+
+def test_a_name_may_have_as_many_bytes_as_names_can(tmp_path: Path) -> None:
+    path = tmp_path / ("ä" * 127)
+    write_whole(path, b"any")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
+    """Have it happen, once, when a file is written and not yet in its place."""
+    sync = os.fsync
+
+    def fsync(handle: int) -> None:
+        monkeypatch.setattr(os, "fsync", sync)
+        happens()
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+def test_of_two_writers_at_once_the_last_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a"
+    meanwhile(monkeypatch, lambda: write_whole(path, b"meanwhile"))
+    write_whole(path, b"last")
+    assert path.read_bytes() == b"last"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_writer_that_fails_takes_nothing_from_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a"
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fail() -> None:
+        with monkeypatch.context() as until_then:
+            until_then.setattr(os, "fsync", full)
+            with pytest.raises(OSError, match="No space left"):
+                write_whole(path, b"no room")
+
+    meanwhile(monkeypatch, fail)
+    write_whole(path, b"other")
+    assert path.read_bytes() == b"other"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def die_writing(path: Path) -> None:
+    os.fsync = lambda handle: os._exit(9)
+    write_whole(path, b"never there")
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    path, other = tmp_path / "a[1]", tmp_path / "a[1].1.partial"
+    other.write_bytes(b"of somebody else")
+    assert run_forked(die_writing, path) == 9
+    assert len(list(tmp_path.iterdir())) == 2
+    write_whole(path, b"whole")
+    assert sorted(tmp_path.iterdir()) == [path, other]
+
+
+def test_blocks_of_one_folder_run_one_after_the_other(tmp_path: Path) -> None:
+    ran = threading.Event()
+
+    def run() -> None:
+        with alone_in(tmp_path):
+            ran.set()
+
+    thread = threading.Thread(target=run)
+    with alone_in(tmp_path):
+        thread.start()
+        assert not ran.wait(0.2)
+    assert ran.wait(60)
+    thread.join()

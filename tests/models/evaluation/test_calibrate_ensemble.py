@@ -1,6 +1,7 @@
 """The mean scores of several models get a calibration of their own, which counts for these very weights alone."""
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from models.evaluation.fit_calibration import CalibrationPlan, calibrate_ensembl
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import load_matcher, save_matcher
 from models.matching.ensemble import build_ensemble
-from models.matching.ensemble_calibrations import read_ensemble_calibration
+from models.matching.ensemble_calibrations import read_ensemble_calibration, save_ensemble_calibration
 from models.matching.log_odds import LogOddsModel
 from models.matching.single_matcher import SingleMatcher
+from models.whole_files import alone_in
 from service.errors import Misconfigured
 from service.model_loading import lazy_models
 from tests.models.evaluation.test_fit_calibration import captioned_features
@@ -95,3 +97,15 @@ def test_short_questions_are_brought_to_the_level_of_the_others(
         judged = assess_direction(getattr(calibration, direction), pairs, others, direction, PLAN.seed)
         for size, found in judged.items():
             assert found["error"] == pytest.approx(report["held_out"][direction][size]["error"], abs=1e-4)
+
+
+def test_calibrations_that_come_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    one, other = (Calibration(text=LogOddsModel(scale, 0.0), image=LogOddsModel(1.0, 0.0)) for scale in (1.0, 2.0))
+    saving = threading.Thread(target=save_ensemble_calibration, args=(tmp_path, ["a", "c"], other))
+    with alone_in(tmp_path):
+        saving.start()
+        saving.join(0.2)  # which waits, and has not read yet what the file holds
+        (tmp_path / "ensembles.json").write_text(json.dumps({"b+c": one.as_dict()}))
+    saving.join()
+    assert read_ensemble_calibration(tmp_path, ["b", "c"]) == one
+    assert read_ensemble_calibration(tmp_path, ["a", "c"]) == other

@@ -24,7 +24,7 @@ def test_what_is_saved_is_read_again(tmp_path: Path) -> None:
     WordVectors(["dog", "n't"], vectors).save(tmp_path / "v.txt")
     read = read_word_vectors(tmp_path / "v.txt", 3, {"dog", "n't"})
     torch.testing.assert_close(read.vectors, vectors, rtol=1e-4, atol=1e-4)
-    (tmp_path / "w.txt.partial").mkdir()  # which is in the way of writing
+    (tmp_path / "w.txt").mkdir()  # which is in the way of writing
     with pytest.raises(OSError, match=r"w\.txt"):
         WordVectors(["dog"], vectors[:1]).save(tmp_path / "w.txt")
 
