@@ -27,7 +27,7 @@ from models.text.pretrained_reader import (
     digest_of_encoder,
 )
 from models.text.word_pieces import stored_tokenizer, write_pieces
-from models.whole_files import write_tensors
+from models.whole_files import write_tensors, write_whole
 
 PIECE_BITS, LAYER_BITS = 4, 7
 NUM_POSITIONS = 128
@@ -52,11 +52,11 @@ def convert_sentence_encoder(folder: Path, captions: Iterable[str], names: Itera
     tokenizer.no_padding()
     write_pieces(out, tokenizer)
     words, num_common = known_words(PretrainedReader(published), captions, names)
-    (out / WORDS_FILE).write_text("\n".join(words) + "\n", "utf-8")
+    write_whole(out / WORDS_FILE, ("\n".join(words) + "\n").encode())
     config = {"format": 1, "common_words": num_common}
-    (out / CONFIG_FILE).write_text(json.dumps(config, indent=1) + "\n", "utf-8")
+    write_whole(out / CONFIG_FILE, (json.dumps(config, indent=1) + "\n").encode())
     digest = digest_of_encoder(out)
-    (out / DIGEST_FILE).write_text(f"{digest}\n", "utf-8")
+    write_whole(out / DIGEST_FILE, f"{digest}\n".encode())
     return digest
 
 

@@ -38,7 +38,7 @@ from models.extractors.yolox import OneStageBoxes, YoloxNano, canvas_size, lette
 from models.quantised_rows import dequantise_all, quantise_rows
 from models.safe_load.weight_files import load_weights
 from models.single_threads import single_threads
-from models.whole_files import write_tensors
+from models.whole_files import write_tensors, write_whole
 
 WEIGHTS_FILE = "model.safetensors"
 # Beginnings of the names of weights that find and refine boxes: a byte each moves these, and is little to save.
@@ -291,7 +291,7 @@ def save_detector(detector: FasterRcnn, folder: Path, in_bytes: bool = False) ->
     state = {name: tensor.cpu() for name, tensor in detector.state_dict().items()}
     stored = _in_bytes(state) if in_bytes else {name: tensor.half() for name, tensor in state.items()}
     write_tensors(folder / WEIGHTS_FILE, stored)
-    (folder / CONFIG_FILE).write_text(json.dumps(detector.config.to_json(), indent=2) + "\n", encoding="utf-8")
+    write_whole(folder / CONFIG_FILE, (json.dumps(detector.config.to_json(), indent=2) + "\n").encode())
 
 
 def _in_bytes(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

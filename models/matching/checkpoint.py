@@ -67,7 +67,7 @@ def save_matcher(
         (folder / name).unlink(missing_ok=True)  # of other weights
     reader = matcher.reader
     if vocabulary is not None:
-        (folder / VOCABULARY).write_bytes(vocabulary)
+        write_whole(folder / VOCABULARY, vocabulary)
     elif isinstance(reader, PretrainedReader):
         (folder / VOCABULARY).unlink(missing_ok=True)
     else:
@@ -87,7 +87,7 @@ def save_matcher(
     }
     if isinstance(reader, PretrainedReader):
         config[SENTENCE_ENCODER_KEY] = reader.digest
-    (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
+    write_whole(folder / CONFIG, (json.dumps(config, indent=1) + "\n").encode())
     if matcher.calibration is None:
         return _write_digest(folder)
     return save_calibration(folder, matcher.calibration, matcher.hubness.banks if matcher.hubness else None)
@@ -247,7 +247,7 @@ def _check_sentence_encoder(folder: Path, config: Mapping[str, Any], here: str) 
 
 def _checked_config(folder: Path) -> tuple[str, dict[str, Any]]:
     """The folder's digest, which its files agree with, and its config.json."""
-    digest = _check_digest(folder)
+    digest = checked_digest(folder)
     with _refused_by_name(folder / CONFIG):
         config: dict[str, Any] = json.loads((folder / CONFIG).read_text())
         if config["format"] != FOLDER_FORMAT:
@@ -255,7 +255,8 @@ def _checked_config(folder: Path) -> tuple[str, dict[str, Any]]:
     return digest, config
 
 
-def _check_digest(folder: Path) -> str:
+def checked_digest(folder: Path) -> str:
+    """The folder's digest, which its files agree with; BadCheckpoint where they do not."""
     missing = [name for name in (CONFIG, TENSORS, DIGEST) if not (folder / name).is_file()]
     if not missing and not (folder / VOCABULARY).is_file() and not _has_sentence_encoder(folder):
         missing = [VOCABULARY]

@@ -14,6 +14,7 @@ import torch
 from models.batches import Tokens
 from models.text.char_ngrams import SpellingIndex
 from models.text.reader import END, NO_WORDS, START
+from models.whole_files import write_whole
 
 PAD, UNKNOWN_WORD = "<pad>", "<unk>"
 SPECIALS = (PAD, START, END, UNKNOWN_WORD)
@@ -109,7 +110,7 @@ class Vocabulary:
         stored = {"word2idx": self.ids, "idx2word": dict(enumerate(self.words)), "idx": len(self)}
         if self.near_words:
             stored["near"] = dict(self.near_words)
-        path.write_text(json.dumps(stored, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+        write_whole(path, json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode())
 
     def tokens(self, sentence: str) -> list[str]:
         """The words of a sentence between <start> and <end>, as they are encoded."""

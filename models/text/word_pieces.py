@@ -7,6 +7,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from models.whole_files import write_whole
+
 PIECES_FILE, TOKENIZER_FILE = "vocab.txt", "tokenizer.json"
 CLS, SEP, UNKNOWN_PIECE = "[CLS]", "[SEP]", "[UNK]"
 SPECIAL = ("[PAD]", UNKNOWN_PIECE, CLS, SEP, "[MASK]")
@@ -77,4 +79,4 @@ def write_pieces(folder: Path, tokenizer: Tokenizer) -> None:
     pieces = sorted(ids, key=ids.__getitem__)
     if Tokenizer.from_str(tokenizer_json(pieces)).to_str() != tokenizer.to_str():
         raise ValueError("the tokenizer is none of an uncased BERT model, with its special pieces and no options")
-    (folder / PIECES_FILE).write_text("\n".join(pieces) + "\n", "utf-8")
+    write_whole(folder / PIECES_FILE, ("\n".join(pieces) + "\n").encode())

@@ -13,7 +13,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.evaluate import Progress, evaluate
-from models.matching.checkpoint import save_matcher
+from models.matching.checkpoint import BadCheckpoint, checked_digest, save_matcher
 from models.matching.single_matcher import SingleMatcher
 from models.text.pretrained_reader import PretrainedReader, shipped_reader
 from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch, refuse_lone_regions
@@ -128,11 +128,15 @@ class Training:
 
         `progress` is told how far each validation is.
         Returns the last average; the best one so far is in `out`/best. ValueError where `out` holds another training
-        or a loss is not finite.
+        or a loss is not finite, BadCheckpoint where the best one is damaged and the last one is another.
         """
         self.resume()
-        if self.is_finished:
-            return self.averaged_matcher()
+        if not self.is_finished:
+            self._go_on(log, progress)
+        self.mend_best()
+        return self.averaged_matcher()
+
+    def _go_on(self, log: Log, progress: Progress | None) -> None:
         self._remember_states()
         if self.step == 0 and self.num_words_found:
             words = {"words": len(self.matcher.vocabulary), "found": self.num_words_found}
@@ -149,7 +153,6 @@ class Training:
         if self.early_stopping.best_rsum < 0:  # there was no step
             self._validate(log, progress)
             self.checkpoint.save(self.step)
-        return self.averaged_matcher()
 
     def resume(self) -> None:
         """Restore what an earlier run left in `out`; ValueError where it was another training's."""
@@ -161,6 +164,20 @@ class Training:
         """Whether nothing is left to do: the recipe's end was validated, or patience with it has ended."""
         ended = self.step >= self.total_steps or self.early_stopping.num_stale >= self.recipe.patience
         return ended and self.early_stopping.best_rsum >= 0
+
+    def mend_best(self) -> bool:
+        """Whether the best matcher of a finished training is damaged, or gone, and was written again.
+
+        It is the last one where that was validated as the best; BadCheckpoint where it is another.
+        """
+        try:
+            checked_digest(self.out / BEST_FOLDER)
+        except BadCheckpoint as fault:
+            if self.early_stopping.num_stale:
+                raise BadCheckpoint(f"{fault}. The last weights are others than the best: train anew") from fault
+            self._save_best()
+            return True
+        return False
 
     def _remember_states(self) -> None:
         """Have the frozen encoder read every caption once, and not again in every epoch."""
@@ -230,4 +247,7 @@ class Training:
         report = evaluate(self.averaged_matcher(), self.dev, shortlists=(100,), progress=progress)
         log({"step": self.step, "steps": self.total_steps, "validation": report})
         if self.early_stopping.is_best(report["exhaustive"]["rsum"]):
-            save_matcher(self.averaged_matcher(), self.out / BEST_FOLDER, matrix_bits=self.recipe.weight_bits)
+            self._save_best()
+
+    def _save_best(self) -> None:
+        save_matcher(self.averaged_matcher(), self.out / BEST_FOLDER, matrix_bits=self.recipe.weight_bits)

@@ -56,10 +56,10 @@ def _go_on(training: Training, out: Path) -> None:
     if not training.is_finished:
         with shown_training(out, training.total_steps) as (log, progress):
             training.run(log, partial(_report_validation, progress))
-    elif (out / BEST_FOLDER).is_dir():
-        print_note(f"the training in {out} was finished before; give another folder to train anew")
-    else:
-        raise UserError(f"the training in {out} is finished, and its weights are gone: name another folder")
+        return
+    print_note(f"the training in {out} was finished before; give another folder to train anew")
+    if training.mend_best():
+        print_note(f"{out / BEST_FOLDER} was damaged or gone: its weights are written again")
 
 
 def _report_validation(progress: Progress, what: str, done: int, total: int) -> None:

@@ -21,6 +21,7 @@ from models.extractors.faster_rcnn import FasterRcnn, load_detector, save_detect
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
 from models.extractors.registry import load_extractor
 from models.safe_load.restricted_pickle import RefusedFile
+from tests.support.power_cut import Disk
 
 LABELS = ("cat", "dog", "bird")
 SHIPPED = Path(models.__file__).parent / "weights" / "detector"
@@ -160,6 +161,14 @@ def test_a_saved_detector_comes_back_and_its_digest_names_it(detector: FasterRcn
     assert again.digest == load_detector(tmp_path).digest
     assert again.digest != load_detector(tmp_path, num_regions=10).digest
     assert again.config == detector.config
+
+
+def test_a_saved_detector_outlives_a_power_cut(
+    detector: FasterRcnn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(tmp_path / "disk", monkeypatch)
+    save_detector(detector, disk.folder)
+    assert load_detector(disk.left(tmp_path / "left")).digest == load_detector(disk.folder).digest
 
 
 def test_concepts_end_the_feature_and_name_the_region() -> None:

@@ -31,6 +31,7 @@ from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import UnknownModel, UnknownOption
 from models.text.vocabulary import SPECIALS, Vocabulary
 from service.model_names import shipped_models
+from tests.support.power_cut import Disk
 
 SHIPPED = [WEIGHTS / name for name in shipped_models()]
 
@@ -53,6 +54,15 @@ def test_a_saved_matcher_scores_the_same(tmp_path: Path) -> None:
     loaded_texts, loaded_embeddings = again.encode_sentences(["dog grass"])
     assert torch.equal(texts.vectors, loaded_texts.vectors)
     assert torch.equal(embeddings, loaded_embeddings)
+
+
+@pytest.mark.parametrize("vocabulary", [None, b'{"word2idx": {"<pad>": 0, "<start>": 1, "<end>": 2, "<unk>": 3}}'])
+def test_a_saved_matcher_outlives_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vocabulary: bytes | None
+) -> None:
+    disk = Disk(tmp_path / "disk", monkeypatch)
+    digest = save_matcher(small_matcher(), disk.folder, vocabulary=vocabulary)
+    assert read_header(disk.left(tmp_path / "left")).digest == digest
 
 
 def test_matrices_in_bytes_take_half_the_room_and_change_little(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from models.text.pretrained_reader import (
 )
 from models.text.reader import SentenceReader
 from models.text.vocabulary import SPECIALS, Vocabulary
+from tests.support.power_cut import Disk
 from tests.support.small_bert import WIDTH, small_reader, write_published
 
 
@@ -92,6 +93,12 @@ def test_an_encoder_is_converted_and_loaded(tmp_path: Path) -> None:
             load_pretrained_reader(tmp_path / "out")
         content[-3] ^= 1
         (tmp_path / "out" / name).write_bytes(content)
+
+
+def test_a_converted_encoder_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published, disk = write_published(tmp_path / "published"), Disk(tmp_path / "disk", monkeypatch)
+    digest = convert_sentence_encoder(published, ["a dog"], ["fish"], disk.folder)
+    assert load_pretrained_reader(disk.left(tmp_path / "left")).identity == digest
 
 
 def load_full(folder: Path) -> PretrainedReader:

@@ -16,7 +16,7 @@ import torch
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.evaluate import evaluate
-from models.matching.checkpoint import load_matcher
+from models.matching.checkpoint import BadCheckpoint, load_matcher
 from models.matching.matcher import Matcher
 from models.training.recipes import RECIPES
 from models.training.trainer import Training
@@ -113,6 +113,28 @@ def test_a_training_begun_before_a_recipe_had_a_field_goes_on(tmp_path: Path) ->
     again = Training(recipe, data, data, tmp_path)
     again.resume()
     assert again.step == again.total_steps
+
+
+def test_a_finished_trainings_best_weights_are_whole_or_it_says_that_they_are_not(tmp_path: Path) -> None:
+    data, config = synthetic(24), tmp_path / "best" / "config.json"
+    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
+
+    def finished() -> Training:
+        training = Training(recipe, data, data, tmp_path)
+        training.run(lambda _: None)
+        return training
+
+    digest = load_matcher(finished().out / "best").digest
+    assert not finished().mend_best()
+    config.write_bytes(b"")
+    finished()
+    assert load_matcher(tmp_path / "best").digest == digest
+    training = finished()
+    training.early_stopping.num_stale = 1  # as after a validation that was worse
+    training.checkpoint.save(training.step)
+    config.unlink()
+    with pytest.raises(BadCheckpoint, match=r"config\.json missing.*The last weights are others"):
+        finished()
 
 
 def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:

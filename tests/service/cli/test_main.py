@@ -370,8 +370,10 @@ def test_a_model_is_made_and_measured_from_pictures(regard: Regard, tmp_path: Pa
     assert status == 0, noted
     assert said.startswith(f"{tmp_path / 'run' / 'best'}: rsum ")
     again = regard("train", "scan-t2i-avg-flickr8k", *given, "--out", tmp_path / "run", *options)
-    assert again[:2] == (0, said)
-    assert "was finished before" in again[2]
+    assert (*again[:2], "was finished before" in again[2]) == (0, said, True)
+    (tmp_path / "run" / "best" / "config.json").write_bytes(b"")
+    mended = regard("train", "scan-t2i-avg-flickr8k", *given, "--out", tmp_path / "run", *options)
+    assert (*mended[:2], "was damaged or gone" in mended[2]) == (0, said, True)
     assert "11 of 15 words start from" in noted
     assert re.search(r"training .* 6/6\nvalidating: scoring pairs .* 128/128", noted)  # the bars, at their ends
     given = ["--images", folder, "--captions", captions, "--split", "dev", "--model", tmp_path / "run" / "best"]
