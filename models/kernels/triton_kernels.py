@@ -70,7 +70,9 @@ def attended_cosines(
     if LOGITS == SOFTMAX:
         logits = softmax_of_rows(raw, real_columns, times)
     elif LOGITS == L2NORM or LOGITS == CLIPPED_L2NORM:
-        length = tl.sqrt(tl.maximum(tl.sum(logits * logits, 1), LEAST_SQUARED)) + ADDED
+        length = tl.sqrt(tl.maximum(tl.sum(logits * logits, 1), LEAST_SQUARED))
+        is_lone = (FOCAL != 0) & (tl.sum(tl.where(real_columns, 1, 0), 0) == 1)
+        length = tl.where(is_lone, tl.maximum(length, ADDED), length + ADDED)
         logits = logits * (times / length)[:, None]
     elif LOGITS == COSINE:
         logits = raw * (times / tl.maximum(row_lengths[:, None] * column_lengths[None, :], ADDED))

@@ -11,12 +11,15 @@ fragments are kept, where even the largest is above the mean by no more than TIE
 
     max_i p_i sum_j g_j <= (1 + TIE_TOLERANCE) sum_j p_j g_j
 
-That is some 100 roundings of float32, so rounding alone does not choose. A lone fragment is thus attended to.
+That is 84 steps of float32, and a logit near 20 that is one step off moves its weight by 16. A lone fragment is thus
+attended to. Where a lone query is normalised, by its own size, the 1e-8 that the code adds would set apart what is
+alike but for sizes below 0.02: a lone query's length is its size alone.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
+import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 from torch.nn.functional import leaky_relu
@@ -99,6 +102,12 @@ def _counts(images: RegionsWithGram, words: Words) -> tuple[Int64[Tensor, " Q"],
     return words.mask.sum(1).clamp_min(1), images.mask.sum(1).clamp_min(1)
 
 
+def _size(clipped: Float[Tensor, "K R Q W"], real: Bool[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
+    """The length over the queries along `dim`, and the code's EPSILON; of a lone real one the length alone."""
+    length, is_lone = l2_norm(clipped, dim), real.sum(dim, keepdim=True) == 1
+    return torch.where(is_lone, length.clamp_min(EPSILON), length + EPSILON)
+
+
 class Bfan(Reranker[RegionsWithGram]):
     """BFAN, registered as `bfan-prob` and `bfan-equal`."""
 
@@ -137,7 +146,8 @@ class Bfan(Reranker[RegionsWithGram]):
         raw, vectors = similarities(images.vectors, words)
         word_lengths, region_lengths = vectors.norm(dim=-1), images.vectors.norm(dim=-1)
         real_words, real_regions = words.mask[None, None], images.mask[:, :, None, None]
-        over_words, over_regions = self._logits(raw, region_lengths[:, :, None, None] * word_lengths)
+        lengths = region_lengths[:, :, None, None] * word_lengths
+        over_words, over_regions = self._logits(raw, lengths, real_regions, real_words)
         by_words = self._attention(over_words, real_regions, dim=1)
         by_regions = self._attention(over_regions, real_words, dim=3)
         of_words = attended_cosine((by_words * raw).sum(1), squared_sum_of_regions(by_words, images.gram), word_lengths)
@@ -147,7 +157,11 @@ class Bfan(Reranker[RegionsWithGram]):
         return _Attended(contributions, by_words, of_regions)
 
     def _logits(
-        self, raw: Float[Tensor, "K R Q W"], lengths: Float[Tensor, "K R Q W"]
+        self,
+        raw: Float[Tensor, "K R Q W"],
+        lengths: Float[Tensor, "K R Q W"],
+        real_regions: Bool[Tensor, "K R 1 1"],
+        real_words: Bool[Tensor, "1 1 Q W"],
     ) -> tuple[Float[Tensor, "K R Q W"], Float[Tensor, "K R Q W"]]:
         """Logits of the words' attention over regions, and of the regions' attention over words."""
         times = self.config.lambda_softmax
@@ -155,7 +169,8 @@ class Bfan(Reranker[RegionsWithGram]):
             cosines = raw * (times / lengths.clamp_min(EPSILON))
             return cosines, cosines
         clipped = leaky_relu(raw, 0.1)
-        return clipped * (times / (l2_norm(clipped, 3) + EPSILON)), clipped * (times / (l2_norm(clipped, 1) + EPSILON))
+        over_words, over_regions = _size(clipped, real_words, 3), _size(clipped, real_regions, 1)
+        return clipped * (times / over_words), clipped * (times / over_regions)
 
     def _attention(
         self, logits: Float[Tensor, "K R Q W"], mask: Bool[Tensor, "..."], dim: int

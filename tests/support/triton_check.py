@@ -62,6 +62,8 @@ def main() -> None:
         f"{name} {given} {size}": difference(name, given, *size, budget, device)
         for (name, given), size, budget in zip(options(), sizes, budgets, strict=False)
     }
+    for focal in ("prob", "equal"):
+        found[f"bfan-{focal} of one region"] = difference(f"bfan-{focal}", {}, 1, 40, BUDGETS[0], device)
     print(json.dumps(found))
 
 

@@ -62,8 +62,16 @@ static void scale(shape s, float by, float *table) {
   for (size_t n = 0; n < (size_t)s.rows * columns_of(s); n += LANES) store(table + n, by * load(table + n));
 }
 
-/* Every row divided by its length, times a factor. */
-static void normalise_rows(shape s, float times, float *table) {
+static int count_real(const int32_t *real, int count) {
+  int found = 0;
+  for (int n = 0; n < count; n++) found -= real[n];
+  return found;
+}
+
+/* Every row divided by its length, times a factor. Nothing is added to the length of a lone real number of a row where
+ * `lone_exact`. */
+static void normalise_rows(shape s, float times, int lone_exact, float *table) {
+  const int lone = lone_exact && count_real(s.real_columns, columns_of(s)) == 1;
   for (int row = 0; row < s.rows; row++) {
     lanes squares = {0};
     for (int column = 0; column < columns_of(s); column += LANES) {
@@ -71,7 +79,8 @@ static void normalise_rows(shape s, float times, float *table) {
       squares += x * x;
     }
     const float square = sum_of(squares);
-    const float by = times / (sqrtf(square < LEAST_SQUARE ? LEAST_SQUARE : square) + EPSILON);
+    const float length = sqrtf(square < LEAST_SQUARE ? LEAST_SQUARE : square);
+    const float by = times / (!lone ? length + EPSILON : length < EPSILON ? EPSILON : length);
     for (int column = 0; column < columns_of(s); column += LANES) {
       const size_t at = place(s, row, column);
       store(table + at, by * load(table + at));

@@ -50,7 +50,7 @@ static void attend(shape s, const form *f, const float *raw, const float *row_le
   if (f->logits == LOGITS_SOFTMAX)
     softmax_of_rows(s, f->times, weights);
   else if (f->logits == LOGITS_L2 || f->logits == LOGITS_CLIPPED_L2)
-    normalise_rows(s, f->times, weights);
+    normalise_rows(s, f->times, f->focal != FOCAL_NONE, weights);
   else if (f->logits == LOGITS_COSINE)
     divide_by_lengths(s, f->times, row_lengths, column_lengths, weights);
   else

@@ -97,7 +97,8 @@ def near_a_tie(reranker: Bfan, stored: Stored, words: Words) -> bool:
     mask = images["mask"][:, :, None, None] & words.mask
     raw = torch.einsum("krd,qwd->krqw", images["vectors"], words.vectors).masked_fill(~mask, 0)
     lengths = images["vectors"].norm(dim=2)[:, :, None, None] * words.vectors.norm(dim=2)
-    for logits, dim in zip(reranker._logits(raw, lengths), (1, 3), strict=True):
+    real = images["mask"][:, :, None, None], words.mask[None, None]
+    for logits, dim in zip(reranker._logits(raw, lengths, *real), (1, 3), strict=True):
         weights = logits.exp() * mask
         others = weights.sqrt() if reranker.config.focal == "prob" else mask.double()
         mean = (weights * others).sum(dim, keepdim=True) / others.sum(dim, keepdim=True).clamp_min(1e-30)
@@ -120,6 +121,17 @@ def test_bfan_is_scored_as_by_pytorch(
     assert isinstance(reranker, Bfan)
     hypothesis.assume(not near_a_tie(reranker, Stored.of(reranker, regions), words))
     check_equal(kernels, reranker, regions, words)
+
+
+@pytest.mark.parametrize("padding", [0, 2])
+@pytest.mark.parametrize("focal", ["prob", "equal"])
+def test_a_picture_of_one_region_is_scored_as_by_pytorch(kernels: KernelLibrary, focal: str, padding: int) -> None:
+    """No pair is left out: rounding decides none of these."""
+    generator = torch.Generator().manual_seed(padding)
+    regions = random_regions(100, 1 + padding, 384, 0, generator)
+    regions.mask[:, 1:] = False
+    words = random_words(20, 12, 384, 0.2, generator)
+    check_equal(kernels, small_reranker(f"bfan-{focal}", 384), regions, words)
 
 
 @given(case=cases(), intra_modal=st.sampled_from(["SA", "FA"]), slope=st.sampled_from([0.0, 0.1]), z=WIDTHS)

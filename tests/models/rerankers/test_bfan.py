@@ -8,9 +8,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.functional import normalize
 
 from models.batches import Regions, Words
-from models.rerankers.bfan import Bfan, BfanConfig, focal_attention
+from models.rerankers.bfan import TIE_TOLERANCE, Bfan, BfanConfig, focal_attention
 from models.rerankers.encoders import EncoderConfig
 
 ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=16)
@@ -29,7 +30,8 @@ def cosine_terms(query: np.ndarray, context: np.ndarray, config: BfanConfig) -> 
         alike = [[x / s for x, s in zip(*rows, strict=True)] for rows in zip(alike, sizes, strict=True)]
     else:
         alike = [[x if x > 0 else 0.1 * x for x in row] for row in alike]
-        alike = [[x / (math.sqrt(sum(y * y for y in row)) + 1e-8) for x in row] for row in alike]
+        added = 1e-8 if len(query) > 1 else 0.0  # which would set apart by more than the tolerance what is alike
+        alike = [[x / (math.sqrt(sum(y * y for y in row)) + added) for x in row] for row in alike]
     terms = []
     for j, q in enumerate(query):
         parts = [math.exp(config.lambda_softmax * row[j]) for row in alike]
@@ -38,7 +40,7 @@ def cosine_terms(query: np.ndarray, context: np.ndarray, config: BfanConfig) -> 
         gains = [sum((x - y) * g for y, g in zip(p, worth, strict=True)) for x in p]
         kept = [x if gain > 0 else 0.0 for x, gain in zip(p, gains, strict=True)]
         mean = sum(x * g for x, g in zip(p, worth, strict=True)) / sum(worth)
-        kept = p if max(p) <= mean * (1 + 1e-5) else kept  # nothing stands out: all are kept
+        kept = p if max(p) <= mean * (1 + TIE_TOLERANCE) else kept  # nothing stands out: all are kept
         attended = sum(w * c for w, c in zip(kept, context, strict=True))
         lengths = float(np.linalg.norm(q) * np.linalg.norm(attended))
         terms.append([w * float(q @ c) / lengths for w, c in zip(kept, context, strict=True)])
@@ -127,6 +129,24 @@ def test_beside_identical_fragments_float32_keeps_everything(focal: str, side: s
     v, e = (blank, others) if side == "regions" else (others, blank)
     found = score(BfanConfig(focal=focal), v[None], e[None], torch.float32)  # type: ignore[arg-type]
     assert found.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("side", ["regions", "words"])
+@pytest.mark.parametrize("focal", ["prob", "equal"])
+def test_beside_a_lone_fragment_rounding_decides_nothing(focal: str, side: str) -> None:
+    """Among padding, too; of 8000 pairs, some have inner products of a few thousandths."""
+    generator = torch.Generator().manual_seed(0)
+    lone = normalize(torch.randn(80, 3, 384, generator=generator), dim=2)
+    others = normalize(torch.randn(100, 12, 384, generator=generator), dim=2)
+    is_real = torch.tensor([False, True, False]).expand(80, 3)
+    bfan = Bfan(BfanConfig(focal=focal), ENCODERS)  # type: ignore[arg-type]
+
+    def scores(dtype: torch.dtype) -> torch.Tensor:
+        own, other = (lone.to(dtype), is_real), (others.to(dtype), torch.ones(100, 12, dtype=torch.bool))
+        regions, words = (own, other) if side == "regions" else (other, own)
+        return bfan.score(bfan.precompute(Regions(*regions)), Words(*words))
+
+    torch.testing.assert_close(scores(torch.float32).double(), scores(torch.float64), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("focal", ["prob", "equal"])
