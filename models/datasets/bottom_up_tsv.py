@@ -65,8 +65,8 @@ def convert_tsv(
     """Write the pictures of bottom-up TSVs to the feature folder `out`, going on where an earlier run stopped.
 
     `extractor` names what made the features, `objects` is a file with the names of LXMERT's labels, a line each. A
-    picture that comes twice counts once. Yields how many pictures are done. ValueError for a line of neither layout
-    and for more boxes than `num_regions`.
+    picture that comes twice counts once. Yields how many pictures are done. ValueError for a line of neither layout,
+    for no boxes and for more than `num_regions`.
     """
     ids = tuple(dict.fromkeys(line.split(b"\t", 1)[0].decode("utf-8") for _, line in _numbered_lines(files)))
     first = next(read_tsv(files), None)
@@ -105,6 +105,8 @@ def _parse_line(position: str, line: bytes) -> TsvRecord:
     if columns is None:
         raise ValueError(f"{position}: {len(values)} columns, where a bottom-up TSV has 6 or 10")
     value_of = dict(zip(columns, values, strict=True))
+    if value_of["num_boxes"].strip() == b"0":
+        raise ValueError(f"{position}: {values[0].decode()} has no boxes, and so no score: leave its line out")
     has_objects = "objects_id" in value_of
     try:
         num = int(value_of["num_boxes"])
@@ -152,7 +154,7 @@ def _padded_arrays(records: Sequence[TsvRecord], source: TsvSource) -> Mapping[s
             raise ValueError(f"{record.image} has {num} boxes, and there is room for {R}: ask for more regions")
         if record.features.shape[1] != source.feature_dim:
             raise ValueError(f"{record.image} has features of {record.features.shape[1]}, not {source.feature_dim}")
-        if num and not 0 <= record.labels.min() <= record.labels.max() < len(source.labels):
+        if not 0 <= record.labels.min() <= record.labels.max() < len(source.labels):
             raise ValueError(f"{record.image} has an object that is none of the {len(source.labels)} named")
         for name in ("features", "boxes", "labels", "confidence"):
             padded[name][row, :num] = getattr(record, name)

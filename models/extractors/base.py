@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import PIL.Image
+import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
@@ -44,6 +45,15 @@ class Extractor(nn.Module, ABC):
     digest: str
     """Names weights and configuration together; kept beside every feature made with them."""
 
+    def joined(self, parts: Sequence[Detections]) -> Detections:
+        """The regions of pictures from those of some at a time; where there were no pictures, those of none."""
+        if parts:
+            return Detections.cat(parts)
+        device = next((weights.device for weights in self.parameters()), torch.device("cpu"))
+        nothing = torch.zeros(0, self.num_regions, device=device)
+        features, boxes = (nothing[:, :, None].expand(-1, -1, count) for count in (self.feature_dim, 4))
+        return Detections(features, boxes, nothing.long(), nothing, nothing.bool())
+
     @abstractmethod
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """The regions of upright RGB pictures of any sizes; those of a picture never depend on its batch."""
+        """The regions of upright RGB pictures of any number and sizes; those of one never depend on its batch."""

@@ -104,8 +104,8 @@ class FasterRcnn(Extractor):
         if len(pictures) == 1:
             return self._extract_same_size(list(pictures), threads)
         if threads == 1:
-            return Detections.cat([self._extract_same_size([picture]) for picture in pictures])
-        return Detections.cat(single_threads(threads).map(lambda picture: self._extract_same_size([picture]), pictures))
+            return self.joined([self._extract_same_size([picture]) for picture in pictures])
+        return self.joined(single_threads(threads).map(lambda picture: self._extract_same_size([picture]), pictures))
 
     def _extract_in_batches(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
         same_size: dict[tuple[int, ...], list[int]] = {}
@@ -116,9 +116,9 @@ class FasterRcnn(Extractor):
             for numbers in same_size.values()
             for start in range(0, len(numbers), self.config.batch)
         ]
-        parts = [self._extract_same_size([pictures[number] for number in numbers]) for numbers in passes]
+        found = self.joined([self._extract_same_size([pictures[number] for number in numbers]) for numbers in passes])
         order = torch.tensor([number for numbers in passes for number in numbers]).argsort()
-        return Detections.cat(parts)[order.to(parts[0].mask.device)]
+        return found[order.to(found.mask.device)]
 
     def _sizes(self, picture: PIL.Image.Image) -> tuple[int, ...]:
         """Width and height of a picture at both scales and, with concepts, of the one-stage detector's canvas."""

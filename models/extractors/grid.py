@@ -53,7 +53,7 @@ class GridExtractor(Extractor):
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
         """All cells of upright RGB pictures; none is masked and all have confidence 1."""
         parts = [self._extract(pictures[tile]) for tile in tiles(len(pictures), self.config.batch)]
-        return Detections.cat(parts)
+        return self.joined(parts)
 
     def _extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
         device = next(self.backbone.parameters()).device

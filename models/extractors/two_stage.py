@@ -77,7 +77,7 @@ class TwoStageDetector(Extractor):
     @torch.no_grad()
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
         """Regions of upright RGB pictures, processed one by one so that none is padded for another's sake."""
-        return Detections.cat([self._extract(picture) for picture in pictures])
+        return self.joined([self._extract(picture) for picture in pictures])
 
     def _extract(self, picture: PIL.Image.Image) -> Detections:
         first = self.network.propose(picture)

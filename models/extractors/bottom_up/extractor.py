@@ -82,9 +82,10 @@ class BottomUpExtractor(Extractor):
     def extract_with_attributes(self, pictures: Sequence[PIL.Image.Image]) -> tuple[Detections, Attributes]:
         """Regions and their attributes, one picture at a time as in the authors' code."""
         parts = [self._extract(picture) for picture in pictures]
-        return Detections.cat([regions for regions, _ in parts]), Attributes.cat(
-            [attributes for _, attributes in parts]
-        )
+        found = self.joined([regions for regions, _ in parts])
+        if not parts:
+            return found, Attributes(found.labels, found.confidence)
+        return found, Attributes.cat([attributes for _, attributes in parts])
 
     def _extract(self, picture: PIL.Image.Image) -> tuple[Detections, Attributes]:
         pixels, scale, zoom = prepare_pixels(picture, next(self.parameters()))

@@ -103,6 +103,8 @@ def test_a_killed_conversion_goes_on(tmp_path: Path) -> None:
         (six("a", 2).replace("\t640\t480\t2\t", "\t640\t480\ttwo\t"), r"a\.tsv:1: invalid literal"),
         (six("a", 2)[:-9] + "%%%\n", r"a\.tsv:1: "),
         (ten("a", 2, [1]), r"a\.tsv:1: objects differ in number"),
+        (six("a", 2) + six("b", 0), r"a\.tsv:2: b has no boxes, and so no score: leave its line out"),
+        (ten("a", 0, []), r"a\.tsv:1: a has no boxes"),
         (six("a", 2) + six("b", 37), "b has 37 boxes, and there is room for 36"),
         (six("a", 2) + six("b", 2, dim=5), "b has features of 5, not 4"),
         (ten("a", 2, [1, 1600]), "a has an object that is none of the 1600 named"),

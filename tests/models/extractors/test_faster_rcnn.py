@@ -21,6 +21,7 @@ from models.extractors.faster_rcnn import FasterRcnn, load_detector, save_detect
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
 from models.extractors.registry import load_extractor
 from models.safe_load.restricted_pickle import RefusedFile
+from tests.support.no_pictures import check_no_pictures
 from tests.support.power_cut import Disk
 
 LABELS = ("cat", "dog", "bird")
@@ -120,6 +121,17 @@ def test_threads_find_what_one_thread_finds(detector: FasterRcnn) -> None:
     assert_same(first, detections_of(detector, pictures[0]))
     for place, picture in enumerate(pictures):
         assert_same(together[[place]], detections_of(detector, picture))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_pictures_have_no_regions(detector: FasterRcnn, threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        check_no_pictures(detector.extract)
+        check_no_pictures(detector._extract_in_batches)  # as on a GPU
+    finally:
+        torch.set_num_threads(before)
 
 
 def assert_same(left: Detections, right: Detections) -> None:

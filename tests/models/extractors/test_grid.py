@@ -17,6 +17,7 @@ from models.extractors.grid import CELL, GridConfig, GridExtractor, load_grid
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
 from tests.support.encoded_images import encode_images
+from tests.support.no_pictures import check_no_pictures
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,10 @@ def test_what_a_picture_gets_does_not_depend_on_its_batch(grid: GridExtractor) -
     together = grid.extract(pictures).features
     for alone, found in zip(pictures, together, strict=True):
         torch.testing.assert_close(grid.extract([alone]).features[0], found, atol=1e-5, rtol=1e-4)
+
+
+def test_no_pictures_have_no_cells(grid: GridExtractor) -> None:
+    check_no_pictures(grid.extract)
 
 
 def test_a_side_that_cells_do_not_fill_is_refused() -> None:

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from models.extractors.two_stage import FirstStage, SecondStage, TwoStageConfig, TwoStageDetector, TwoStageNetwork
+from tests.support.no_pictures import check_no_pictures
 
 
 class Quarters(TwoStageNetwork):
@@ -36,4 +37,5 @@ def test_regions_are_the_boxes_of_their_likeliest_class_described_where_they_are
     assert found.features[0, 1].tolist() == [0, 10, 20, 40, 80]
     assert not found.features[:, 3].any()
     assert found.boxes[1].tolist() == looked_at
+    check_no_pictures(detector.extract)
     assert found.boxes[0].tolist() == (torch.tensor(looked_at) * torch.tensor([2, 0.5, 2, 0.5])).tolist()

@@ -13,6 +13,7 @@ from models.extractors.bottom_up.extractor import BottomUpExtractor, load_bottom
 from models.safe_load.restricted_pickle import RefusedFile
 from tests.support import caffe_reference as caffe
 from tests.support import caffe_weights
+from tests.support.no_pictures import check_no_pictures
 
 SIZE = caffe_weights.Size()
 OBJECTS = ("yolk", "goal", "bathroom", "tree,trees", "sky", "wall, walls")
@@ -100,6 +101,11 @@ def test_any_picture_gets_regions_within_it(extractor: BottomUpExtractor, size: 
     for rows in (regions.features, regions.boxes, regions.labels, regions.confidence):
         assert not rows[0, count:].any()
         assert rows.isfinite().all()
+
+
+def test_no_pictures_have_no_regions(extractor: BottomUpExtractor) -> None:
+    check_no_pictures(extractor.extract)
+    assert len(extractor.extract_with_attributes([])[1]) == 0
 
 
 def test_pictures_are_looked_at_as_opencv_resizes_them() -> None:
