@@ -34,6 +34,10 @@ class DeviceKernels:
         self.target, self.device_type = "triton", device.type
         self._records = DeviceRecords(device, budget)
 
+    def __deepcopy__(self, memo: object) -> "DeviceKernels":
+        """The kernels themselves: copies of a matcher share the records on the device."""
+        return self
+
     def knows(self, form: AnyForm | None) -> bool:
         """Whether the Triton kernel computes the score."""
         return isinstance(form, KernelForm)

@@ -48,6 +48,10 @@ class KernelLibrary:
             function.restype = ctypes.c_int
         self._helpers = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="kernels")
 
+    def __deepcopy__(self, memo: object) -> "KernelLibrary":
+        """The library itself: copies of a matcher share what is loaded."""
+        return self
+
     def knows(self, form: AnyForm | None) -> bool:
         """Whether it has a kernel for the score."""
         return form is not None

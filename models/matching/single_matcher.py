@@ -63,7 +63,7 @@ class SingleMatcher(Matcher):
             hubness = self._hubness_correction(calibration.hubness, banks)
         parts = self.encoders, self.reranker, self.pooled, self.reader, self.extractor_digest, self.digest
         calibrated = SingleMatcher(self.model, *parts, calibration, hubness).eval()
-        calibrated.name = self.name
+        calibrated.name, calibrated.kernels = self.name, self.kernels
         return calibrated
 
     def _hubness_correction(self, config: HubnessConfig, banks: HubnessBanks | None) -> HubnessCorrection:

@@ -4,13 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from models.kernels.device_library import lanes_for
+from models.kernels.device_library import DeviceKernels, lanes_for
 from models.kernels.device_records import DeviceRecords
 from tests.support.project_files import ROOT
 from tests.support.triton_check import options
@@ -89,6 +90,12 @@ def test_a_view_that_grows_keeps_what_is_there_and_one_that_is_mapped_anew_does_
     tables, places = held.tables(other, np.array([2]))
     assert held.resident == 3
     np.testing.assert_array_equal(tables["vectors"][places].numpy(), other["vectors"][[2]])
+
+
+def test_copies_of_a_matcher_share_the_records_on_the_device() -> None:
+    pytest.importorskip("triton")
+    kernels = DeviceKernels(CPU, 100)
+    assert deepcopy(kernels) is kernels
 
 
 def test_fields_of_different_lengths_are_refused() -> None:

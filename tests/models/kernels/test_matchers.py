@@ -1,5 +1,6 @@
 """Matchers score stored pictures by the kernels as they score them by PyTorch, hubness and ensembles included."""
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,16 @@ def corrected(name: str, seed: int, cosine_weight: float = 0.0, short_question: 
     parts = {"cosine_weight": cosine_weight, "short_question": short_question, "short_summand": 0.6}
     calibration = replace(Calibration(text=line, image=line), hubness=hubness, **parts)
     return small_matcher(name, seed).with_calibration(calibration, banks)
+
+
+def test_copies_of_a_matcher_use_its_kernels(kernels: KernelLibrary) -> None:
+    matcher = corrected("scan-t2i-avg", 1)
+    matcher.use_kernels(kernels)
+    assert matcher.calibration is not None
+    calibrated = matcher.with_calibration(replace(matcher.calibration, hubness=None))
+    for other in (deepcopy(matcher), calibrated):
+        assert other.kernels is kernels
+        assert other.score_stored(stored(other), ROWS, other.encode_sentences(SENTENCES)[0]) is not None
 
 
 def check(matcher: Matcher, kernels: KernelLibrary) -> None:
