@@ -141,7 +141,7 @@ def add_what_file_says(db: Connection, number: int, picture: DetectedPicture) ->
         add_caption(db, number, text)
     known = {row["name"] for row in db.execute("SELECT name FROM tags WHERE image = ?", [number])}
     for name, value in undecided_tags(picture.tags, decided).items():
-        if name not in known:
+        if composed(name) not in known:
             set_tag(db, number, name, value)
     forget_decided(db, number)
 

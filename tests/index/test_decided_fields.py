@@ -1,7 +1,8 @@
 """An edit of a picture that waits for its regions holds, whatever its file says once they are found."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from unicodedata import normalize
 
 import pytest
 
@@ -48,6 +49,22 @@ def test_what_was_edited_while_it_waited_is_as_it_was_edited(
     make_ready(catalog, "one", **FILE_SAYS)
     assert said_of(catalog) == expected
     assert catalog.decided_fields("one") == []
+
+
+@pytest.mark.parametrize(("edited", "of_file"), [("NFC", "NFD"), ("NFD", "NFC")])
+@pytest.mark.parametrize("value", ["mine", None])
+def test_a_tag_is_the_same_however_its_accents_are_written(
+    catalog: Catalog, edited: Literal["NFC", "NFD"], of_file: Literal["NFC", "NFD"], value: str | None
+) -> None:
+    """In a file that comes later, and in one that was sent with a tag."""
+    catalog.change("one", PictureChange(tags={normalize(edited, "café"): value}))
+    make_ready(catalog, "one", tags={normalize(of_file, "café"): "of the file"})
+    assert said_of(catalog)[1] == {"place": "Oslo"} | ({} if value is None else {"café": value})
+    catalog.accept([picture("two", tags={normalize(edited, "café"): "given"})], now=1.0)
+    make_ready(catalog, "two", tags={normalize(of_file, "café"): "of the file"})
+    image = catalog.image("two")
+    assert image is not None
+    assert image.tags == {"café": "given"}
 
 
 def test_edits_outlast_a_failure_a_deletion_and_being_sent_again(catalog: Catalog) -> None:
