@@ -238,6 +238,6 @@ def fuse(scores: ScoredPairs, stage_one: ScoredPairs, cosine_weight: float) -> S
 def best_cosine_weight(scores: ScoredPairs, stage_one: ScoredPairs, own: Int64[Tensor, " F"]) -> float:
     """The weight of stage one's scores in the sum that has the highest rsum on the pictures `own`; of equal ones the
     smallest."""
-    ratio = ratio_of_spreads(scores.scores, stage_one.scores)
     chosen, cosines = scores.among(own), stage_one.among(own)
+    ratio = ratio_of_spreads(chosen.scores, cosines.scores)
     return max((ratio * share for share in FUSED_SHARES), key=lambda weight: rsum_of(fuse(chosen, cosines, weight)))

@@ -22,7 +22,7 @@ from models.evaluation.scored_pairs import ScoredPairs
 from models.matching.calibration import Calibration
 from models.matching.hubness import HubnessConfig, Similarity
 from models.matching.hubness_banks import HubnessBanks, VectorBank, spherical_k_means, typical_parts
-from models.matching.log_odds import LogOddsModel
+from models.matching.log_odds import LogOddsModel, Uncalibratable
 from models.matching.single_matcher import SingleMatcher
 from models.rerankers.attention import l2_normalise, masked_mean
 
@@ -86,9 +86,9 @@ class HubnessPlan:
         )
 
     def full_weights(self, scores: Float[Tensor, "Q K"], stage_one: Float[Tensor, "Q K"]) -> SideWeights:
-        """The weights of the reranker's correction at a share of 1, given all pairs' scores by it and by stage one.
+        """The weights of the reranker's correction at a share of 1, given scores of pairs by it and by stage one.
 
-        By embeddings a cosine weighs so much that it varies as much as the scores do over all pairs. By scores the
+        By embeddings a cosine weighs so much that it varies as much as the scores do over these pairs. By scores the
         weights are 1, and half as much for the scores of sentences with typical pictures of one region, which differ
         more than those with whole pictures.
         """
@@ -131,8 +131,13 @@ class Nearness(NamedTuple):
 
 
 def ratio_of_spreads(scores: Float[Tensor, "Q K"], others: Float[Tensor, "Q K"]) -> float:
-    """The standard deviation of the scores over all pairs, divided by that of the others."""
+    """The standard deviation of the scores over all pairs, divided by that of the others.
+
+    Uncalibratable where either is 0, or there is none.
+    """
     spreads = [float(values[values.isfinite()].std()) for values in (scores, others)]
+    if not min(spreads) > 0:
+        raise Uncalibratable("all pictures score alike with all sentences, or stage one finds them alike")
     return spreads[0] / spreads[1]
 
 
@@ -234,7 +239,7 @@ def fit_hubness(
     `scores` and `stage_one` are those of all pairs of `data`.
     """
     near, near_stage_one = nearness_to_banks(matcher, data, plan, banks)
-    full = plan.full_weights(scores.scores, stage_one.scores)
+    full = plan.full_weights(scores.among(own).scores, stage_one.among(own).scores)
     shares = near.best_shares(scores, full, own) if plan.fit_share else SideWeights(plan.share, plan.share)
     weights = full.times(shares)
     of_stage_one = near_stage_one.best_shares(stage_one, WHOLE, own) if plan.stage_one else SideWeights(0.0, 0.0)

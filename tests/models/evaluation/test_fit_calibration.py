@@ -24,7 +24,7 @@ from models.evaluation.scored_pairs import (
 )
 from models.matching.calibration import Calibration, brier_skill_score, expected_calibration_error
 from models.matching.checkpoint import BadCheckpoint, load_matcher, load_uncalibrated, save_calibration, save_matcher
-from models.matching.log_odds import LogOddsModel, prior_log_odds
+from models.matching.log_odds import LogOddsModel, Uncalibratable, prior_log_odds
 from models.matching.single_matcher import SingleMatcher
 from tests.support.cli_runner import Regard
 from tests.support.fakes import COLOURS
@@ -247,8 +247,27 @@ def test_the_weight_of_stage_one_is_the_best_of_those_tried() -> None:
     best = best_cosine_weight(noisy, clean, own)
     assert best > 0
     for share in (0.0, 0.3, 1.0, 3.0):
-        other = ratio_of_spreads(noisy.scores, clean.scores) * share
+        other = ratio_of_spreads(noisy.among(own).scores, clean.among(own).scores) * share
         assert rsum_of(fuse(noisy, clean, best).among(own)) >= rsum_of(fuse(noisy, clean, other).among(own)) - 1e-6
+
+
+def test_pictures_held_out_have_no_say_in_the_weight_of_stage_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    image_of = torch.arange(60) // 2
+    right = (image_of[:, None] == torch.arange(30)).float()
+    noisy, clean = (ScoredPairs(right + s * torch.randn(60, 30, generator=generator), image_of) for s in (1.0, 0.3))
+    own = torch.arange(0, 30, 2)
+    others = noisy.scores.clone()
+    others[(image_of % 2 == 1), :] *= 7
+    others[:, 1::2] *= 7
+    assert best_cosine_weight(ScoredPairs(others, image_of), clean, own) == best_cosine_weight(noisy, clean, own) > 0
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_scores_that_are_all_alike_have_no_ratio_of_spreads(which: int) -> None:
+    scores = [torch.randn(4, 4, generator=torch.Generator().manual_seed(0)), torch.ones(4, 4)]
+    with pytest.raises(Uncalibratable, match="alike"):
+        ratio_of_spreads(scores[which], scores[1 - which])
 
 
 def test_a_share_of_zero_without_stage_one_corrects_nothing() -> None:
