@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 from torch.nn.functional import pad
-from torchvision.ops import batched_nms, box_iou, clip_boxes_to_image, nms, remove_small_boxes
+from torchvision.ops import box_iou, clip_boxes_to_image, nms, remove_small_boxes
 
 from models.batches import Rows
 
@@ -89,12 +89,7 @@ def select_best_boxes(
     suppressed by a more probable one that it overlaps by more than `overlap`. A box that survives in no class is not
     selected.
     """
-    num_boxes, num_classes = probabilities.shape
-    pairs = torch.arange(num_boxes * num_classes, device=boxes.device)
-    kept = batched_nms(boxes.repeat_interleave(num_classes, 0), probabilities.flatten(), pairs % num_classes, overlap)
-    surviving = torch.full_like(probabilities, -1.0).flatten()
-    surviving[kept] = probabilities.flatten()[kept]
-    confidence, labels = surviving.view_as(probabilities).max(1)
+    confidence, labels = probabilities.masked_fill(~class_wise_nms(boxes, probabilities, overlap), -1).max(1)
     order = confidence.argsort(descending=True, stable=True)
     order = order[confidence[order] >= 0][:count]
     return SelectedBoxes(order, labels[order], confidence[order])

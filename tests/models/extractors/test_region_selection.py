@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from torchvision.ops import box_iou, nms
+from torchvision.ops import batched_nms, box_iou, nms
 
 from models.extractors.bottom_up.proposals import include_last_pixel
 from models.extractors.region_selection import (
@@ -77,6 +77,22 @@ def test_surviving_is_suppression_class_by_class(num: int, num_classes: int, see
     standing = class_wise_nms(boxes, probabilities, 0.3)
     for label in range(num_classes):
         assert standing[:, label].nonzero()[:, 0].tolist() == sorted(nms(boxes, probabilities[:, label], 0.3).tolist())
+
+
+@given(num=st.integers(0, 30), num_classes=st.integers(1, 6), count=st.integers(1, 40), seed=st.integers(0, 10**6))
+def test_the_best_boxes_are_those_of_suppression_by_torchvision(
+    num: int, num_classes: int, count: int, seed: int
+) -> None:
+    boxes, probabilities = (each.double() for each in random_boxes(num, num_classes, seed))
+    pairs = torch.arange(num * num_classes)
+    kept = batched_nms(boxes.repeat_interleave(num_classes, 0), probabilities.flatten(), pairs % num_classes, 0.3)
+    surviving = torch.full_like(probabilities, -1.0).flatten()
+    surviving[kept] = probabilities.flatten()[kept]
+    confidence, labels = surviving.view_as(probabilities).max(1)
+    order = confidence.argsort(descending=True, stable=True)
+    order = order[confidence[order] >= 0][:count]
+    found = select_best_boxes(boxes, probabilities, count, 0.3)
+    assert all(map(torch.equal, found, (order, labels[order], confidence[order])))
 
 
 @given(
