@@ -14,8 +14,7 @@ import torch
 from torch.nn.functional import linear
 
 from models.batches import Words
-from models.kernels.calls import BLOCK
-from models.kernels.forms import KernelForm
+from models.kernels.forms import BLOCK, KernelForm
 from models.kernels.library import KernelLibrary
 
 CALLS_OF_A_RUN = 3

@@ -11,9 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from models.batches import Words
-from models.kernels.forms import AnyForm, CaanForm, CaanQuestion, KernelForm, Question, SmanForm, SmanQuestion
+from models.kernels.forms import BLOCK, AnyForm, CaanForm, CaanQuestion, KernelForm, Question, SmanForm, SmanQuestion
 
-BLOCK = 16  # as in source/lanes.h
 NO_FAULT, NO_MEMORY, NO_SUCH_ROW = range(3)  # as in source/records.h
 Records = Mapping[str, npt.NDArray[Any]]
 

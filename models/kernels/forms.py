@@ -9,8 +9,9 @@ from torch import Tensor
 
 from models.batches import Words
 
-UNITS_AT_A_TIME = 16
-"""The kernels of CAAN and SMAN know widths that are multiples of it alone, as all published ones are."""
+BLOCK = 16
+"""Columns that kernels compute side by side, as in source/lanes.h. Those of CAAN, SMAN and the sentence encoder know
+widths that are multiples of it alone, as all published ones are."""
 FormLogits = Literal["none", "softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm", "cosine"]
 FormFocal = Literal["none", "equal", "prob"]
 FormPooling = Literal["Mean", "Sum", "Max", "LogSumExp"]

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int8
 from torch import Tensor, nn
 
-MULTIPLE = 16  # BLOCK of source/lanes.h
+from models.kernels.forms import BLOCK
+
 MOST_PIECES = 96  # of the sentences that are computed at a time: their numbers stay in the second cache
 
 
@@ -118,7 +119,7 @@ class KernelLayers(nn.Module):
         """ValueError for sizes that the kernel does not know: widths of layers and heads are multiples of 16."""
         super().__init__()
         hidden, width = layers[0].widen.numbers.shape
-        if width % num_heads or any(size % MULTIPLE for size in (width, hidden, width // num_heads)):
+        if width % num_heads or any(size % BLOCK for size in (width, hidden, width // num_heads)):
             raise ValueError(
                 f"{num_heads} heads, {width} and {hidden} numbers: heads and layers must be multiples of 16"
             )
@@ -149,7 +150,7 @@ class KernelLayers(nn.Module):
 
     def _linear(self, linear: ByteLinear) -> CLinear:
         outputs, inputs = linear.numbers.shape
-        packed = linear.numbers.view(-1, MULTIPLE, inputs).mT.contiguous()
+        packed = linear.numbers.view(-1, BLOCK, inputs).mT.contiguous()
         self._kept.append(packed)
         return CLinear(packed.data_ptr(), self._address(linear.scale), self._address(linear.bias), inputs, outputs)
 

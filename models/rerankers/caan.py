@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, normalize
 
 from models.batches import Regions, Rows, Words, tiles
-from models.kernels.forms import UNITS_AT_A_TIME, CaanForm, CaanQuestion
+from models.kernels.forms import BLOCK, CaanForm, CaanQuestion
 from models.rerankers.attention import (
     EPSILON,
     gram_matrix,
@@ -103,7 +103,7 @@ class Caan(Reranker[CaanImages]):
         self.word_inter = nn.Linear(width, z, bias=False)  # Q4
         self.region_weight = nn.Linear(z, 1, bias=False)
         self.word_weight = nn.Linear(z, 1, bias=False)
-        if z % UNITS_AT_A_TIME == 0:
+        if z % BLOCK == 0:
             self.kernel_form = CaanForm(slope=config.slope, intra_modal=config.intra_modal == "FA")
         if config.intra_modal == "FA":
             self.wide_fields = () if encoders.has_unit_regions else ("intra",)

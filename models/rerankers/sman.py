@@ -34,7 +34,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.batches import Regions, Rows, Words, tiles
-from models.kernels.forms import UNITS_AT_A_TIME, SmanForm, SmanQuestion
+from models.kernels.forms import BLOCK, SmanForm, SmanQuestion
 from models.rerankers.attention import AdditiveAttention, masked_mean, masked_softmax, zero_padded
 from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import (
@@ -119,7 +119,7 @@ class Sman(Reranker[SmanImages]):
         self.word_second = AdditiveAttention(width, width)
         self.region_gate = Linear(width, width)  # Uv
         self.word_gate = Linear(width, width)  # Ut
-        if width % UNITS_AT_A_TIME == 0:
+        if width % BLOCK == 0:
             self.kernel_form = SmanForm(
                 outside=config.text_product == "outside", concatenation=config.similarity == "concatenation"
             )
