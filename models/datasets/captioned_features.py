@@ -65,8 +65,9 @@ class CaptionedFeatures:
 
     def regions(self, pictures: "slice | Sequence[int] | np.ndarray") -> Regions:
         """Raw features of some of the N pictures, as float32."""
-        rows = self.rows[pictures]
-        return Regions(torch.from_numpy(self.features[rows].astype(np.float32)), torch.from_numpy(self.mask[rows]))
+        rows = self.rows[pictures]  # an array, so that what it takes of others is copied already
+        features = self.features[rows].astype(np.float32, copy=False)
+        return Regions(torch.from_numpy(features), torch.from_numpy(self.mask[rows]))
 
     def first(self, num: int) -> "CaptionedFeatures":
         """The first `num` pictures, or all where there are fewer."""

@@ -1,5 +1,7 @@
 """Captioned pictures as arrays."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,20 @@ def test_the_first_regions_are_kept_under_another_name() -> None:
     for count in (0, 5):
         with pytest.raises(ValueError, match=f"have 4 regions, of which {count} cannot"):
             data.first_regions(count)
+
+
+def test_regions_are_copied_once_and_are_their_own() -> None:
+    features = np.ones((64, 8, 512), np.float32)
+    data = CaptionedFeatures.from_arrays(features, np.ones((64, 8), bool), [["a"]] * 64, "x")
+    tracemalloc.start()
+    try:
+        regions = data.regions(slice(None))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * features.nbytes
+    regions.vectors.zero_()
+    assert features.all()
 
 
 def test_arrays_of_different_lengths_are_refused() -> None:
