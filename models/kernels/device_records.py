@@ -2,7 +2,8 @@
 
 A view's file only grows, so what was copied once stays right for as long as the same mapping is read. Rows up to the
 last one that was ever asked for are copied: those behind it may not be published yet. Where the view is mapped anew,
-all is copied anew.
+as it is after it grew, all is copied anew; so it is where another view is read, as that of an ensemble of the model.
+While a table grows, the old one and the new one are there, which may be twice the budget.
 """
 
 from collections.abc import Mapping
