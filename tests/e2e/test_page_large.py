@@ -258,3 +258,56 @@ def test_an_edit_that_began_under_another_question_keeps_why_it_is_found_by_this
     why = dialog.locator(".why").inner_text()
     assert "NaN" not in why
     assert why.partition("Picture")[0] == found.partition("Picture")[0] != ""
+
+
+def test_the_address_names_the_picture_that_is_shown_large(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    dialog = open_large(page, "all red")
+    first = page.url
+    assert "picture=" in first
+    dialog.get_by_role("button", name="Next").click()
+    assert page.url.split("picture=")[0] == first.split("picture=")[0]
+    assert page.url != first
+    name = dialog.get_by_role("heading", level=2).inner_text()
+    page.reload()
+    expect(dialog.get_by_role("heading", level=2)).to_have_text(name)
+    page.go_back()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_label("What do the pictures show?")).to_have_value("red")
+    assert "picture=" not in page.url
+    page.go_forward()
+    expect(dialog.get_by_role("heading", level=2)).to_have_text(name)
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    assert "picture=" not in page.url
+
+
+@pytest.mark.parametrize("question", ["q=red&", ""])
+def test_an_address_of_a_picture_opens_it_over_its_question(visit: Visit, question: str) -> None:
+    page = visit.page
+    images = httpx.get(f"{visit.address}/images").json()["images"]
+    image_id = next(one["image_id"] for one in images if one["filename"] == "blue.png")
+    page.goto("about:blank")
+    page.goto(f"{visit.address}/#{question}picture={image_id}")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading", level=2)).to_have_text("all blue")
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_be_hidden()
+    expect(page.locator("#main li.card")).to_have_count(len(COLOURS))
+    assert "picture=" not in page.url
+
+
+def test_a_picture_that_no_answer_holds_is_opened_by_itself_and_one_that_is_gone_is_told_of(visit: Visit) -> None:
+    page = visit.page
+    images = httpx.get(f"{visit.address}/images").json()["images"]
+    image_id = next(one["image_id"] for one in images if one["filename"] == "blue.png")
+    page.goto("about:blank")
+    page.goto(f"{visit.address}/#q=nothing%20has%20these%20words&in=text&picture={image_id}")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading", level=2)).to_have_text("all blue")
+    expect(dialog.get_by_role("button", name="Next")).to_be_disabled()
+    httpx.delete(f"{visit.address}/images/{image_id}").raise_for_status()
+    page.reload()
+    expect(page.locator("#status")).to_contain_text(f"There is no picture {image_id}")
+    expect(dialog).to_be_hidden()

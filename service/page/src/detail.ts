@@ -48,7 +48,7 @@ export class Detail {
     this.notice.textContent = "";
     this.show();
     if (this.dialog.open) return;
-    enterLarge();
+    enterLarge(pictures[at]!.image_id);
     this.dialog.showModal();
   }
 
@@ -86,6 +86,7 @@ export class Detail {
     const next = this.place + by;
     if (next < 0 || next >= this.pictures.length) return;
     this.place = next;
+    enterLarge(this.pictures[next]!.image_id);
     const inShown = this.shown.contains(document.activeElement); // which is replaced
     this.show();
     if (inShown || document.activeElement === document.body) (this.next.disabled ? this.previous : this.next).focus();

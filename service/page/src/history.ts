@@ -29,6 +29,7 @@ interface Entry extends Seen {
   large?: boolean;
 }
 
+const LARGE = "picture"; // the parameter of an address that names the picture shown large
 const files = new Map<string, File>(); // an address cannot hold them, so that a page that is loaded anew has none
 const STORED = { pictures: "like", sentences: "sentences" } as const;
 
@@ -36,7 +37,7 @@ const STORED = { pictures: "like", sentences: "sentences" } as const;
  * picture shown large, which nobody goes back to. */
 export function remember(question: Question, chosen: Chosen, typing = false): void {
   const address = addressOf(question, chosen);
-  if (location.hash === new URL(address, location.href).hash && !("asked" in question)) return;
+  if (questionAddress() === new URL(address, location.href).hash && !("asked" in question)) return;
   const goesOn = (typing && entry().typing) || entry().large;
   if (!goesOn) settle(); // one that is left is not typed any more, also if it did not rest
   history[goesOn ? "replaceState" : "pushState"](entryOf(question, typing), "", address);
@@ -52,12 +53,23 @@ export function seen(): Seen {
   return entry();
 }
 
-/** Begins an entry for a picture shown large. */
-export function enterLarge(): void {
-  if (entry().large) return;
+/** Begins an entry for a picture shown large, or has the one that there is name another. */
+export function enterLarge(image_id: string): void {
+  const address = `#${new URLSearchParams([...addressParameters(LARGE), [LARGE, image_id]])}`;
+  if (entry().large) return history.replaceState(entry(), "", address);
   settle();
   noteSeen({ scrolled: scrollY });
-  history.pushState({ ...entry(), large: true }, "");
+  history.pushState({ ...entry(), large: true }, "", address);
+}
+
+/** The picture that the address wants to be shown large over what its question found. */
+export function wantedLarge(): string | null {
+  return new URLSearchParams(location.hash.slice(1)).get(LARGE);
+}
+
+/** Puts the entry of the question alone below that of a picture, where somebody came to its address at once. */
+export function putQuestionBelow(): void {
+  if (!entry().large) history.replaceState(entry(), "", questionAddress() || location.pathname);
 }
 
 /** Leaves the entry of a picture shown large; false where the browser is at another. */
@@ -69,7 +81,7 @@ export function leaveLarge(): boolean {
 
 /** The question's entry in short: the same for a question and a picture shown large over what it found. */
 export function place(): string {
-  return `${location.hash} ${entry().file ?? ""}`;
+  return `${questionAddress()} ${entry().file ?? ""}`;
 }
 
 /** Ends the typing: what comes next is another question. */
@@ -91,9 +103,17 @@ export function current(): Question {
   return { kind: "text", text: hash.get("q") ?? "" };
 }
 
-/** What the address says, of the question and of its options. */
-export function addressParameters(): URLSearchParams {
-  return new URLSearchParams(location.hash.slice(1));
+/** What the address says, of the question and of its options, and without the name given. */
+export function addressParameters(without = ""): URLSearchParams {
+  const all = new URLSearchParams(location.hash.slice(1));
+  all.delete(without);
+  return all;
+}
+
+/** The fragment of the address, as far as it says what is asked. */
+function questionAddress(): string {
+  const all = addressParameters(LARGE);
+  return all.size ? `#${all}` : "";
 }
 
 function entry(): Entry {

@@ -105,8 +105,13 @@ export class Library {
     return [...this.grid.children].flatMap((one) => this.cards.get((one as HTMLElement).dataset.image!) ?? []);
   }
 
+  /** The pictures that can be shown large, as they stand. */
+  get pictures(): ImageListed[] {
+    return this.inOrder().flatMap((card) => card.shown ?? []);
+  }
+
   private openLarge(opened: ImageListed): void {
-    const images = this.inOrder().flatMap((card) => card.shown ?? []);
+    const images = this.pictures;
     this.open(images, images.findIndex(({ image_id }) => image_id === opened.image_id));
   }
 

@@ -4,13 +4,13 @@ import { ask, isPassing, Latest } from "./api";
 import { askedPicture } from "./asked";
 import { sideBySide, type Ranking } from "./comparing";
 import { Deleted } from "./deleted";
-import { Detail } from "./detail";
+import { Detail, type Shown } from "./detail";
 import { onDrop } from "./dropping";
 import { button, el, find } from "./dom";
-import { addressParameters, current, noteSeen, remember, seen, settle, type Asked, type Question } from "./history";
+import { addressParameters, current, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type Asked, type Question } from "./history";
 import { Library } from "./library";
 import { noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "./notes";
-import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
+import type { CaptionHit, ImageAnswer, ImageInfo, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
 import { pictureForm, textRequest } from "./requests";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
@@ -39,6 +39,7 @@ const greeting = el(
   el("p", { class: "change" }, "Drop photographs or whole folders anywhere on this page, then ask for what is in them."),
   button("Add pictures", () => adding.open(), { class: "change" }),
 );
+let found: Shown[] = []; // what can be shown large
 let typing = 0;
 let settling = 0;
 let k = K; // results that are asked for
@@ -53,6 +54,7 @@ const actions: Actions = {
 
 function show([first, second]: Ranking[], note: string, ...above: HTMLElement[]): void {
   status.textContent = note;
+  found = first!.results;
   if (second) {
     showWords(null);
     const shown = Math.max(first!.results.length, second.results.length);
@@ -148,6 +150,21 @@ async function goTo(question: Question): Promise<void> {
   const { scrolled } = seen();
   await answer(question);
   if (scrolled !== undefined && question === latest) scrollTo(0, scrolled);
+  if (question === latest) await openWanted();
+}
+
+/** Shows the picture large that the address names, over what its question found. */
+async function openWanted(): Promise<void> {
+  const image_id = wantedLarge();
+  if (image_id === null) return;
+  const work = async () => {
+    const at = found.findIndex((one) => one.image_id === image_id);
+    const all = at < 0 ? [await ask<ImageInfo>(`/images/${encodeURIComponent(image_id)}/info`)] : found;
+    if (wantedLarge() !== image_id) return; // somebody went on meanwhile
+    putQuestionBelow();
+    detail.open(all, Math.max(at, 0));
+  };
+  return tried(work, "", putQuestionBelow, () => void openWanted());
 }
 
 /** One request, or two of different models: each of the models chosen answers. */
@@ -226,6 +243,7 @@ async function showLibrary(): Promise<void> {
       status.textContent = inLibrary(page, filter !== null);
       const shown = isEmpty && !filter && !library.isHeld ? greeting : library.element;
       if (!shown.isConnected) main.replaceChildren(shown, deleted.element);
+      found = library.pictures;
       void deleted.refresh();
     },
   );
@@ -312,7 +330,9 @@ function prepare(): Promise<void> {
 function begin(): Promise<void> {
   const work = async () => {
     await prepare();
-    if (!searches.begun && !typing) await answer(current());
+    if (searches.begun || typing) return;
+    await answer(current());
+    await openWanted();
   };
   return tried(work, "", () => {}, () => void again());
 }
