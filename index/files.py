@@ -1,6 +1,7 @@
 """Files that are there after a power cut: fsync of data, of new names, and atomic replacement."""
 
 import ctypes
+import errno
 import fcntl
 import os
 import secrets
@@ -12,6 +13,7 @@ from typing import IO
 from index.fault_points import FaultPoint, reach
 
 TEMPORARY = ".tmp"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # the numbers of faults that say that a disk is full
 LONGEST_BEGINNING = 200  # bytes of the name of a temporary file that come from the name of the file itself
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # of Linux' fallocate
 

@@ -14,7 +14,7 @@ import PIL.Image
 from pydantic import TypeAdapter
 
 from index.fault_points import FaultPoint, reach
-from index.files import temporary_beside
+from index.files import NO_ROOM, temporary_beside
 from service.errors import UnreadablePicture
 from service.media.decode_messages import (
     DECODED,
@@ -105,8 +105,8 @@ class DecodePool:
         """The picture; its thumbnail, and its file without metadata, are written where they are named.
 
         Where it was taken is looked at only `with_position`. `stripped` names the file's own extension, and is written
-        with `jpg` instead where the file is encoded again.
-        DecodeFailed, or OSError for a failing disk.
+        with `jpg` instead where the file is encoded again. One that cannot be written is logged, and the picture is had
+        without it. DecodeFailed, or OSError for a disk that is full.
         """
         request = DecodeRequest(
             path=str(path.absolute()),
@@ -118,9 +118,9 @@ class DecodePool:
         reply, parts = self._decode(request, DECODED_PIXELS)
         picture = PIL.Image.frombytes("RGB", reply.reduced, bytes(parts[0]))
         if thumbnail is not None:
-            _write_derived("thumbnail", thumbnail, parts[1], path)
+            _write_if_possible("thumbnail", thumbnail, parts[1], path)
         if stripped is not None:
-            _write_derived("file to show", stripped.with_suffix(f".{reply.stripped}"), parts[-1], path)
+            _write_if_possible("file to show", stripped.with_suffix(f".{reply.stripped}"), parts[-1], path)
         return DecodedPicture(picture, *reply.size, reply.taken_at, reply.caption, reply.keywords, reply.position)
 
     def strip(self, path: Path, stripped: Path) -> Path:
@@ -225,6 +225,17 @@ def _write_derived(name: str, path: Path, content: memoryview, original: Path) -
     if not original.exists():
         path.unlink(missing_ok=True)
         raise ErasedMeanwhile("The picture was deleted meanwhile.", final=False)
+
+
+def _write_if_possible(name: str, path: Path, content: memoryview, original: Path) -> None:
+    """As `_write_derived`, for a file that is made again later: what cannot be written is logged, but for a full disk,
+    which takes nothing else either."""
+    try:
+        _write_derived(name, path, content, original)
+    except OSError as fault:
+        if fault.errno in NO_ROOM:
+            raise
+        log.error("picture %s: %s", original.stem, fault)
 
 
 def _write(name: str, path: Path, content: memoryview) -> None:

@@ -1,6 +1,5 @@
 """The room on the disk of a data directory, some of which is kept free."""
 
-import errno
 import logging
 import shutil
 import sqlite3
@@ -8,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from index.files import NO_ROOM
 from service.errors import DiskFull, NotReady, Problem
 
 MEGABYTE = 2**20
@@ -15,7 +15,6 @@ FULL_RETRY_S = 60
 BUSY_RETRY_S = 30
 STILL_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_SNAPSHOT)
 WORKER_SHARE = 4  # the worker goes on with what was accepted until so small a part of the reserve is left
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 log = logging.getLogger(__name__)
 

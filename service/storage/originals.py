@@ -5,7 +5,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -118,7 +118,8 @@ class Originals:
         """
         derived = self.derived_files(image_id, extension)
         for path in (self.path(image_id, extension), *derived, *chain.from_iterable(map(half_written, derived))):
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError, NotADirectoryError):  # the latter where a file has the name of a folder
+                path.unlink()
 
     def store(self, files: Iterable[StagedFile]) -> None:
         """Move files to their places; on return they survive a power cut. Repeating it does no harm."""
@@ -149,7 +150,7 @@ def _has_content(path: Path) -> bool:
     """Whether the file is there. An empty one is none: a power cut left such ones before their bytes were synced."""
     try:
         return path.stat().st_size > 0
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:  # a folder that cannot be looked into has none either
         return False
 
 

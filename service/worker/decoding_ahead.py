@@ -7,11 +7,20 @@ from typing import Generic, TypeAlias, TypeVar
 
 from index.records import Image, QueuedPicture
 from service.media.decode_pool import DecodedPicture, DecodePool
+from service.storage.originals import Originals
 
 Stored = TypeVar("Stored", bound=QueuedPicture | Image)
 
 DecodedFiles: TypeAlias = tuple[Path, Path | None, Path | None]
 """The original, and where to write its thumbnail and its file without metadata; None for what is not wanted."""
+
+
+def files_to_make(originals: Originals, stored: QueuedPicture | Image) -> DecodedFiles:
+    """The picture's original, and those of the files made of it that are not there."""
+    image_id, extension = stored.image_id, stored.extension
+    thumbnail = None if originals.find_thumbnail(image_id) else originals.thumbnail(image_id)
+    stripped = None if originals.find_stripped(image_id, extension) else originals.stripped(image_id, extension)
+    return originals.path(image_id, extension), thumbnail, stripped
 
 
 class DecodingAhead(Generic[Stored]):
@@ -35,7 +44,7 @@ class DecodingAhead(Generic[Stored]):
         return self._begun[image_id].done()
 
     def take(self, picture: Stored) -> DecodedPicture:
-        """The picture, decoded now if that was not begun. DecodeFailed, or OSError for a failing disk."""
+        """The picture, decoded now if that was not begun. DecodeFailed, or OSError for a full disk."""
         begun = self._begun.pop(picture.image_id, None)
         if begun is not None:
             return begun.result()

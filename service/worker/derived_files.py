@@ -7,7 +7,10 @@ the folders to have all files made anew.
 import logging
 from collections.abc import Callable
 
+from index.records import Image
 from service.media.decode_pool import DecodeFailed
+from service.storage.free_space import is_disk_full
+from service.worker.decoding_ahead import files_to_make
 from service.worker.open_store import OpenStore
 
 PAGE = 200  # pictures looked at between two looks at the queue
@@ -30,19 +33,19 @@ class DerivedFiles:
             return False
         images = self._catalog.erasures.not_erased(self._last, PAGE)
         for self._last, image in images:
-            if image.pictured and image.state == "ready" and self._make(image.image_id, image.extension):
+            if image.pictured and image.state == "ready" and self._make(image):
                 return True
         self._complete = len(images) < PAGE
         return not self._complete
 
-    def _make(self, image_id: str, extension: str) -> bool:
+    def _make(self, image: Image) -> bool:
         """Make the picture's files that are missing and can be made; whether that was tried."""
-        original = self._originals.path(image_id, extension)
+        original, thumbnail, stripped = files_to_make(self._originals, image)
         makers: list[Callable[[], object]] = []
-        if self._originals.find_thumbnail(image_id) is None:
-            makers.append(lambda: self._pool.make_thumbnail(original, self._originals.thumbnail(image_id)))
-        if self._originals.find_stripped(image_id, extension) is None:
-            makers.append(lambda: self._pool.strip(original, self._originals.stripped(image_id, extension)))
+        if thumbnail is not None:
+            makers.append(lambda: self._pool.make_thumbnail(original, thumbnail))
+        if stripped is not None:
+            makers.append(lambda: self._pool.strip(original, stripped))
         if not makers or not original.is_file():
             return False
         try:
@@ -50,5 +53,9 @@ class DerivedFiles:
                 self._heartbeat.beat()
                 make()
         except DecodeFailed as failed:
-            log.warning("picture %s cannot be shown: %s", image_id, failed.reason)
+            log.warning("picture %s cannot be shown: %s", image.image_id, failed.reason)
+        except OSError as fault:
+            if is_disk_full(fault):
+                raise
+            log.error("picture %s: %s", image.image_id, fault)
         return True

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.media.perceptual_hash import perceptual_hash
 from service.storage.found_regions import FoundRegions
 from service.storage.region_records import Records
-from service.worker.decoding_ahead import DecodedFiles, DecodingAhead
+from service.worker.decoding_ahead import DecodingAhead, files_to_make
 from service.worker.detection import (
     ENDED_WORKER,
     MOST_STARTS,
@@ -73,11 +74,12 @@ class Ingestion:
 
         `places` names where pictures were taken, which is not looked at without them.
         """
-        self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
+        self._catalog, self._slab = store.catalog, store.slab
         self._extractor, self._batch = store.extractor, batch
         self._heartbeat, self._clocks = store.heartbeat, store.clocks
         self._found, self._places = found, places
-        self._ahead = DecodingAhead(store.pool, self._files, with_position=places is not None)
+        files_of = partial(files_to_make, store.originals)
+        self._ahead = DecodingAhead(store.pool, files_of, with_position=places is not None)
         self._in_hand: BatchInHand | None = None
         self._detector = ThreadPoolExecutor(1, thread_name_prefix="detect")
 
@@ -137,10 +139,6 @@ class Ingestion:
         self._ahead.keep({picture.image_id for picture in pictures})  # others were deleted meanwhile
         for picture in pictures:
             self._ahead.begin(picture)
-
-    def _files(self, picture: QueuedPicture) -> DecodedFiles:
-        stored, files = (picture.image_id, picture.extension), self._originals
-        return files.path(*stored), files.thumbnail(picture.image_id), files.stripped(*stored)
 
     def _decoded(self, batch: Sequence[QueuedPicture]) -> list[Decoded]:
         """The pictures that could be decoded and are not set aside."""

@@ -11,6 +11,7 @@ Slots keep their order because a view, and a slab, is a prefix of them: how far 
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from index.catalog import Catalog
 from index.records import Image
@@ -21,7 +22,7 @@ from service.storage.migration_progress import migration_progress
 from service.storage.region_store_entries import region_store_entries
 from service.storage.region_stores import remove_given_up
 from service.worker.decode_attempts import decoded_in_attempts
-from service.worker.decoding_ahead import DecodedFiles, DecodingAhead
+from service.worker.decoding_ahead import DecodingAhead, files_to_make
 from service.worker.detection import MOST_STARTS, batch_length
 from service.worker.open_store import OpenStore
 from service.worker.slot_records import SlotRecords
@@ -68,7 +69,7 @@ class Migration:
         self._extractor, self._heartbeat = store.extractor, store.heartbeat
         self._data, self._views, self._batch = data, views, batch
         self._clocks = store.clocks
-        self._ahead = DecodingAhead(store.pool, self._files)
+        self._ahead = DecodingAhead(store.pool, partial(files_to_make, store.originals))
         self._logged = self._clocks.timer()
         self._unread: list[int] = []  # slots to try again
         self._unread_of: int | None = None  # the catalog's version that they were looked up in; None before the first
@@ -116,12 +117,6 @@ class Migration:
     def forget_ahead(self) -> None:
         """Drop what was decoded ahead, to be decoded again in its turn."""
         self._ahead.forget()
-
-    def _files(self, image: Image) -> DecodedFiles:
-        """The original, and the thumbnail if it has to be made."""
-        is_there = self._originals.find_thumbnail(image.image_id) is not None
-        thumbnail = None if is_there else self._originals.thumbnail(image.image_id)
-        return self._originals.path(image.image_id, image.extension), thumbnail, None
 
     def _decoded(self, image: Image) -> DecodedPicture | str:
         """The picture, or why it cannot be had."""

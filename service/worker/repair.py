@@ -8,6 +8,7 @@ from index.slab import damaged_rows
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.storage.region_store_entries import region_store_entries
 from service.worker.decode_attempts import decoded_in_attempts
+from service.worker.decoding_ahead import files_to_make
 from service.worker.detection import batch_length
 from service.worker.open_store import OpenStore
 from service.worker.slot_records import SlotRecords
@@ -80,9 +81,8 @@ class RecordRepair:
                     "%s has lost its regions, which came without a picture: restore a copy of the data", image.image_id
                 )
             return None
-        path = self._originals.path(image.image_id, image.extension)
-        thumbnail = self._originals.thumbnail(image.image_id)
-        decoded = decoded_in_attempts(lambda: self._pool.decode(path, thumbnail), self._heartbeat)
+        files = files_to_make(self._originals, image)
+        decoded = decoded_in_attempts(lambda: self._pool.decode(*files), self._heartbeat)
         if isinstance(decoded, DecodeFailed):
             log.warning("picture %s cannot be read: %s", image.image_id, decoded.reason)
             return LOST if decoded.final else NOT_READ.format(reason=decoded.reason)

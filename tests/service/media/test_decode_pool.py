@@ -1,6 +1,7 @@
 """Files that are no pictures get a reason, and no file harms what is decoded after it."""
 
 import contextlib
+import errno
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from service.media import decode_pool
 from service.media.decode_messages import DecodedParts, DecodedPixels
 from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool, ErasedMeanwhile
 from service.media.decode_process import DecodeProcess, NoDecoder
@@ -234,11 +236,31 @@ def test_a_thumbnail_made_alone_is_the_one_made_with_the_picture(pool: DecodePoo
     assert (tmp_path / "alone.jpg").read_bytes() == (tmp_path / "together.jpg").read_bytes()
 
 
-def test_a_disk_that_takes_no_thumbnail_is_not_the_pictures_fault(pool: DecodePool, tmp_path: Path) -> None:
+def test_a_picture_is_there_without_files_that_cannot_be_written(
+    pool: DecodePool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "picture.png"
     file.write_bytes(encoded(corners(), "PNG"))
+    found = pool.decode(file, file / "below-a-file.jpg", file / "below-a-file.png")
+    assert (found.width, found.height) == corners().size
+    assert ["the thumbnail" in caplog.text, "the file to show" in caplog.text] == [True, True]
+    for make in pool.make_thumbnail, pool.strip:
+        with pytest.raises(OSError, match="cannot be written"):
+            make(file, file / "below-a-file.png")
+
+
+def test_a_full_disk_is_not_the_pictures_fault(
+    pool: DecodePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "picture.png"
+    file.write_bytes(encoded(corners(), "PNG"))
+
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(decode_pool, "reach", full)
     with pytest.raises(OSError, match="thumbnail"):
-        pool.decode(file, file / "below-a-file.jpg")
+        pool.decode(file, tmp_path / "thumbnail.jpg")
 
 
 def test_who_comes_to_a_closed_pool_is_told_and_does_not_wait(tmp_path: Path) -> None:

@@ -60,13 +60,23 @@ def test_a_picture_that_is_sent_again_is_read_again_by_the_worker_that_runs(
     store.catalog.close()
 
 
-def test_a_thumbnail_that_is_empty_is_made_anew_with_the_regions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    decode_here(monkeypatch)
+@pytest.mark.parametrize("content", [b"", b"whole"])
+def test_a_thumbnail_that_is_empty_is_made_anew_with_the_regions(
+    store: Store, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    asked = list[Path | None]()
+
+    class Noting(DecodeHere):
+        def decode(
+            self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+        ) -> DecodedPicture:
+            asked.append(thumbnail)
+            return super().decode(path, thumbnail, stripped, with_position)
+
     image_id = store.accept(encoded(noise(1), "PNG"))
     store.drain()
     thumbnail = store.originals.thumbnail(image_id)
-    thumbnail.parent.mkdir(parents=True, exist_ok=True)
-    with store.worker(WideExtractor(), [WideMatcher()]) as (worker, _):
-        for content, made in ((b"", thumbnail), (b"whole", None)):
-            thumbnail.write_bytes(content)
-            assert worker._migration._files(store.image(image_id))[1] == made
+    thumbnail.write_bytes(content)
+    monkeypatch.setattr(process, "DecodePool", Noting)
+    store.drain(WideExtractor(), [WideMatcher()])
+    assert asked == [None if content else thumbnail]

@@ -1,5 +1,7 @@
 """Every accepted picture ends up once, whole and findable, or set aside with its reason."""
 
+import errno
+import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Sequence
@@ -15,6 +17,7 @@ import torch
 from index.filters import Filter
 from index.records import PictureChange
 from models.extractors.base import Detections
+from service.media import decode_pool
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.media.perceptual_hash import perceptual_hash
 from service.worker import process
@@ -228,13 +231,42 @@ def test_pictures_that_the_detector_fails_on_together_are_looked_at_one_by_one(s
     assert records["mask"].any(axis=1).all()
 
 
-def test_a_disk_without_room_ends_the_worker_and_blames_no_picture(store: Store) -> None:
+def test_a_place_that_takes_no_thumbnail_keeps_no_picture_from_being_found(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(4)}
+    image_id = next(iter(pictures))
+    place = store.originals.thumbnail(image_id).parent.parent
+    place.write_bytes(b"a file where a folder must be")
+    store.drain()
+    store.check(pictures)
+    assert caplog.text.count("the thumbnail cannot be written") == 2  # as it was taken in, and at rest
+    store.drain()  # a worker that looks for files that are missing is no worse off
+    place.unlink()
+    store.drain()
+    assert store.originals.find_thumbnail(image_id) is not None
+
+
+def test_what_has_no_thumbnail_is_erased(store: Store) -> None:
     image_id = store.accept(encoded(noise(1), "PNG"))
     place = store.originals.thumbnail(image_id).parent.parent
     place.write_bytes(b"a file where a folder must be")
-    with store.worker() as (worker, _), pytest.raises(OSError, match="thumbnail"):
-        worker.run_once()
-    place.unlink()
+    store.drain()
+    store.catalog.delete(image_id, NOW - 1e13)  # out of the grace of this store
+    store.drain()
+    assert not store.originals.path(image_id, "png").exists()
+
+
+def test_a_full_disk_blames_no_picture(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    image_id = store.accept(encoded(noise(1), "PNG"))
+
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched, store.worker() as (worker, _):
+        patched.setattr(decode_pool, "reach", full)
+        with pytest.raises(OSError, match="thumbnail"):
+            worker.run_once()
     store.drain()
     store.check({image_id: noise(1)})
 
