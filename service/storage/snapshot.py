@@ -73,11 +73,19 @@ def take_snapshot(
         sink.close()
     except FileNotFoundError as fault:
         sink.discard()
+        if not _is_of(data, fault):
+            raise
         raise UserError(f"{fault.filename} went away meanwhile, as at the end of a migration: try again") from None
     except BaseException:
         sink.discard()
         raise
     return content
+
+
+def _is_of(data: DataDir, fault: FileNotFoundError) -> bool:
+    """Whether it is a file of the data directory that is missing, and not a place to write to."""
+    missing = None if fault.filename is None else Path(fault.filename)
+    return missing is not None and missing.is_relative_to(data.root) and not missing.exists()
 
 
 def copy_into(

@@ -1,6 +1,7 @@
 """The targets of a snapshot, a folder or a tar archive, and the names that its files may have."""
 
 import contextlib
+import fcntl
 import io
 import os
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from index.files import make_folder
+from service.errors import UserError
 
 SNAPSHOT_FORMAT = 1
 ABOUT, CATALOG = "snapshot.json", "catalog.sqlite"
@@ -104,12 +106,17 @@ class LinkSink(FolderSink):
 
 
 class TarSink:
-    """A tar archive, uncompressed: pictures are. It has its name once it is complete."""
+    """A tar archive, uncompressed: pictures are. It has its name once it is complete, and one writer until then."""
 
     def __init__(self, path: Path) -> None:
+        """UserError where another process writes this archive, or has ended it meanwhile."""
         self._path, self._temporary = path, path.with_name(f"{path.name}.partial")
-        handle = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o660)
-        self._file = os.fdopen(handle, "wb")
+        self._file = os.fdopen(_locked(self._temporary), "wb")
+        if path.exists():
+            self._temporary.unlink()
+            self._file.close()
+            raise UserError(f"{path} is there already: name another place")
+        self._file.truncate()  # what a writer left that was killed
         self._tar = tarfile.TarFile(self._temporary, "w", fileobj=self._file, format=tarfile.PAX_FORMAT)
 
     def add_file(self, name: str, path: Path) -> None:
@@ -133,9 +140,10 @@ class TarSink:
     def close(self) -> None:
         """End the archive, and give it its name once it is on disk."""
         self._tar.close()
-        self._file.close()
+        self._file.flush()
         os.sync()
         self._temporary.replace(self._path)
+        self._file.close()  # which unlocks it: not before, or another writer could take it for its own
 
     def discard(self) -> None:
         """Remove the archive."""
@@ -144,6 +152,23 @@ class TarSink:
             self._tar.close()
         with contextlib.suppress(OSError):
             self._file.close()
+
+
+def _locked(path: Path) -> int:
+    """A handle on a file that is made unless it is there, locked. UserError where another process has it."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o660)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise UserError(
+                f"another snapshot is being written to {path.with_suffix('')}: name another place"
+            ) from None
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
+        os.close(handle)  # its writer has ended it, or given it up, in between
 
 
 def empty_folder(folder: Path) -> None:
