@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -40,12 +40,12 @@ ServicesDep = Annotated[Services, Depends(get_services)]
 
 
 async def decoded_picture(services: Services, path: Path) -> DecodedPicture:
-    """The picture in a file, from a decoder, which no more wait for than there are upload slots.
+    """The picture in a file, from a decoder, which so many wait for at most, whoever sends files meanwhile.
 
     UnreadablePicture, Overloaded.
     """
     try:
-        with services.upload_slots.taken():
+        with services.decoding_slots.taken():
             return await asyncio.wrap_future(services.pool.submit(path))
     except DecodeFailed as fault:
         raise UnreadablePicture(fault.reason) from fault
@@ -66,19 +66,21 @@ async def uploaded_form(
 ) -> AsyncIterator[MultipartForm]:
     """The form in the request's body; its files are on disk until the block ends.
 
-    One of at most `exempt_bytes` is received where the disk is nearly full, too, since little of it lies there.
+    One of at most `exempt_bytes` is received where the disk is nearly full, too, since little of it lies there, and
+    beside any number of uploads.
 
     TooLarge, InvalidRequest, Overloaded, DiskFull.
     """
     services.catalog.check_in_place()
     length = content_length(request)
     lies_here = not services.catalog.read_only  # otherwise it is received elsewhere
-    if lies_here and (length is None or length > exempt_bytes):
+    is_small = length is not None and length <= exempt_bytes
+    if lies_here and not is_small:
         services.space.require(length)
     kind, incoming = request.headers.get("content-type", ""), services.originals.incoming
     async with AsyncExitStack() as stack:
-        with services.upload_slots.taken():
-            received = receive_form(kind, content_length(request), request.stream(), incoming, limits)
+        with nullcontext() if is_small else services.upload_slots.taken():
+            received = receive_form(kind, length, request.stream(), incoming, limits)
             with refused_by_disk():
                 form = await stack.enter_async_context(received)
         yield form

@@ -26,7 +26,7 @@ from service.api.stored_pictures import LocalPictures, StoredPictures
 from service.api.tracing import Tracing
 from service.auth.key_ring import KeyRing
 from service.ingest.intake import Intake
-from service.ingest.upload_slots import UploadSlots
+from service.ingest.request_slots import RequestSlots
 from service.media.decode_pool import DecodePool
 from service.model_loading import LoadedModels, device_of
 from service.model_names import loading_advice
@@ -68,7 +68,8 @@ class Services:
     pool: DecodePool
     picture_files: PictureFiles
     intake: Intake
-    upload_slots: UploadSlots
+    upload_slots: RequestSlots
+    decoding_slots: RequestSlots
     progress: JobStates
     stream_slots: StreamSlots
     keys: KeyRing
@@ -182,7 +183,8 @@ def wired_services(
         pool=pool,
         picture_files=PictureFiles(originals, pool, catalog.read_only),
         intake=intake,
-        upload_slots=UploadSlots(settings.max_uploads),
+        upload_slots=RequestSlots.of_uploads(settings.max_uploads),
+        decoding_slots=RequestSlots.of_decoding(settings.max_uploads),
         progress=JobProgress(catalog, models),
         stream_slots=StreamSlots(),
         keys=KeyRing(data.keys, clock),

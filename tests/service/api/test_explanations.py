@@ -56,10 +56,13 @@ def test_what_cannot_be_explained_is_said_in_words(api: Api) -> None:
     problem(api.get(f"/images/{'0' * 32}/explain.png", query="red"), 404, "not-found")
 
 
-def test_it_waits_for_a_decoder_among_uploads(api: Api) -> None:
+def test_it_waits_for_a_decoder_and_for_no_upload(api: Api) -> None:
     image_id = stored(api, "a.png", png(two_coloured("red", "blue")))
     with ExitStack() as stack:
         for _ in range(api.settings.max_uploads):
             stack.enter_context(api.services.upload_slots.taken())
+        assert api.get(f"/images/{image_id}/explain.png", query="red").status_code == 200
+        for _ in range(api.settings.max_uploads):
+            stack.enter_context(api.services.decoding_slots.taken())
         problem(api.get(f"/images/{image_id}/explain.png", query="red"), 503, "overloaded")
     assert api.get(f"/images/{image_id}/explain.png", query="red").status_code == 200

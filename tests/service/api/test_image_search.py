@@ -4,18 +4,15 @@ import contextlib
 import json
 import struct
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from service.api import dependencies
 from service.api.routes.search import FORM_BYTES
 from service.api.schemas.results import ImageAnswer
-from service.ingest.upload import receive_form
-from service.ingest.upload_slots import UploadSlots
 from service.model_loading import LoadedModels
 from service.settings import MB, Settings
 from tests.support.busy_accelerator import busy
@@ -182,20 +179,7 @@ def test_a_picture_that_is_refused_keeps_no_decoder_busy(api: Api, monkeypatch: 
             stack.enter_context(busy(api.services.accelerator))
             api.services.accelerator.enqueue(api.settings.queue_cost, lambda: None)
         else:
-            monkeypatch.setattr(api.services.upload_slots, "_most", 1)
-            monkeypatch.setattr(dependencies, "receive_form", taking_the_last_slot(api.services.upload_slots, stack))
+            for _ in range(api.settings.max_uploads):
+                stack.enter_context(api.services.decoding_slots.taken())
         told = problem(ask_with(api, content), 503, "overloaded")
     assert told["retry_after"] >= 1
-
-
-def taking_the_last_slot(slots: UploadSlots, stack: contextlib.ExitStack) -> Any:
-    """`receive_form` whose slot somebody else takes once the form is received."""
-
-    @contextlib.asynccontextmanager
-    async def receive(*given: Any) -> AsyncIterator[Any]:
-        async with receive_form(*given) as form:
-            slots.num_open += 1
-            stack.callback(setattr, slots, "num_open", 0)
-            yield form
-
-    return receive

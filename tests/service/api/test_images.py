@@ -7,6 +7,7 @@ import PIL.Image
 import pytest
 
 from service.api.openapi_headers import HEADERS
+from service.api.routes.search import SMALL_FORM_BYTES
 from service.api.schemas.resources import ImagesAnswer, IngestAnswer, RegionsAnswer, TagsAnswer
 from service.api.schemas.results import TextAnswer
 from service.media.decode_pool import DecodePool
@@ -236,10 +237,12 @@ def test_uploads_over_the_bound_are_told_to_come_back(api: Api) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(api.settings.max_uploads):
             stack.enter_context(api.services.upload_slots.taken())
-        files = {"images": ("a.png", png(two_coloured("red", "red")))}
+        files = {"images": ("a.png", png(two_coloured("red", "red")) + bytes(SMALL_FORM_BYTES))}
         for path, name in (("/ingest", "images"), ("/search/image", "image")):
             answer = api.request("POST", path, files={name: files["images"]})
             problem(answer, 503, "overloaded")
             assert int(answer.headers["retry-after"]) >= 1
         assert api.text("red").status_code == 200
+        asked = {"image_id": (None, api.library.add("red", two_coloured("red", "red"))), "target": (None, "images")}
+        assert api.request("POST", "/search/image", files=asked).status_code == 200  # which sends no picture
     assert api.request("POST", "/ingest", files=files).status_code == 202

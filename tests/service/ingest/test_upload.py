@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from service.errors import InvalidRequest, Overloaded, TooLarge
 from service.ingest.multipart import QUOTED, FormLimits, MultipartReader
+from service.ingest.request_slots import RequestSlots
 from service.ingest.upload import receive_form
-from service.ingest.upload_slots import UploadSlots
 from service.storage.incoming import remove_abandoned_uploads
 from tests.support.multipart_bodies import CONTENT_TYPE, multipart_body, part, pieces
 
@@ -300,11 +300,12 @@ def test_a_name_of_endless_length_is_not_repeated_whole(tmp_path: Path) -> None:
 
 
 def test_only_so_many_uploads_are_open_at_a_time() -> None:
-    slots = UploadSlots(2)
+    slots = RequestSlots.of_uploads(2)
     with slots.taken(), slots.taken():
         with pytest.raises(Overloaded) as refused, slots.taken():
             pass
         assert int(refused.value.headers["Retry-After"]) > 0
+        assert refused.value.detail.startswith("2 uploads")
     with pytest.raises(ZeroDivisionError), slots.taken():
         raise ZeroDivisionError
     assert slots.num_open == 0

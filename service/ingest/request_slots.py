@@ -1,0 +1,38 @@
+"""A bound on the requests that do the same at the same time, such as to send files."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from service.errors import Overloaded
+
+SLOT_RETRY_S = 5
+
+
+class RequestSlots:
+    """Counts such requests. For one event loop: every count changes between two awaits."""
+
+    def __init__(self, most: int, refusal: str) -> None:
+        """`refusal` says, with `{most}` in it, what is in the way of one more."""
+        self._most, self._refusal = most, refusal
+        self.num_open = 0
+
+    @classmethod
+    def of_uploads(cls, most: int) -> "RequestSlots":
+        """A bound on the requests with files that are received."""
+        return cls(most, "{most} uploads are being received, and no more are; try again shortly.")
+
+    @classmethod
+    def of_decoding(cls, most: int) -> "RequestSlots":
+        """A bound on the requests that wait for a picture to be decoded."""
+        return cls(most, "{most} pictures that are asked with or explained are being decoded; try again shortly.")
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """A place for one request until the block ends; Overloaded where there is none."""
+        if self.num_open >= self._most:
+            raise Overloaded(self._refusal.format(most=self._most), retry_after=SLOT_RETRY_S)
+        self.num_open += 1
+        try:
+            yield
+        finally:
+            self.num_open -= 1
