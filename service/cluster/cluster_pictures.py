@@ -46,6 +46,10 @@ class ClusterPictures:
         """A picture in whatever state; None when never seen, or erased."""
         return picture_in_shards(self._fan_out, self._placement(), image_id)
 
+    def places(self, image_id: str) -> Sequence[int]:
+        """The shards that may have a picture, the one last that says whether it is still there."""
+        return self._placement().places(image_id)
+
     def home(self, image_id: str) -> int:
         """The shard that has a picture, or would have it."""
         return homes(self._fan_out, self._placement(), [image_id])[image_id]

@@ -1,8 +1,9 @@
 """A router: the web side of a cluster. It encodes questions and asks the shards; it stores nothing of its own."""
 
-import asyncio
 import dataclasses
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from service.cluster.picture_homes import ShardWriters
 from service.cluster.placement import Placement
 from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_node import ShardNode
+from service.cluster.shard_threads import ShardThreads
 from service.cluster.sharded_gallery import ShardedGalleries
 from service.errors import Problem
 from service.ingest.intake import Intake
@@ -41,7 +43,7 @@ FORWARDED = (  # routes that one picture's own shard answers, as it lies there
     "/images/{image_id}/info",
     "/images/{image_id}/explain.png",
 )
-KEPT_HEADERS = (b"accept", b"range", b"if-none-match", b"if-range")
+KEPT_HEADERS = (b"accept", b"range", b"if-none-match", b"if-modified-since", b"if-range")
 OWN_HEADERS = (b"x-request-id", b"x-content-type-options", b"content-security-policy", b"referrer-policy")
 MISSING, SERVER_FAULT = 404, 500
 T = TypeVar("T")
@@ -90,8 +92,10 @@ class ForwardToShards:
     def __init__(
         self, app: Callable[..., Awaitable[None]], pictures: ClusterPictures, fan_out: FanOut, deadline_s: float
     ) -> None:
-        """A shard has `deadline_s` seconds: some of these answers are drawn from the original."""
+        """A shard has `deadline_s` seconds, those included that a request waits for others of the same shard: some of
+        these answers are drawn from the original."""
         self._app, self._pictures, self._fan_out, self._deadline_s = app, pictures, fan_out, deadline_s
+        self._threads = ShardThreads()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """An ASGI application inside the guards of the router's own."""
@@ -100,7 +104,9 @@ class ForwardToShards:
             await self._app(scope, receive, send)
             return
         try:
-            response = await asyncio.to_thread(self._forward, scope, path)
+            shard = await self._home(scope["path_params"]["image_id"])
+            end = time.monotonic() + self._deadline_s
+            response = await self._threads.run(shard, partial(self._forward, scope, path, shard, end))
         except Problem as problem:
             await problem_response(problem, scope)(scope, receive, send)
             return
@@ -108,15 +114,23 @@ class ForwardToShards:
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": response.body})
 
-    def _forward(self, scope: Mapping[str, Any], path: str) -> AppResponse:
+    async def _home(self, image_id: str) -> int:
+        """The shard that has a picture, which is asked for only while pictures move."""
+        places = self._pictures.places(image_id)
+        if len(places) == 1:
+            return places[0]
+        return await self._threads.run(places[-1], partial(self._pictures.home, image_id))
+
+    def _forward(self, scope: Mapping[str, Any], path: str, shard: int, end: float) -> AppResponse:
         headers = [header for header in scope["headers"] if header[0] in KEPT_HEADERS]
         if "request_id" in scope:
             headers.append((b"x-request-id", scope["request_id"].encode()))
         request = AppRequest(scope["method"], scope["path"], scope["query_string"], tuple(headers))
-        shard = self._pictures.home(scope["path_params"]["image_id"])
         asked = {shard: (request,)}
-        timed_as = f"http {path}"
-        answers = all_answers(self._fan_out, ShardNode.http, asked, deadline_s=self._deadline_s, timed_as=timed_as)
+        timed_as, left_s = f"http {path}", end - time.monotonic()
+        if left_s <= 0:  # all of its time went by with others before it
+            raise ShardLost(f"Shard {shard} does not answer; try again shortly.", [shard])
+        answers = all_answers(self._fan_out, ShardNode.http, asked, deadline_s=left_s, timed_as=timed_as)
         response = answers[shard]
         assert isinstance(response, AppResponse)
         if response.status == MISSING or response.status >= SERVER_FAULT:  # perhaps of this replica alone

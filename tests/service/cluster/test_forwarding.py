@@ -1,7 +1,8 @@
 """A request for one picture is answered by a replica that has what is asked for, given the time that drawing takes."""
 
 import asyncio
-from concurrent.futures import Future
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from service.cluster.asgi_calls import AppResponse
 from service.cluster.fan_out import FanOut
 from service.cluster.router import ForwardToShards
+from service.cluster.shard_threads import MOST_OF_A_SHARD
 
 PATH = "/images/{image_id}/original"
 
@@ -28,28 +30,33 @@ class Answering:
         return future
 
 
-def asked(*replicas: Answering, headers: list[tuple[bytes, bytes]] | None = None) -> int:
-    """The status of the answer to a request for a picture whose shard has these replicas."""
-    pictures: Any = SimpleNamespace(home=lambda image_id: 0)
-    sent: list[dict[str, Any]] = []
+async def unreachable(*_: Any) -> None:
+    raise AssertionError("the router has no such picture of its own")
 
-    async def app(*_: Any) -> None:
-        raise AssertionError("the router has no such picture of its own")
 
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    scope = {
+def scope_of(image_id: str, headers: list[tuple[bytes, bytes]] | None = None) -> dict[str, Any]:
+    """A request for a picture's file."""
+    return {
         "type": "http",
         "method": "GET",
-        "path": "/images/ab/original",
-        "path_params": {"image_id": "ab"},
+        "path": f"/images/{image_id}/original",
+        "path_params": {"image_id": image_id},
         "query_string": b"",
         "headers": headers or [],
         "route": SimpleNamespace(path=PATH),
     }
-    forward = ForwardToShards(app, pictures, FanOut([replicas], 30.0), 30.0)
-    asyncio.run(forward(scope, None, send))
+
+
+def asked(*replicas: Answering, headers: list[tuple[bytes, bytes]] | None = None) -> int:
+    """The status of the answer to a request for a picture whose shard has these replicas."""
+    pictures: Any = SimpleNamespace(places=lambda image_id: [0])
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    forward = ForwardToShards(unreachable, pictures, FanOut([replicas], 30.0), 30.0)
+    asyncio.run(forward(scope_of("ab", headers), None, send))
     assert sent[1]["body"] == str(sent[0]["status"]).encode()
     status: int = sent[0]["status"]
     return status
@@ -70,5 +77,59 @@ def test_an_answer_is_asked_for_once() -> None:
 
 def test_headers_that_say_what_is_wanted_travel_and_no_others() -> None:
     one = Answering(200)
-    asked(one, headers=[(b"range", b"bytes=0-9"), (b"cookie", b"secret"), (b"x-request-id", b"forged")])
-    assert one.requests[0].headers == ((b"range", b"bytes=0-9"),)
+    wanted = [(b"range", b"bytes=0-9"), (b"if-modified-since", b"Sat, 28 Nov 2026 11:00:00 GMT")]
+    asked(one, headers=[*wanted, (b"cookie", b"secret"), (b"x-request-id", b"forged")])
+    assert one.requests[0].headers == tuple(wanted)
+
+
+class Hanging(Answering):
+    """A replica that never answers."""
+
+    def call(self, method: str, *arguments: Any) -> "Future[Any]":
+        self.requests.append(arguments[0])
+        return Future()
+
+
+def test_a_shard_that_hangs_holds_up_nothing_else() -> None:
+    class Moving:
+        """Pictures by the names of their shards; one that moves to the shard that hangs is not there yet."""
+
+        def places(self, image_id: str) -> Sequence[int]:
+            return [0, 1] if image_id == "moves" else [int(image_id)]
+
+        def home(self, image_id: str) -> int:
+            return 1
+
+    pictures: Any = Moving()
+    hanging, well = Hanging(503), Answering(200)
+
+    async def all_asked() -> tuple[list[int], float]:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        forward = ForwardToShards(unreachable, pictures, FanOut([[hanging], [well]], 30.0), 1.0)
+
+        async def status(shard: str) -> int:
+            sent: list[dict[str, Any]] = []
+
+            async def send(message: dict[str, Any]) -> None:
+                sent.append(message)
+
+            await forward(scope_of(shard), None, send)
+            found: int = sent[0]["status"]
+            return found
+
+        began = loop.time()
+        lost = [asyncio.ensure_future(status("0")) for _ in range(MOST_OF_A_SHARD)]
+        await asyncio.sleep(0)
+        assert await status("0") == 503  # one too many, at once
+        assert [await status(one) for one in ("1", "moves")] == [200, 200]
+        assert await asyncio.to_thread(lambda: "a thread of an upload") == "a thread of an upload"
+        assert loop.time() - began < 1.0
+        assert not any(one.done() for one in lost)
+        ended = await asyncio.gather(*lost)
+        return ended, loop.time() - began
+
+    statuses, seconds = asyncio.run(all_asked())
+    assert statuses == [503] * MOST_OF_A_SHARD
+    assert seconds < 5.0  # one that waited for a thread has no more time than others
+    assert len(hanging.requests) < MOST_OF_A_SHARD
