@@ -48,6 +48,7 @@ class Originals:
             folders.thumbnails,
         )
         self._stripped = folders.stripped
+        self._durable = set[str]()  # folders of originals whose names this process has synced
         for folder in (self.incoming, self._originals, self._thumbnails, self._stripped) if write else ():
             make_folder(folder)
 
@@ -126,14 +127,17 @@ class Originals:
         folders: set[Path] = set()
         for file in files:
             place = self.path(file.image_id, file.extension)
-            make_folder(place.parent)
+            place.parent.mkdir(parents=True, exist_ok=True)
             sync_file(file.path)
             reach(FaultPoint.ORIGINAL_WRITTEN)
             file.path.replace(place)
             reach(FaultPoint.ORIGINAL_RENAMED)
             folders.add(place.parent)
-        for folder in sorted(folders):
+        # A folder that is there may be of another upload, which has not synced its name yet.
+        unsure = {one for folder in folders for one in (folder, folder.parent) if str(one) not in self._durable}
+        for folder in sorted(folders | {one.parent for one in unsure}):
             sync_folder(folder)
+        self._durable.update(map(str, unsure))
 
 
 @contextmanager

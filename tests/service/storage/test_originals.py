@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from index.files import temporary_beside
+from service.storage import originals as module
 from service.storage.originals import Originals, StagedFile, image_id_of
 from tests.support.power_cut import Disk
 
@@ -34,6 +35,31 @@ def test_stored_bytes_are_there_after_a_power_cut(tmp_path: Path, monkeypatch: p
     originals.store(files)
     left = Originals(disk.left(tmp_path / "left"), write=False)
     assert [left.path(file.image_id, "jpg").read_bytes() for file in files] == list(contents)
+
+
+def test_a_folder_that_another_upload_made_is_there_after_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(tmp_path / "disk", monkeypatch)
+    originals = Originals(disk.folder)
+    for number, depth in enumerate((0, 1)):  # its own folder, or the one above it
+        file = put(originals, b"%d" % number)
+        place = originals.path(file.image_id, "jpg")
+        place.parents[depth].mkdir(parents=True)  # by a process that did not come to its fsync
+        originals.store([file])
+        left = Originals(disk.left(tmp_path / f"left-{number}"), write=False)
+        assert left.path(file.image_id, "jpg").read_bytes() == b"%d" % number
+
+
+def test_names_of_folders_are_synced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    originals, synced = Originals(tmp_path), list[Path]()
+    monkeypatch.setattr(module, "sync_folder", synced.append)
+    file = put(originals, b"one")
+    folder = originals.path(file.image_id, "jpg").parent
+    for folders in ([folder.parents[1], folder.parent, folder], [folder]):
+        originals.store([put(originals, b"one")])
+        assert synced == folders
+        synced.clear()
 
 
 def test_storing_the_same_bytes_again_changes_nothing(tmp_path: Path) -> None:
