@@ -87,12 +87,14 @@ async def uploaded_form(
 
 
 async def cancel_on_disconnect(request: Request, work: Awaitable[T]) -> T:
-    """The result of `work`, which is cancelled when the client hangs up. The body must have been read."""
+    """The result of `work`, which is cancelled when the client hangs up, or sends a body that is too large."""
     task = asyncio.ensure_future(work)
     disconnect = asyncio.ensure_future(_disconnect(request))
     try:
         await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
+            if (fault := disconnect.exception()) is not None:
+                raise fault
             raise ClientDisconnected("The caller hung up before the answer was ready.")
         return task.result()
     finally:

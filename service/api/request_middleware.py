@@ -5,18 +5,22 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.content_policy import protective_headers
+from service.api.dependencies import content_length
 from service.api.failure_log import log_failure
 from service.api.problems import AWAY_RETRY_S, problem_response
 from service.api.services import Services
-from service.errors import NotReady, Problem
+from service.errors import NotReady, Problem, TooLarge
 
 MAX_BODY_BYTES = 2**20  # of every route that takes no files
+TOO_LARGE = f"The body of this request may have {MAX_BODY_BYTES} bytes at most."
+BODILESS = ("GET", "HEAD")  # whose answers begin while it is still waited for who hangs up
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 log = logging.getLogger(__name__)
@@ -54,8 +58,7 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            received = receive if scope["path"] in self._takes_files else limit_body(receive)
-            await self._app(scope, received, send_with_id)
+            await self._pass(scope, receive, send_with_id, lambda: status != 0)
         except asyncio.CancelledError:  # the service ends, and this request has had the time that it leaves to any
             if status == 0:
                 ending = NotReady("The service ends; send the request again.", retry_after=AWAY_RETRY_S)
@@ -69,22 +72,34 @@ class RequestMiddleware:
         self._metrics.requests.labels(route, str(status)).inc()
         self._metrics.latency.labels(route).observe(time.perf_counter() - started)
 
+    async def _pass(self, scope: Scope, receive: Receive, send: Send, has_begun: Callable[[], bool]) -> None:
+        """Have the request answered, unless its body is too large."""
+        if scope["path"] in self._takes_files:
+            await self._app(scope, receive, send)
+        elif (content_length(Request(scope)) or 0) > MAX_BODY_BYTES:
+            await problem_response(TooLarge(TOO_LARGE), scope)(scope, receive, send)
+        else:
+            takes_body = scope["method"] not in BODILESS
+            await self._app(scope, limit_body(receive, lambda: takes_body and not has_begun()), send)
+
 
 def route_of(scope: Scope) -> str:
     """The path of the route that a request goes to, with the names of its parameters; `none` without one."""
     return getattr(scope.get("route"), "path", "none")
 
 
-def limit_body(receive: Receive) -> Receive:
-    """`receive` with bodies limited to MAX_BODY_BYTES."""
+def limit_body(receive: Receive, may_refuse: Callable[[], bool]) -> Receive:
+    """`receive` with bodies limited to MAX_BODY_BYTES; where none is refused any more, the rest is dropped."""
     received = 0
 
     async def receive_limited() -> Message:
         nonlocal received
         message = await receive()
         received += len(message.get("body", b""))
-        if received > MAX_BODY_BYTES:
-            raise HTTPException(413, f"The body of this request may have {MAX_BODY_BYTES} bytes at most.")
-        return message
+        if received <= MAX_BODY_BYTES:
+            return message
+        if may_refuse():
+            raise HTTPException(TooLarge.status, TOO_LARGE)
+        return {**message, "body": b""}
 
     return receive_limited
