@@ -78,15 +78,18 @@ def _unescape(filename: str) -> str:
     return re.sub(r"%(22|[01][0-9A-Fa-f])", lambda match: chr(int(match[1], 16)), filename)
 
 
-def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> str | None:
-    """The file name of a part as it is sent; None where the part is no file."""
+def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> tuple[str, str] | None:
+    """The file name of a part, and the same before it was unescaped as browsers' names are; None where the part is no
+    file."""
     # What stands in quotes is no parameter, whatever it looks like.
     match = EXTENDED_NAME.search(QUOTED.sub(b'""', disposition))
     if match is None:
-        return options[b"filename"].decode("utf-8", "replace") if b"filename" in options else None
+        raw_name = options[b"filename"].decode("utf-8", "replace") if b"filename" in options else None
+        return None if raw_name is None else (_unescape(raw_name), raw_name)
     # Of a name in both forms the one that can hold all characters counts (RFC 6266, 4.3).
     charset = "latin-1" if match[1].lower() == b"iso-8859-1" else "utf-8"
-    return urllib.parse.unquote_to_bytes(match[2]).decode(charset, "replace")
+    filename = urllib.parse.unquote_to_bytes(match[2]).decode(charset, "replace")
+    return filename, filename
 
 
 class MultipartReader:
@@ -168,8 +171,8 @@ class MultipartReader:
     def _open(self) -> None:
         _, options = parse_options_header(self._disposition)
         self._name = options.get(b"name", b"").decode("utf-8", "replace")
-        filename = _filename(self._disposition, options)
-        if filename is None:
+        names = _filename(self._disposition, options)
+        if names is None:
             self._num_fields += 1
             if self._num_fields > self._limits.max_fields:
                 raise TooLarge(f"A form may hold {self._limits.max_fields} fields beside the files.")
@@ -179,8 +182,8 @@ class MultipartReader:
             raise TooLarge("This request takes one file." if self._limits.max_files == 1 else several)
         self._file = UploadedFile(
             field=self._name,
-            filename=_unescape(filename) if b"filename" in options else filename,
-            raw_name=filename,
+            filename=names[0],
+            raw_name=names[1],
             path=self._folder / str(len(self._form.files)),
         )
         self._form.files.append(self._file)

@@ -259,6 +259,8 @@ def extended(name: bytes, content: bytes = b"x") -> bytes:
         (b"filename*=''plain.jpg", "plain.jpg"),
         (b"filename*=UTF-8''%ff%fe.jpg", "\N{REPLACEMENT CHARACTER}" * 2 + ".jpg"),
         (b"filename=\"plain.jpg\"; filename*=UTF-8''other.jpg", "other.jpg"),
+        (b"filename=\"plain.jpg\"; filename*=UTF-8''100%2522.jpg", "100%22.jpg"),
+        (b"filename*=UTF-8''100%2522.jpg", "100%22.jpg"),
         (b"filename*=UTF-8''..%2F..%2Fup.jpg", "../../up.jpg"),
     ],
 )
