@@ -1,6 +1,7 @@
 """The web application: its routes, and what is around them."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -88,12 +89,15 @@ def create_routes(lifespan: Lifespan[FastAPI] | None = None, tracing: Tracing | 
 
 
 class RegardApp(FastAPI):
-    """FastAPI with a document that is completed once."""
+    """FastAPI with a document that is completed once, before anybody sees it."""
+
+    _completing = threading.Lock()
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document."""
-        is_made = self.openapi_schema is not None
-        document = super().openapi()
-        if not is_made:
-            complete_document(document)
+        with self._completing:
+            is_made = self.openapi_schema is not None
+            document = super().openapi()
+            if not is_made:
+                complete_document(document)
         return document

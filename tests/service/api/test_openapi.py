@@ -2,14 +2,17 @@
 
 import json
 import re
+import threading
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jsonschema
 import pytest
 
 from docs.openapi_document import document
+from service.api import app
 from service.api.permissions import needed_permission
 from service.api.schemas.resources import ProblemAnswer
 from tests.support.api_document import told_responses
@@ -177,3 +180,21 @@ def test_a_route_tells_how_it_refuses(route: str, operation: dict[str, Any]) -> 
     told, name = operation["responses"].keys(), operation["operationId"]
     assert "422" in told or name in PAGES | PROBES  # an unknown parameter
     assert {"409", "507"} <= told or name not in CHANGES  # where nothing may be written, or there is no room
+
+
+def test_nobody_sees_a_document_before_it_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    complete, begun, go = app.complete_document, threading.Event(), threading.Event()
+
+    def slowly(made: dict[str, Any]) -> None:
+        begun.set()
+        go.wait(0.2)
+        complete(made)
+
+    monkeypatch.setattr(app, "complete_document", slowly)
+    routes = app.create_routes()
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(routes.openapi)
+        assert begun.wait(60.0)
+        second = threads.submit(lambda: "securitySchemes" in routes.openapi()["components"])
+        assert second.result()
+        assert first.result()["components"]["securitySchemes"]
