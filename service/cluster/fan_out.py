@@ -45,13 +45,14 @@ class Replica(Protocol):
 
 @dataclass
 class Attempt:
-    """The state of one shard's call: the replicas left to try, those that were asked and say nothing yet, and the time
-    of the last try."""
+    """The state of one shard's call: the replicas left to try, those that were asked and say nothing yet, the time of
+    the last try, and the trouble that a replica told of."""
 
     shard: int
     left: list[Replica]
     num_asked: int = 0
     asked_at: float = 0.0
+    trouble: Problem | None = None
 
 
 class CallTimes:
@@ -129,22 +130,29 @@ class FanOut:
                     answers[attempt.shard] = future.result()
                     chosen[attempt.shard] = replica.name
                     self.times.add(timed_as, self.clock() - asked_at)
-                elif isinstance(fault, NewerPlacement):
-                    self.heard(fault.num_shards)
-                    raise fault
-                elif isinstance(fault, Problem):
-                    if not (fault.status == UNAVAILABLE and (attempt.left or attempt.num_asked)):
-                        raise fault
-                    self._try_next(attempt, name, arguments[attempt.shard], running)
                 else:
-                    log.info("%s does not answer %s: %s", replica.name, name, fault)
-                    self._failed_at[replica.name] = self.clock()
+                    self._note(fault, attempt, replica, name)
                     self._try_next(attempt, name, arguments[attempt.shard], running)
             if len(answers) == len(attempts):
                 break
             for attempt in self._overdue(attempts.values(), answers, hedge):
                 self._try_next(attempt, name, arguments[attempt.shard], running)
         return answers
+
+    def _note(self, fault: BaseException, attempt: Attempt, replica: Replica, method: str) -> None:
+        """Raise a Problem that no sibling would answer better; note any other fault of a call."""
+        if isinstance(fault, NewerPlacement):
+            self.heard(fault.num_shards)
+            raise fault
+        if not isinstance(fault, Problem):
+            log.info("%s does not answer %s: %s", replica.name, method, fault)
+            self._failed_at[replica.name] = self.clock()
+        elif fault.status == UNAVAILABLE:
+            attempt.trouble = fault
+        else:
+            raise fault
+        if attempt.trouble is not None and not (attempt.left or attempt.num_asked):
+            raise attempt.trouble
 
     def ask_every(
         self, method: Callable[..., T], arguments: Mapping[int, Sequence[Any]], deadline_s: float | None = None

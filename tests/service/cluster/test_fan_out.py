@@ -86,6 +86,15 @@ def test_a_replica_in_trouble_of_its_own_is_followed_by_its_sibling() -> None:
     assert other.calls == 1
 
 
+@pytest.mark.parametrize("told_first", [True, False])
+def test_the_reason_of_one_replica_is_told_whenever_its_sibling_is_gone(told_first: bool) -> None:
+    reading = Called("reading", lambda future: future.set_exception(NotReady("its disk is away")))
+    gone = Called("gone", lambda future: future.set_exception(ConnectionError("gone")))
+    with pytest.raises(NotReady, match="away"):
+        FanOut([[reading, gone] if told_first else [gone, reading]], 30.0, Clock()).ask(ShardSearch.features, {0: ()})
+    assert (reading.calls, gone.calls) == (1, 1)
+
+
 def test_a_request_that_is_wrong_is_asked_of_nobody_else() -> None:
     refusing = Called("refusing", lambda future: future.set_exception(InvalidRequest("k: is too large")))
     sibling = Called("sibling", lambda future: future.set_result("found"))
