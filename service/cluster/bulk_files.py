@@ -1,8 +1,10 @@
 """Picture files of a bulk ingestion, copied by the process that looks at them."""
 
-import shutil
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from index.records import Image, NewPicture, TagValue
@@ -55,18 +57,32 @@ class SpooledFile:
 
 def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledFile:
     """A copy below `folder`, so that the bytes that are looked at are those that are taken in. NotTaken."""
-    source, path = Path(offered.path), folder / str(offered.number)
+    path = folder / str(offered.number)
+    reading = partial(_not_taken, f"A node cannot read {offered.path}", "Every node has to see the same files.")
+    with _not_taken(f"A node cannot write its copy of {offered.path}", f"Make room in {folder} there."):
+        with reading():
+            source = Path(offered.path).open("rb")  # noqa: SIM115 - closed below, where faults are told otherwise
+        with source, path.open("wb") as copy:
+            size = os.fstat(source.fileno()).st_size
+            if size > max_bytes:
+                limit = f"over the limit of {max_bytes / MB:g} MB"
+                raise NotTaken(f"The file has {size / MB:.1f} MB, {limit}; use a smaller one.")
+            while True:
+                with reading():
+                    piece = source.read(MB)
+                if not piece:
+                    break
+                copy.write(piece)
+        return SpooledFile(offered, path, image_id_of_file(path))
+
+
+@contextmanager
+def _not_taken(what: str, advice: str) -> Iterator[None]:
+    """Raises NotTaken in the place of a disk's fault in the block."""
     try:
-        size = source.stat().st_size
-        if size > max_bytes:
-            limit = f"over the limit of {max_bytes / MB:g} MB"
-            raise NotTaken(f"The file has {size / MB:.1f} MB, {limit}; use a smaller one.")
-        shutil.copyfile(source, path)
-        image_id = image_id_of_file(path)
+        yield
     except OSError as fault:
-        problem = f"A node cannot read {offered.path}: {fault.strerror}. Every node has to see the same files."
-        raise NotTaken(problem) from fault
-    return SpooledFile(offered, path, image_id)
+        raise NotTaken(f"{what}: {fault.strerror}. {advice}") from fault
 
 
 def with_default_tags(files: Sequence[SpooledFile], known: Mapping[str, Image]) -> list[SpooledFile]:

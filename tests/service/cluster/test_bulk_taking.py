@@ -13,7 +13,7 @@ import pytest
 from index.filters import EVERY
 from index.records import JobStatus
 from models.extractors.base import Detections
-from service.cluster.bulk_files import BulkLimits, OfferedFile
+from service.cluster.bulk_files import BulkLimits, NotTaken, OfferedFile, spooled_file
 from service.cluster.bulk_ingestion import finished_jobs, innermost_cause
 from service.cluster.bulk_taking import SHARD_PATIENCE_S, BulkTaker, ShardsOfBulk
 from service.cluster.cluster_jobs import ClusterJobs
@@ -217,7 +217,15 @@ def test_what_is_no_picture_is_said_and_stops_nothing(
     assert problems.keys() == {"text.png", "missing.png", "long.png"}
     assert "No such file" in problems["missing.png"]
     assert "limit of 1 MB" in problems["long.png"]
+    assert not any("Make room" in problem for problem in problems.values())
     assert sum(len(list((one.folder / "found").iterdir())) for one in shards.all()) == 2 * 2
+
+
+def test_a_node_without_room_blames_no_file(files: list[OfferedFile], tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / str(files[0].number)).symlink_to("/dev/full")
+    with pytest.raises(NotTaken, match=r"cannot write its copy of .*: No space left on device\. Make room in .*full"):
+        spooled_file(files[0], tmp_path / "full", 2**20)
 
 
 def test_files_keep_to_the_bound_of_what_is_said_of_a_picture(
