@@ -80,9 +80,9 @@ class Erasures:
         self._database = database
 
     def are_due(self, kept_since: float) -> bool:
-        """Whether pictures were deleted before `kept_since`, or files of erased ones may still be there."""
+        """Whether pictures that are not erased were deleted before `kept_since`."""
         with self._database.reading() as db:
-            return bool(deleted_before(db, kept_since, 1) or being_erased(db, 1))
+            return bool(deleted_before(db, kept_since, 1))
 
     def erase_deleted(self, kept_since: float, now: float, limit: int) -> int:
         """Erase pictures that were deleted before `kept_since`, so many at most; how many."""

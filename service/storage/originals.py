@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -48,6 +49,7 @@ class Originals:
             folders.thumbnails,
         )
         self._stripped = folders.stripped
+        self._this_thread = threading.local()
         self._durable = set[str]()  # folders of originals whose names this process has synced
         for folder in (self.incoming, self._originals, self._thumbnails, self._stripped) if write else ():
             make_folder(folder)
@@ -98,18 +100,40 @@ class Originals:
 
     @contextmanager
     def adding(self) -> Iterator[None]:
-        """Files that are stored inside the block stay until its end, by when the catalog is to know them."""
+        """Files that are stored inside the block stay until its end, by when the catalog is to know them.
+
+        A block begins once nobody waits any more to remove files, unless it lies in another one of its thread.
+        """
         with opened_folder(self._originals) as folder:
+            if not getattr(self._this_thread, "is_adding", False):
+                self._pass_turnstile()
             fcntl.flock(folder, fcntl.LOCK_SH)
-            yield
+            before, self._this_thread.is_adding = getattr(self._this_thread, "is_adding", False), True
+            try:
+                yield
+            finally:
+                self._this_thread.is_adding = before
+
+    def _pass_turnstile(self) -> None:
+        """Wait until nobody waits to remove files, who would else wait for ever while others come and go."""
+        if self.incoming.is_dir():  # otherwise nobody who writes has opened this directory yet
+            with opened_folder(self.incoming) as turnstile:
+                fcntl.flock(turnstile, fcntl.LOCK_SH)
 
     @contextmanager
     def removing(self, patience_s: float = 0.0) -> Iterator[bool]:
-        """True where files may be removed inside the block, False while any process is adding some, for so long."""
+        """True where files may be removed inside the block, False while any process is adding some, for so long.
+
+        Nobody begins to add files meanwhile.
+        """
         with opened_folder(self._originals) as folder:
-            end = time.monotonic() + patience_s
-            while not (free := _is_locked(folder)) and time.monotonic() < end:
-                time.sleep(BETWEEN_TRIES_S)
+            end, free = time.monotonic() + patience_s, _is_locked(folder)
+            if not free and patience_s:
+                with opened_folder(self.incoming) as turnstile:
+                    while not free and time.monotonic() < end:
+                        _is_locked(turnstile)
+                        time.sleep(BETWEEN_TRIES_S)
+                        free = _is_locked(folder)
             yield free
 
     def remove(self, image_id: str, extension: str) -> None:

@@ -11,7 +11,8 @@ from service.storage.originals import Originals
 LOOK_EVERY_S = 1.0
 PURGE_EVERY_S = 60.0  # it reads and writes all of the text index
 ERASED_AT_ONCE = 100
-GAP_PATIENCE_S = 0.1  # that uploads leave a gap
+GAP_PATIENCE_S = 1.0  # that uploads end which have begun; others wait
+BUSY_PAUSE_S = 10.0  # after one took longer, or while a snapshot is taken
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +30,13 @@ class Erasure:
         self._erasures, self._originals, self._grace_s = catalog.erasures, originals, grace_s
         self._texts = catalog.texts
         self._clocks = clocks
-        self._next = self._next_purge = clocks.timer()
+        self._next = self._next_purge = self._next_removal = clocks.timer()
 
     def advance(self, end_detection: Callable[[], None] = lambda: None) -> bool:
         """Erase the next pictures; False when there were none, or it was looked for them just now.
 
-        `end_detection` is called before anything is erased. After the last one, the text index is freed of their words,
-        and of those of captions that were changed.
+        `end_detection` is called before pictures are erased. After the last one, the text index is freed of their
+        words, and of those of captions that were changed.
         """
         if self._clocks.timer() < self._next:
             return False
@@ -44,6 +45,7 @@ class Erasure:
         if self._erasures.are_due(now - self._grace_s):
             end_detection()
             erased = self._erasures.erase_deleted(now - self._grace_s, now, ERASED_AT_ONCE)
+        if self._clocks.timer() >= self._next_removal:
             removed = self._remove_files()
         if removed:
             log.info("%d pictures were deleted for good", removed)
@@ -60,6 +62,8 @@ class Erasure:
         if not self._erasures.being_erased(1):
             return 0
         with self._originals.removing(GAP_PATIENCE_S) as may_remove:
+            if not may_remove:
+                self._next_removal = self._clocks.timer() + BUSY_PAUSE_S
             pictures = self._erasures.being_erased(ERASED_AT_ONCE) if may_remove else []
             for picture in pictures:
                 reach(FaultPoint.ERASURE_FILES)

@@ -2,6 +2,8 @@
 
 import hashlib
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,39 @@ def test_a_gap_between_those_who_add_files_is_waited_for(tmp_path: Path) -> None
     with originals.removing(patience_s=60) as free:
         assert free
     adding.join()
+
+
+def test_who_waits_to_remove_files_comes_before_those_who_add_some_later(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def add_without_end() -> None:
+        originals = Originals(tmp_path)
+        while not over.is_set():
+            with originals.adding():
+                time.sleep(0.01)
+                with originals.adding():  # as where a replica takes in what comes with regions
+                    time.sleep(0.01)
+
+    with ThreadPoolExecutor(4) as threads:
+        adding = [threads.submit(add_without_end) for _ in range(4)]
+        try:
+            for _ in range(3):
+                time.sleep(0.05)
+                with Originals(tmp_path).removing(patience_s=20) as free:
+                    assert free
+        finally:
+            over.set()
+        assert [one.result() for one in adding] == [None] * 4
+
+
+def test_who_waits_in_vain_keeps_nobody_from_adding(tmp_path: Path) -> None:
+    originals = Originals(tmp_path)
+
+    def add() -> str:
+        with originals.adding():
+            return "added"
+
+    with originals.adding(), Originals(tmp_path).removing(patience_s=0.05) as free:
+        assert not free
+        with ThreadPoolExecutor(1) as threads:
+            assert threads.submit(add).result(20) == "added"

@@ -181,7 +181,14 @@ def test_nothing_is_erased_under_a_snapshot(store: Store, tmp_path: Path) -> Non
     def erase() -> None:
         Erasure(store.catalog, store.originals, 50.0, Clocks(lambda: NOW)).advance()
 
-    take_snapshot(store.folder, tmp_path / "copy", each=erase)
+    tried = list[bool]()
+
+    def erase_once() -> None:
+        if not tried:
+            erase()
+        tried.append(True)
+
+    take_snapshot(store.folder, tmp_path / "copy", each=erase_once)
     assert store.originals.path(young, "png").is_file()
     assert (tmp_path / "copy" / store.originals.path(young, "png").relative_to(store.folder)).is_file()
     erase()

@@ -8,7 +8,7 @@ import pytest
 from index.catalog import Catalog
 from service.clocks import Clocks
 from service.storage.originals import Originals
-from service.worker.erasure import LOOK_EVERY_S, Erasure
+from service.worker.erasure import BUSY_PAUSE_S, LOOK_EVERY_S, Erasure
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
 
@@ -123,6 +123,22 @@ def test_files_stored_for_the_same_picture_meanwhile_stay(store: Store) -> None:
     assert [image.image_id for image in clerk.list_images(None, 9)] == [image_id]
     assert store.originals.path(image_id, "png").read_bytes() == content
     clerk.close()
+
+
+def test_the_detector_is_waited_for_once_while_a_snapshot_is_taken(store: Store) -> None:
+    image_id = store.accept(encoded(noise(1), "PNG"))
+    store.drain()
+    store.catalog.delete(image_id, NOW)
+    timer, ended = Clock(0.0), list[float]()
+    erasing = erasure(store, NOW + GRACE_S + 1, timer)
+    with store.originals.adding():
+        for timer.now in (0.0, LOOK_EVERY_S, 2 * LOOK_EVERY_S):
+            erasing.advance(lambda: ended.append(timer.now))
+        assert len(files_of(store, image_id)) == 3
+    timer.now = BUSY_PAUSE_S + LOOK_EVERY_S
+    assert erasing.advance(lambda: ended.append(timer.now))
+    assert files_of(store, image_id) == []
+    assert ended == [0.0]
 
 
 def test_the_regions_of_what_may_come_back_are_made_again_with_the_others(store: Store) -> None:
