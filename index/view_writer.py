@@ -65,6 +65,10 @@ class ViewWriter:
         """The fields of images that are stored as fp32."""
         return [name for name, (_, dtype) in self._manifest.layout.items() if dtype == "<f4"]
 
+    def is_there(self) -> bool:
+        """Whether the view was not removed since it was opened."""
+        return (self._folder / view_manifest.NAME).exists()
+
     def counts(self) -> Counts:
         """Rows published so far: the next rows to add."""
         return self._manifest.counts

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ class ViewBuilder:
         self._matcher, self._extractor, self._folder = matcher, extractor.digest, folder
         empty = torch.zeros(1, extractor.num_regions, extractor.feature_dim)
         rows, _ = matcher.encode_regions(Regions(empty, torch.ones(empty.shape[:2], dtype=torch.bool)))
-        self._writer = ViewWriter(
+        self._opened = partial(
+            ViewWriter,
             folder,
             layout={name: tuple(tensor.shape[1:]) for name, tensor in rows.tensors().items()},
             bools=[name for name, tensor in rows.tensors().items() if tensor.dtype == torch.bool],
@@ -50,9 +52,17 @@ class ViewBuilder:
             digest=matcher.digest,
             extractor=extractor.digest,
         )
+        self._writer = self._opened()
+
+    def _make_anew_if_removed(self) -> None:
+        if not self._writer.is_there():
+            log.warning("the view in %s was removed: it is made anew", self._folder)
+            self._writer.close()
+            self._writer = self._opened()
 
     def catch_up(self, catalog: Catalog, slab: Slab) -> bool:
         """Take in the next rows; False when there were none. DamagedRow where a record is damaged."""
+        self._make_anew_if_removed()
         counts = self._writer.counts()
         num_records = catalog.region_stores.num_records(self._extractor)
         images = range(counts.images, min(num_records, counts.images + ROWS_AT_ONCE))
@@ -65,6 +75,7 @@ class ViewBuilder:
 
     def replace_images(self, slots: Iterable[int], slab: Slab) -> None:
         """Encode pictures anew whose records were written again; those that the view does not hold yet are left."""
+        self._make_anew_if_removed()
         if held := [slot for slot in slots if slot < self.num_images]:
             self._writer.replace_images(held, *self._encoded_images(held, slab))
 
@@ -74,8 +85,9 @@ class ViewBuilder:
         `repair` makes a damaged region record again. Words of captions lie one after the other: behind damaged ones all
         are encoded again.
         """
-        stores, row = self._writer.stores, 0
+        row = 0
         while row < self.num_images:
+            stores = self._writer.stores  # of the view that is there by now
             try:
                 stores.check_image(row)
             except Corrupt as fault:
@@ -85,6 +97,7 @@ class ViewBuilder:
             row += 1
         row = 0
         while row < (counts := self._writer.counts()).captions:
+            stores = self._writer.stores
             try:
                 stores.check_caption(row)
             except Corrupt as fault:

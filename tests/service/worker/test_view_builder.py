@@ -38,6 +38,26 @@ def test_captions_that_come_later_are_taken_up(store: Store) -> None:
     assert store.catalog.num_caption_slots() == 2
 
 
+def test_a_view_that_is_removed_is_made_anew_while_the_worker_runs(store: Store) -> None:
+    pictures = {store.accept(encoded(noise(seed), "PNG"), captions=["red"]): noise(seed) for seed in range(3)}
+    folder = store.folder / "views" / "fake-matcher"
+    with store.worker() as (worker, _):
+        while worker.run_once():
+            pass
+        with closing(View(folder)) as view:
+            shutil.rmtree(folder)
+            while worker.run_once():
+                pass
+            assert view.refresh()
+            assert view.snapshot().counts == (3, 3)
+        store.check(pictures)
+        shutil.rmtree(folder.parent)
+        pictures[store.accept(encoded(noise(3), "PNG"))] = noise(3)
+        while worker.run_once():
+            pass
+    store.check(pictures)
+
+
 class ShortSighted(FakeMatcher):
     """Finds no word in some captions."""
 
