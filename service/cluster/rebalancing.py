@@ -24,6 +24,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 AT_A_TIME = 32
+MOST_COPIED = 1000  # pictures that are in both shards
 COPY_LINGER_S = 5.0  # longer than any search takes, and than a router needs to hear of a new shard
 STUCK_PAUSE_S = 60.0  # before it is looked again for what could not be moved
 PASSES = 2  # once more after a while: a picture may have been on its way to where it belonged before
@@ -100,10 +101,8 @@ class Rebalancing:
         One whose original is missing, or that could be read where it was and cannot where it belongs, keeps it from
         ending: it is looked at until it is sent again, or deleted.
         """
-        if self._copied:
-            self._let_go()
-            return False
-        while self._sources and self._clock() >= self._rescan_from:
+        self._let_go()
+        while self._sources and self._clock() >= self._rescan_from and len(self._copied) < MOST_COPIED:
             source = self._sources[0]
             asked = source, self._num_shards, AT_A_TIME, self._after
             images, after = self._shards.ask(source, ShardLists.misplaced, *asked)
@@ -113,7 +112,7 @@ class Rebalancing:
                 self._sources.pop(0)
             if images:
                 return False
-        return not self._sources and self._end_pass()
+        return not self._sources and not self._copied and self._end_pass()
 
     def _end_pass(self) -> bool:
         """End the move, or begin anew: True where it is ended."""
@@ -137,10 +136,12 @@ class Rebalancing:
         return False
 
     def _copy(self, source: int, images: Mapping[int, list[Image]]) -> None:
-        """Take pictures into the shards that they belong to; `images` by shard."""
+        """Take pictures into the shards that they belong to; `images` by shard. Those that a fault kept others of their
+        group from following are not copied twice."""
+        on_their_way = {moving.image_id for moving in self._copied}
         for target, own in images.items():
             job_id = uuid.uuid4().hex
-            for image_id in [image.image_id for image in own]:
+            for image_id in [image.image_id for image in own if image.image_id not in on_their_way]:
                 with self._shards.step(image_id):
                     copied = self._copied_one(source, target, image_id, job_id)
                 if copied is not None:
@@ -185,7 +186,7 @@ class Rebalancing:
         return moving
 
     def _let_go(self) -> None:
-        """Of copies that can be found, let the first picture go."""
+        """Of copies that have lingered, let the first picture go."""
         now = self._clock()
         for target, job_id in {(moving.target, moving.job_id) for moving in self._copied}:
             if job_id not in self._found_at and self._shards.job_is_done(target, job_id):
@@ -199,6 +200,8 @@ class Rebalancing:
                 self._copied.append(again)
             elif moving.image_id not in self._stuck:
                 self.moved += 1
+        jobs = {moving.job_id for moving in self._copied}
+        self._found_at = {job_id: found_at for job_id, found_at in self._found_at.items() if job_id in jobs}
 
     def _released(self, moving: Moving) -> Moving | None:
         """None once the picture is gone from where it was, or is stuck; if it was changed meanwhile, the move of a new

@@ -13,7 +13,7 @@ from index.filters import EVERY
 from index.records import Image, PictureChange
 from service.cluster import rebalancing
 from service.cluster.messages import ShardLost
-from service.cluster.operations import Delete, Operation, Release
+from service.cluster.operations import Delete, Operation, Release, TakeIn
 from service.cluster.placement import Placement, shard_of
 from service.cluster.rebalancing import Rebalancing
 from service.cluster.shard_writer import ShardWriter
@@ -289,6 +289,48 @@ def test_a_picture_stays_for_a_while_after_its_copy_is_found(growing: Shards) ->
         rebalancing.advance()
         assert held(growing, 0) & copied == stay
         assert copied <= held(growing, 1)
+
+
+def test_others_are_copied_while_copies_linger(growing: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalancing, "MOST_COPIED", 5)
+    moving, times = moving_ids(growing), [10.0]
+    move = Rebalancing(MovingShards(growing), 1, linger_s=5.0, clock=lambda: times[-1])
+    assert len(moving) > 8
+    for step in range(6):
+        assert held(growing, 1) == set(moving[: min(2 * step, 6)])  # two at a time, until there are five
+        assert not move.advance()
+    assert held(growing, 0) >= set(moving)
+    growing.detect()
+    for times[-1] in (10.0, 15.0, 16.0):
+        assert not move.advance()
+    assert held(growing, 0).isdisjoint(moving[:6])
+    assert held(growing, 1) == set(moving[:10])
+    for times[-1] in range(17, 200):
+        if move.advance():
+            break
+        growing.detect()
+    assert held(growing, 1) == set(moving)
+    assert (move.moved, move._found_at) == (len(moving), {})
+
+
+def test_a_group_that_a_fault_ends_is_copied_once(growing: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, copied = ShardWriter.write, list[str]()
+
+    def fail_at_the_second(self: ShardWriter, operation: Operation, files: Any = None) -> tuple[int, Any]:
+        if isinstance(operation, TakeIn):
+            copied.extend(one.image_id for one in operation.pictures)
+            if len(copied) == 2:
+                raise NotReady("the answer was lost")
+        return write(self, operation, files)
+
+    moving = moving_ids(growing)
+    monkeypatch.setattr(ShardWriter, "write", fail_at_the_second)
+    move = Rebalancing(MovingShards(growing), 1, linger_s=5.0, clock=lambda: 10.0)
+    with pytest.raises(NotReady):
+        move.advance()
+    for _ in range(2):
+        assert not move.advance()
+    assert copied == [moving[0], *moving[1:2] * 2, *moving[2:4]]
 
 
 def test_a_move_whose_last_step_fails_does_not_end(growing: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
