@@ -1,6 +1,7 @@
 """Mistakes of whoever runs a command, and problems of HTTP requests, each with its status.
 
-`service/cli/main.py` shows a UserError in one line; `service/api/app.py` answers a Problem as a problem document.
+`service/cli/main.py` shows a UserError in one line; `service/api/problem_handlers.py` answers a Problem as a problem
+document.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -112,7 +112,7 @@ class Director:
 
     def view(self) -> ClusterView:
         """The view of the cluster that routers work with."""
-        plan = self._plan
+        plan, rebalancing = self._plan, self._rebalancing  # each of one moment: the move may end meanwhile
         shards = []
         for nodes, writer in zip(plan.shards if plan else (), self._writers, strict=False):
             membership = writer.membership()
@@ -122,7 +122,7 @@ class Director:
             shards=shards,
             moving_from=plan.moving_from if plan else None,
             adding=len(shards) if plan and plan.adding else None,
-            stuck=self._rebalancing.num_stuck if self._rebalancing else 0,
+            stuck=rebalancing.num_stuck if rebalancing else 0,
             keys=keys.read_bytes() if keys.is_file() else None,
         )
 

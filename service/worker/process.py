@@ -21,7 +21,7 @@ from service.storage.found_regions import FoundRegions
 from service.storage.free_space import FreeSpace
 from service.storage.incoming import remove_abandoned_uploads
 from service.storage.originals import Originals
-from service.storage.region_stores import describe_store, open_slab
+from service.storage.region_folders import describe_store, open_slab
 from service.supervisor import end_with_stdin
 from service.worker.erasure import Erasure
 from service.worker.heartbeat import Heartbeat

@@ -16,7 +16,7 @@ from models.datasets.feature_collection import FeatureCollection, FeatureRecord,
 from service.errors import Misconfigured
 from service.settings import Settings
 from service.storage.data_dir import DataDir
-from service.storage.region_stores import features_extractor
+from service.storage.region_folders import features_extractor
 from tests.models.datasets.test_bottom_up_tsv import six
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor
