@@ -16,6 +16,9 @@ from service.storage.free_space import is_disk_full
 class StoredPictures(Protocol):
     """The pictures of one data directory, or of many."""
 
+    def collection_id(self) -> str | None:
+        """The id of the collection, which a restored snapshot has another one of; None for that of a cluster."""
+
     def image(self, image_id: str) -> Image | None:
         """A picture in whatever state; None when never seen, or erased."""
 
@@ -61,6 +64,10 @@ class LocalPictures:
 
     def __init__(self, catalog: Catalog, models: ModelViews) -> None:
         self._catalog, self._models = catalog, models
+
+    def collection_id(self) -> str | None:
+        """The id of the collection in the data directory."""
+        return self._catalog.collection().id
 
     def image(self, image_id: str) -> Image | None:
         """A picture in whatever state; None when never seen, or erased."""

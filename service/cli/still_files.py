@@ -2,9 +2,11 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+OWNER = "collection_of_earlier_lines"  # of those that name none
 
 
 class FileState(NamedTuple):
@@ -28,12 +30,17 @@ class SentFiles:
 
     A line is written once the service has answered. One that a kill cut off is passed over when the file is read, and
     its picture sent again: the service knows pictures by their content.
+
+    What was sent to one collection was not to another: each line names its own. Lines that name none, as those of
+    earlier versions, are of the first collection that is named after them.
     """
 
     def __init__(self, path: Path) -> None:
         """`path` is made where it is not there. OSError where it cannot be written, before anything is sent."""
         self._path = path
+        self._collection: str | None = None
         self._sent: dict[str, FileState] = {}
+        self._by_collection: dict[str | None, dict[str, FileState]] = {None: self._sent}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("ab").close()
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -42,26 +49,49 @@ class SentFiles:
     def _read(self, line: str) -> None:
         try:
             entry = json.loads(line)
-            self._sent[str(entry["file"])] = FileState(int(entry["num_bytes"]), int(entry["modified_ns"]))
-        except (ValueError, TypeError, KeyError):
+            if entry.get(OWNER) is not None:
+                self._give_to(str(entry[OWNER]))
+                return
+            state = FileState(int(entry["num_bytes"]), int(entry["modified_ns"]))
+            self._of(entry.get("collection"))[str(entry["file"])] = state
+        except (ValueError, TypeError, KeyError, AttributeError):
             return
 
+    def _of(self, collection: str | None) -> dict[str, FileState]:
+        return self._by_collection.setdefault(collection, {})
+
+    def _give_to(self, collection: str) -> None:
+        self._of(collection).update(self._by_collection[None])
+        self._by_collection[None] = {}
+
+    def turn_to(self, collection: str | None) -> bool:
+        """Let all else be about this collection, None where the service tells none; whether it was another before."""
+        if collection is not None and self._by_collection[None]:
+            self._write({OWNER: collection})
+            self._give_to(collection)
+        was, self._collection = self._collection, collection
+        self._sent = self._of(collection)
+        return was != collection
+
     def __len__(self) -> int:
-        """The number of files that were sent."""
+        """The number of files that were sent to the collection."""
         return len(self._sent)
 
     def has(self, path: Path, state: FileState) -> bool:
-        """Whether the file was sent as it is now."""
+        """Whether the file was sent to the collection as it is now."""
         return self._sent.get(_key(path)) == state
 
     def add(self, path: Path, state: FileState) -> None:
         """Note that the file was sent."""
-        entry = {"file": _key(path), "num_bytes": state.num_bytes, "modified_ns": state.modified_ns}
+        owner = {} if self._collection is None else {"collection": self._collection}
+        self._write({"file": _key(path), **state._asdict(), **owner})
+        self._sent[_key(path)] = state
+
+    def _write(self, entry: Mapping[str, str | int]) -> None:
         with self._path.open("a+b") as file:
             if file.tell() and not _ends_its_line(file.fileno()):
                 file.write(b"\n")
             file.write(json.dumps(entry).encode() + b"\n")
-        self._sent[_key(path)] = state
 
 
 def _ends_its_line(descriptor: int) -> bool:

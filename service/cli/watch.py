@@ -23,6 +23,7 @@ from service.errors import UserError
 from service.ingest.filenames import display_name
 
 WATCH_EVERY_S = 1.0
+COLLECTION_EVERY_S = 30.0  # the service is asked which collection it has, which may be another after a restart
 TROUBLE_PAUSE_S = (
     15.0  # where a service or a folder could not be reached: files that it refuses are not sent every second
 )
@@ -58,6 +59,8 @@ class FolderWatch:
         self._unreadable: dict[Path, FileState] = {}
         self._postponed = PostponedFiles(clock)
         self._trouble = ""
+        self._clock = clock
+        self._ask_collection_at = float("-inf")
 
     def look(self) -> None:
         """Send what is whole and was not sent yet, and tell of what can be found by now.
@@ -72,10 +75,19 @@ class FolderWatch:
             if self._trouble != said:
                 print_note(f"{said}; trying again until it works")
             self._trouble = said
+            self._ask_collection_at = min(self._ask_collection_at, self._clock())  # it may come back as another
         else:
             if self._trouble:
                 print_note("it works again")
             self._trouble = ""
+
+    def _follow_collection(self) -> None:
+        """Turn to the collection that the service has now: what was sent to another one is not there."""
+        if self._clock() < self._ask_collection_at:
+            return
+        if self._sent.turn_to(self._client.models().get("collection")) and self._ask_collection_at > float("-inf"):
+            print_note("the service has another collection of pictures now: it is sent what it was not sent before")
+        self._ask_collection_at = self._clock() + COLLECTION_EVERY_S
 
     @property
     def is_in_trouble(self) -> bool:
@@ -96,7 +108,12 @@ class FolderWatch:
         self.summary.skipped = dict(found.skipped)
         names = {path: name for name, path in reversed(found.pictures)}
         still = {path: state for path, state in self._still.look(names).items() if not self._postponed.waits(path)}
-        ready = {path: state for path, state in still.items() if self._is_readable(path, state)}
+        self._follow_collection()
+        ready = {
+            path: state
+            for path, state in still.items()
+            if not self._sent.has(path, state) and self._is_readable(path, state)
+        }
         albums = found.albums if self._albums else {}
         pictures = described([(names[path], path) for path in ready], self._said, albums)
         for batch in upload_batches(pictures):

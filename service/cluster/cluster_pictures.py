@@ -121,6 +121,10 @@ class ClusterPictures:
         """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
         return added_up(self._ask_all(ShardLists.counts))
 
+    def collection_id(self) -> str | None:
+        """None: each replica has an id of its own, and a cluster none."""
+        return None
+
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
         """The models, and how much of the pictures each can search."""
         parts = self._ask_all(ShardLists.view_states)

@@ -244,6 +244,7 @@ class ModelsAnswer(TypedDict):
     """The models of this server."""
 
     models: list[ModelListed]
+    collection: str | None
     migration: MigrationAnswer | None
 
 

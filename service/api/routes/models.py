@@ -20,6 +20,7 @@ def list_models(services: ServicesDep) -> ModelsAnswer:
     progress = services.regions.progress()
     return ModelsAnswer(
         models=[model_listed(services, model, state) for model, state in services.pictures.view_states()],
+        collection=services.pictures.collection_id(),
         migration=None if progress is None else MigrationAnswer(**vars(progress), message=str(progress)),
     )
 

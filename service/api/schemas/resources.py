@@ -232,6 +232,11 @@ class ModelsAnswer(Answer):
     """The models of this server."""
 
     models: list[ModelListed]
+    collection: str | None = Field(
+        None,
+        description="The id of the collection of pictures that they search; another data directory has another one,"
+        " and so has a restored snapshot. Null in a cluster.",
+    )
     migration: MigrationAnswer | None = Field(
         None,
         description="Null unless the regions of all pictures are being found anew. Until that is done, models of this"

@@ -73,8 +73,9 @@ def watch_folders(
             raise UserError(f"--watch watches folders, and {folder} is none")
     said = descriptions_by_name(captions)
     with connect(url) as client:
-        client.jobs(limit=1)  # a wrong address or key ends it here; later, one that does not answer is waited for
+        models = client.models()  # a wrong address or key ends it here; later, one that does not answer is waited for
         sent = SentFiles(path := sent_files_path(client.url, folders))
+        sent.turn_to(models.get("collection"))
         if len(sent):
             print_note(f"left out where unchanged: {len(sent)} files sent before, listed in {path}")
         print_note(f"watching {', '.join(map(str, folders))}: Ctrl-C ends it")

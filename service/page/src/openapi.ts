@@ -176,6 +176,7 @@ export type ModelListed = {
 
 export type ModelsAnswer = {
   models: Array<ModelListed>;
+  collection: string | null;
   migration: MigrationAnswer | null;
 };
 

@@ -103,7 +103,9 @@ def test_a_sign_of_life_from_the_future_is_none(api: Api) -> None:
 def test_models_are_listed_with_what_they_can_find(api: Api) -> None:
     api.library.add("first", two_coloured("red", "red"), captions=["red", "a wall"])
     api.library.add("second", two_coloured("blue", "blue"), captions=["blue"], view=False)
-    fake, other = checked(api.get("/models"), 200, ModelsAnswer)["models"]
+    answer = checked(api.get("/models"), 200, ModelsAnswer)
+    assert answer["collection"] == api.library.catalog.collection().id
+    fake, other = answer["models"]
     assert fake == {
         "name": "fake",
         "digest": "fake-matcher",

@@ -15,7 +15,7 @@ import pytest
 from regard_client import Client
 from service.cli.postponed_files import FIRST_PAUSE_S, MOST_ATTEMPTS
 from service.cli.still_files import SentFiles, StillFiles, state_of
-from service.cli.watch import FolderWatch, sent_files_path, watch_until_interrupted
+from service.cli.watch import COLLECTION_EVERY_S, FolderWatch, sent_files_path, watch_until_interrupted
 from service.ingest.manifest import ManifestEntry
 from service.media.decode_pool import DecodeFailed, DecodePool
 from service.this_machine import free_port
@@ -130,6 +130,52 @@ def test_what_was_sent_is_kept_apart_by_service_and_folders(tmp_path: Path, monk
     assert len(paths) == 6
     assert {path.parent for path in paths} == {tmp_path / "regard"}
     assert sent_files_path("http://a", [one, two]) == sent_files_path("http://a", [two, one])
+
+
+def test_what_was_sent_to_one_collection_was_not_to_another(tmp_path: Path) -> None:
+    journal, paths = tmp_path / "sent.jsonl", [tmp_path / name for name in ("old.jpg", "one.jpg", "two.jpg")]
+    states = {}
+    for path in paths:
+        path.write_bytes(b"x")
+        state = state_of(path)
+        assert state is not None
+        states[path] = state
+
+    def known(collection: str | None) -> list[str]:
+        again = SentFiles(journal)
+        again.turn_to(collection)
+        return [path.stem for path in paths if again.has(path, states[path])]
+
+    old, one, two = paths
+    SentFiles(journal).add(old, states[old])  # as earlier versions wrote it, and where a service tells no collection
+    assert known(None) == ["old"]
+    sent = SentFiles(journal)
+    assert [sent.turn_to("first"), sent.turn_to("first")] == [True, False]
+    assert (sent.has(old, states[old]), len(sent)) == (True, 1)
+    sent.add(one, states[one])
+    sent.turn_to("second")
+    assert len(sent) == 0
+    sent.add(two, states[two])
+    assert [known("second"), known("first"), known("third"), known(None)] == [["two"], ["old", "one"], [], []]
+
+
+def test_another_collection_at_the_same_address_is_sent_what_it_has_not(
+    sent: SentFiles, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paint(folder / "wall.png", "red")
+    clock, watch = Clock(), None
+    for data, accepted, told in (("data", 1, 0), ("restored", 2, 1), ("data", 2, 1)):
+        with running_server(tmp_path / data) as address, Client(address) as client:
+            watch = watch or FolderWatch(client, [folder], sent, 0.0, {}, clock=clock)
+            watch._client = client
+            clock.now += COLLECTION_EVERY_S
+            for _ in range(2):
+                all_found(watch)
+            assert watch.summary.accepted == accepted
+            assert stored(client, {"wall.png"}) == ["wall.png"]
+            assert capsys.readouterr().err.count("has another collection of pictures now") == told
+    assert watch is not None
+    assert watch.summary.duplicates == 0, "what the first one was sent is still known"
 
 
 def test_new_and_changed_pictures_go_in_and_the_rest_is_told(
