@@ -16,6 +16,7 @@ from pathlib import Path
 
 from index.catalog import Catalog
 from index.catalog_copy import copy_catalog
+from index.lock import LOCK_NAME
 from index.records import Image
 from index.slab import HEADER, RECORDS, record_dtype, stored_layout
 from models.extractors.config import CONFIG_FILE
@@ -29,6 +30,7 @@ from service.storage.temporary_folders import temporary_folder
 
 log = logging.getLogger(__name__)
 
+IN_DATA_DIRECTORIES = (LOCK_NAME, "views", "incoming", "keys.json")  # and in no snapshot
 SCRATCH = ".regard-scratch-"  # what the names of folders begin with that hold a copy of a catalog for a while
 OTHER_ARCHIVES = (".gz", ".tgz", ".bz2", ".xz", ".zst", ".zip", ".7z")
 
@@ -56,9 +58,7 @@ def take_snapshot(
     if not data.catalog.is_file():
         raise UserError(f"there is no catalog in {data_dir}: name the data directory with --data-dir")
     if out.exists() and not (out.is_dir() and out.suffix != ".tar" and not any(out.iterdir())):
-        is_half = (out / CATALOG).is_file() and not (out / ABOUT).exists()
-        what = "is a snapshot that did not come to its end: remove it, or name" if is_half else "is there already: name"
-        raise UserError(f"{out} {what} another place")
+        raise UserError(f"{out} {what_lies_at(out)} another place")
     if out.suffix.lower() in OTHER_ARCHIVES:
         name = out.with_suffix("")
         name = name if name.suffix == ".tar" else name.with_suffix(".tar")
@@ -86,6 +86,15 @@ def _is_of(data: DataDir, fault: FileNotFoundError) -> bool:
     """Whether it is a file of the data directory that is missing, and not a place to write to."""
     missing = None if fault.filename is None else Path(fault.filename)
     return missing is not None and missing.is_relative_to(data.root) and not missing.exists()
+
+
+def what_lies_at(out: Path) -> str:
+    """Why no snapshot is written to a place that is taken, up to what to name instead of it."""
+    if not (out / CATALOG).is_file() or (out / ABOUT).exists():
+        return "is there already: name"
+    if any((out / name).exists() for name in IN_DATA_DIRECTORIES):
+        return "is a data directory: name it with --data-dir, and for the snapshot"
+    return "may be a snapshot that did not come to its end, or a data directory: look what it is, and name"
 
 
 def copy_into(

@@ -19,6 +19,8 @@ from index.catalog_faults import DamagedCatalog
 from index.records import Image, PictureChange
 from service.clocks import Clocks
 from service.errors import UserError
+from service.storage.data_dir import DataDir
+from service.storage.data_dir_lock import lock_data_dir
 from service.storage.restoration import restore_snapshot
 from service.storage.snapshot import SCRATCH, SnapshotContent, take_snapshot
 from service.storage.snapshot_files import TarSink
@@ -214,6 +216,21 @@ def test_a_place_that_cannot_take_a_snapshot_is_refused(store: Store, tmp_path: 
     assert not (tmp_path / "copy").exists()
 
 
+@pytest.mark.parametrize("out", ["data", "other"])
+def test_a_data_directory_is_told_as_one_and_nobody_is_advised_to_remove_it(
+    store: Store, tmp_path: Path, out: str
+) -> None:
+    place = tmp_path / out
+    if out == "other":
+        DataDir(place).views.mkdir(parents=True)
+        Catalog(DataDir(place).catalog).close()
+    else:
+        lock_data_dir(store.folder).close()
+    with pytest.raises(UserError, match=f"{out} is a data directory: name it with --data-dir") as refused:
+        take_snapshot(store.folder, place)
+    assert "remove" not in str(refused.value)
+
+
 def test_what_a_killed_snapshot_left_is_removed_by_the_next(store: Store, tmp_path: Path) -> None:
     left, in_use, half = (tmp_path / name for name in (f"{SCRATCH}left", f"{SCRATCH}in-use", "half"))
     for folder in (left, in_use, half):
@@ -223,7 +240,7 @@ def test_what_a_killed_snapshot_left_is_removed_by_the_next(store: Store, tmp_pa
     with locked_folder(in_use):
         take_snapshot(store.folder, tmp_path / "copy.tar")
     assert {path.name for path in tmp_path.iterdir()} == {"data", "copy.tar", in_use.name, "half"}
-    with pytest.raises(UserError, match="half is a snapshot that did not come to its end: remove it"):
+    with pytest.raises(UserError, match="half may be a snapshot that did not come to its end, or a data directory"):
         take_snapshot(store.folder, half)
 
 
