@@ -30,7 +30,7 @@ class OfferedFile:
     tags: Mapping[str, TagValue] = field(default_factory=dict)
     taken_at: float | None = None
     default_tags: Mapping[str, TagValue] = field(default_factory=dict)
-    """Tags of a picture that has none of these names: they undo no edit."""
+    """Tags of a picture that is new, as far as `tags` have none of these names: they undo no edit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +86,13 @@ def _not_taken(what: str, advice: str) -> Iterator[None]:
 
 
 def with_default_tags(files: Sequence[SpooledFile], known: Mapping[str, Image]) -> list[SpooledFile]:
-    """The files with those of their default tags that neither the picture has, if it is among the `known` ones (by id,
-    deleted ones that come back with all that was said of them included), nor a copy of it before gave it."""
-    found, said = list[SpooledFile](), {image_id: set(image.tags) for image_id, image in known.items()}
+    """The files with those of their default tags that no copy before gave the picture; without them where it is among
+    the `known` ones (by id, deleted ones that come back with all that was said of them included)."""
+    found, said = list[SpooledFile](), dict[str, set[str]]()
     for one in files:
         named = said.setdefault(one.image_id, set())
-        defaults = {name: value for name, value in one.offered.default_tags.items() if name not in named}
+        offered = {} if one.image_id in known else one.offered.default_tags
+        defaults = {name: value for name, value in offered.items() if name not in named}
         tags = {**defaults, **one.offered.tags}
         named.update(tags)
         found.append(replace(one, offered=replace(one.offered, tags=tags)))

@@ -213,7 +213,9 @@ class Intake:
         bounds, kept, refused = DescriptionBounds(find), list[_Picture](), list[RejectedFile]()
         for picture in pictures:
             entry = manifest.get(picture.file.filename)
-            tags = [] if entry is None else [*entry.tags, *entry.default_tags]
+            tags = [] if entry is None else list(entry.tags)
+            if entry is not None and entry.default_tags and find(picture.image_id) is None:
+                tags += entry.default_tags
             problem = None if entry is None else bounds.refusal(picture.image_id, entry.captions, tags)
             if problem is None:
                 kept.append(picture)
@@ -266,14 +268,15 @@ class Intake:
     def _described(
         self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry], find: Find
     ) -> list[ReceivedPicture]:
-        """The pictures with what the manifest says of them; default tags where a picture has none of that name, neither
-        in store nor from a copy before it in this request."""
+        """The pictures with what the manifest says of them; default tags where a picture is new, and got none of that
+        name from a copy before it in this request."""
         received, said = list[ReceivedPicture](), defaultdict[str, set[str]](set)
         for picture in pictures:
             entry = manifest.get(picture.file.filename, ManifestEntry())
-            known = find(picture.image_id) if entry.default_tags else None
-            named = said[picture.image_id].union(() if known is None else known.tags)
-            tags = {name: value for name, value in entry.default_tags.items() if name not in named} | entry.tags
+            is_new = bool(entry.default_tags) and find(picture.image_id) is None
+            named = said[picture.image_id]
+            defaults = entry.default_tags if is_new else {}
+            tags = {name: value for name, value in defaults.items() if name not in named} | entry.tags
             said[picture.image_id].update(tags)
             new = NewPicture(
                 image_id=picture.image_id,

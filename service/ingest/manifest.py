@@ -55,7 +55,7 @@ Timestamp = Annotated[str, AfterValidator(check_date)]
 class ManifestEntry(BaseModel):
     """Captions, tags and date of one file.
 
-    `default_tags` are for a picture that has no tags of these names, as derived ones: they undo no edit.
+    `default_tags` are for a picture that is new, as far as `tags` have none of these names: they undo no edit.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

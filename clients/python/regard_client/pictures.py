@@ -22,8 +22,8 @@ Content = str | Path | bytes  # the path of a file, which is read while it is se
 class Picture:
     """A picture to upload, and what is known about it. Bytes need a name; a file has one.
 
-    `default_tags` are for a picture that has no tags of these names yet. `taken_at` is a year, month or day ("2024",
-    "2024-05", "2024-05-01") or a time with its zone.
+    `default_tags` are for a picture that is new, as far as `tags` have none of these names. `taken_at` is a year, month
+    or day ("2024", "2024-05", "2024-05-01") or a time with its zone.
     """
 
     content: Content = field(repr=False)

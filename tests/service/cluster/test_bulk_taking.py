@@ -19,7 +19,7 @@ from service.cluster.bulk_taking import SHARD_PATIENCE_S, BulkTaker, ShardsOfBul
 from service.cluster.cluster_jobs import ClusterJobs
 from service.cluster.fan_out import FanOut
 from service.cluster.messages import ShardLost
-from service.cluster.operations import Delete, Operation
+from service.cluster.operations import Delete, Edit, Operation
 from service.cluster.placement import Placement, shard_of
 from service.cluster.shard_writer import ShardWriter
 from service.errors import UserError
@@ -175,10 +175,11 @@ def test_a_run_goes_on_where_one_was_ended(
     assert image.taken_at == 86_400.0
     default = OfferedFile(0, files[0].name, files[0].path, default_tags={"album": "c"})
     assert one.take([default], "seventh").job_id == "", "an album that is there stays"
-    placed = OfferedFile(0, files[0].name, files[0].path, default_tags={"album": "c", "place": "Oslo"})
-    assert one.take([placed], "eighth").job_id == "eighth"
-    (image,) = shards.store.images([again.accepted[0].image_id]).values()
-    assert dict(image.tags) == {"album": "b", "place": "Oslo"}
+    image_id = again.accepted[0].image_id
+    shards.write(shard_of(image_id, 2), Edit(image_id=image_id, changes={"tags": {"album": None}}))
+    assert one.take([default], "eighth").job_id == "", "one that was taken away stays away"
+    (image,) = shards.store.images([image_id]).values()
+    assert dict(image.tags) == {}
 
 
 def test_what_was_said_of_a_deleted_picture_counts_when_its_file_comes_again(
@@ -194,7 +195,7 @@ def test_what_was_said_of_a_deleted_picture_counts_when_its_file_comes_again(
     assert one.take([again], "third").job_id == "third"
     (image,) = shards.store.images([image_id]).values()
     assert (image.state, len(image.captions)) == ("queued", MOST_CAPTIONS)
-    assert dict(image.tags) == {"album": "mine", "place": "Oslo"}
+    assert dict(image.tags) == {"album": "mine"}, "default tags are for what is new"
 
 
 def test_what_is_no_picture_is_said_and_stops_nothing(

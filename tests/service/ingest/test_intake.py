@@ -257,8 +257,8 @@ def test_default_tags_undo_no_edit(store: Store) -> None:
     store.send(sent, manifest={"red.png": {"tags": {"year": 2024}, "default_tags": {"album": "May", "year": 1999}}})
     assert tags() == {"album": "May", "year": 2024}
     store.catalog.change(id_of(red), PictureChange(tags={"album": "Summer", "year": None}))
-    store.send(sent, manifest={"red.png": {"default_tags": {"album": "May", "place": "Oslo"}}})
-    assert tags() == {"album": "Summer", "place": "Oslo"}
+    store.send(sent, manifest={"red.png": {"tags": {"stars": 5}, "default_tags": {"album": "May", "year": 1999}}})
+    assert tags() == {"album": "Summer", "stars": 5}, "they are for what is new"
 
 
 def test_of_two_copies_in_a_request_the_first_gives_the_default_tags(store: Store) -> None:

@@ -1,0 +1,50 @@
+"""What a manifest says of pictures, over HTTP: of new ones, and of those that are there."""
+
+import json
+from typing import Any
+
+import PIL.Image
+import pytest
+
+from service.ingest.description_bounds import MOST_TAGS
+from tests.support.pictures import encoded
+from tests.support.web_app import Api
+
+
+class Sender:
+    """Sends one picture again and again."""
+
+    def __init__(self, api: Api) -> None:
+        self.api, self.content = api, encoded(PIL.Image.new("RGB", (20, 10), "red"), "PNG")
+
+    def send(self, **said: Any) -> dict[str, Any]:
+        """The picture as it is listed once its regions are found."""
+        form = {"images": ("a.png", self.content), "manifest": (None, json.dumps({"a.png": said}))}
+        receipt = self.api.request("POST", "/ingest", files=form).json()
+        assert receipt["rejected"] == []
+        self.api.library.work(self.api.services.originals, self.api.services.pool)
+        (listed,) = self.api.get("/images").json()["images"]
+        found: dict[str, Any] = listed
+        return found
+
+
+@pytest.fixture
+def sender(api: Api) -> Sender:
+    return Sender(api)
+
+
+def test_an_album_that_was_taken_away_does_not_come_back(api: Api, sender: Sender) -> None:
+    listed = sender.send(default_tags={"album": "May"})
+    assert listed["tags"] == {"album": "May"}
+    for changes in ({"album": None}, None):
+        api.request("PATCH", f"/images/{listed['image_id']}", json={"tags": changes})
+        assert sender.send(default_tags={"album": "May"})["tags"] == {}
+    api.request("DELETE", f"/images/{listed['image_id']}")
+    assert sender.send(default_tags={"album": "May"})["tags"] == {}, "one that is brought back is as it was"
+    assert sender.send(tags={"album": "mine"}, default_tags={"album": "May"})["tags"] == {"album": "mine"}
+
+
+def test_default_tags_of_a_picture_that_is_there_are_not_counted(sender: Sender) -> None:
+    full = {f"tag {number}": number for number in range(MOST_TAGS)}
+    sender.send(tags=full)
+    assert sender.send(default_tags={"album": "May"})["tags"] == full
