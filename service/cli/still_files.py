@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,14 @@ def state_of(path: Path) -> FileState | None:
     return FileState(found.st_size, found.st_mtime_ns)
 
 
+@dataclass
+class _Sent:
+    """The files that one collection was sent, by their paths, and the ids of the contents that it accepted."""
+
+    files: dict[str, FileState] = field(default_factory=dict)
+    contents: set[str] = field(default_factory=set)
+
+
 class SentFiles:
     """The files that a service was sent, in the state in which it got them; kept in a file of a line each.
 
@@ -39,8 +48,8 @@ class SentFiles:
         """`path` is made where it is not there. OSError where it cannot be written, before anything is sent."""
         self._path = path
         self._collection: str | None = None
-        self._sent: dict[str, FileState] = {}
-        self._by_collection: dict[str | None, dict[str, FileState]] = {None: self._sent}
+        self._sent = _Sent()
+        self._by_collection: dict[str | None, _Sent] = {None: self._sent}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("ab").close()
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -53,20 +62,27 @@ class SentFiles:
                 self._give_to(str(entry[OWNER]))
                 return
             state = FileState(int(entry["num_bytes"]), int(entry["modified_ns"]))
-            self._of(entry.get("collection"))[str(entry["file"])] = state
+            self._note(self._of(entry.get("collection")), str(entry["file"]), state, entry.get("content"))
         except (ValueError, TypeError, KeyError, AttributeError):
             return
 
-    def _of(self, collection: str | None) -> dict[str, FileState]:
-        return self._by_collection.setdefault(collection, {})
+    def _of(self, collection: str | None) -> _Sent:
+        return self._by_collection.setdefault(collection, _Sent())
+
+    def _note(self, sent: _Sent, key: str, state: FileState, content: str | None) -> None:
+        sent.files[key] = state
+        if content is not None:
+            sent.contents.add(content)
 
     def _give_to(self, collection: str) -> None:
-        self._of(collection).update(self._by_collection[None])
-        self._by_collection[None] = {}
+        owner, given = self._of(collection), self._by_collection[None]
+        owner.files.update(given.files)
+        owner.contents.update(given.contents)
+        self._by_collection[None] = _Sent()
 
     def turn_to(self, collection: str | None) -> bool:
         """Let all else be about this collection, None where the service tells none; whether it was another before."""
-        if collection is not None and self._by_collection[None]:
+        if collection is not None and self._by_collection[None].files:
             self._write({OWNER: collection})
             self._give_to(collection)
         was, self._collection = self._collection, collection
@@ -75,17 +91,22 @@ class SentFiles:
 
     def __len__(self) -> int:
         """The number of files that were sent to the collection."""
-        return len(self._sent)
+        return len(self._sent.files)
 
     def has(self, path: Path, state: FileState) -> bool:
         """Whether the file was sent to the collection as it is now."""
-        return self._sent.get(_key(path)) == state
+        return self._sent.files.get(_key(path)) == state
 
-    def add(self, path: Path, state: FileState) -> None:
-        """Note that the file was sent."""
-        owner = {} if self._collection is None else {"collection": self._collection}
-        self._write({"file": _key(path), **state._asdict(), **owner})
-        self._sent[_key(path)] = state
+    def has_content(self, content: str) -> bool:
+        """Whether the collection accepted a file of these bytes, under whatever name; earlier versions kept no ids."""
+        return content in self._sent.contents
+
+    def add(self, path: Path, state: FileState, content: str | None = None) -> None:
+        """Note that the file was sent; `content` is the id of bytes that were accepted."""
+        more = {"collection": self._collection, "content": content}
+        said = {name: value for name, value in more.items() if value is not None}
+        self._write({"file": _key(path), **state._asdict(), **said})
+        self._note(self._sent, _key(path), state, content)
 
     def _write(self, entry: Mapping[str, str | int]) -> None:
         with self._path.open("a+b") as file:

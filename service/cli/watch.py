@@ -4,7 +4,7 @@ import hashlib
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -18,9 +18,10 @@ from service.cli.output import print_note, visible
 from service.cli.picture_files import FoundFiles, find_files
 from service.cli.postponed_files import PostponedFiles
 from service.cli.sending import described, receipts_of
-from service.cli.still_files import FileState, SentFiles, StillFiles
+from service.cli.still_files import FileState, SentFiles, StillFiles, state_of
 from service.errors import UserError
 from service.ingest.filenames import display_name
+from service.storage.originals import image_id_of_file
 
 WATCH_EVERY_S = 1.0
 COLLECTION_EVERY_S = 30.0  # the service is asked which collection it has, which may be another after a restart
@@ -115,10 +116,12 @@ class FolderWatch:
             if not self._sent.has(path, state) and self._is_readable(path, state)
         }
         albums = found.albums if self._albums else {}
-        pictures = described([(names[path], path) for path in ready], self._said, albums)
+        contents = dict[Path, str | None]()
+        pictures = described(self._not_sent_before(ready, names, contents), self._said, albums)
         for batch in upload_batches(pictures):
             receipts = list(receipts_of(self._client, batch))  # several, where the service takes less in one request
             again = {one["filename"] for receipt in receipts for one in receipt.rejected if one.get("retryable")}
+            accepted = {one["image_id"] for receipt in receipts for one in receipt.accepted}
             later = set[str]()
             for path, name in ((one.content, one.name) for one in batch):
                 assert isinstance(path, Path)
@@ -126,9 +129,31 @@ class FolderWatch:
                 if known_as & again and self._postponed.postpone(path):
                     later |= known_as
                 else:
-                    self._sent.add(path, ready[path])
+                    content = contents[path]
+                    self._sent.add(path, ready[path], content if content in accepted else None)
             for receipt in receipts:
                 self._tell_of_receipt(receipt, later)
+
+    def _not_sent_before(
+        self, ready: Mapping[Path, FileState], names: Mapping[Path, str], contents: dict[Path, str | None]
+    ) -> Iterator[tuple[str, Path]]:
+        """(name, file) of those whose bytes were not sent before under another name or date, one after the other.
+
+        `contents` gets the id of what each holds: its bytes are read here.
+        """
+        before = list[str]()
+        for path, state in ready.items():
+            content = None
+            with suppress(OSError):  # which is told of when it is sent
+                content = image_id_of_file(path)
+            contents[path] = content
+            if content is None or not self._sent.has_content(content):
+                yield names[path], path
+            elif state_of(path) == state:  # another one is looked at again
+                self._sent.add(path, state, content)
+                before.append(names[path])
+        if before:
+            print_note(f"sent before by another name, or not changed within: {named(before)}")
 
     def _is_readable(self, path: Path, state: FileState) -> bool:
         """Whether the file can be opened. One that cannot is told of, and tried again when it has changed."""

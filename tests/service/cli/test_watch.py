@@ -14,7 +14,7 @@ import pytest
 
 from regard_client import Client
 from service.cli.postponed_files import FIRST_PAUSE_S, MOST_ATTEMPTS
-from service.cli.still_files import SentFiles, StillFiles, state_of
+from service.cli.still_files import SentFiles
 from service.cli.watch import COLLECTION_EVERY_S, FolderWatch, sent_files_path, watch_until_interrupted
 from service.ingest.manifest import ManifestEntry
 from service.media.decode_pool import DecodeFailed, DecodePool
@@ -23,20 +23,11 @@ from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
 from tests.support.project_files import ROOT
 from tests.support.running_server import running_server
+from tests.support.set_clock import Clock
 from tests.support.worker_store import noise
 
 STILL_FOR_S = 3.0
 WIDTHS = itertools.count(30)
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -75,52 +66,6 @@ def all_found(watch: FolderWatch) -> None:
         watch.look()
 
 
-def test_a_file_is_sent_when_it_has_stopped_growing(sent: SentFiles, tmp_path: Path) -> None:
-    clock, path = Clock(), tmp_path / "a.jpg"
-    still = StillFiles(sent, STILL_FOR_S, clock)
-    path.write_bytes(b"half")
-    assert still.look([path]) == {}
-    clock.now += STILL_FOR_S - 0.1
-    path.write_bytes(b"half and more")
-    assert still.look([path]) == {}
-    clock.now += STILL_FOR_S - 0.1
-    assert still.look([path]) == {}
-    clock.now += 0.1
-    state = state_of(path)
-    assert state is not None
-    assert still.look([path]) == {path: state}
-    assert still.num_unsent == 1
-    sent.add(path, state)
-    assert still.look([path]) == {}
-    assert still.num_unsent == 0
-    os.utime(path, ns=(0, 1))  # written again, and as long as before
-    assert still.look([path]) == {}
-    clock.now += STILL_FOR_S
-    assert list(still.look([path, tmp_path / "gone.jpg"])) == [path]
-
-
-def test_what_was_sent_is_known_after_a_restart_and_a_kill_loses_one_line_at_most(tmp_path: Path) -> None:
-    journal, names = tmp_path / "sent.jsonl", [b"a.jpg", "ä\n.jpg".encode(), b"\xff.jpg"]
-    paths = [tmp_path / os.fsdecode(name) for name in names]
-    states = {}
-    for path in paths:
-        path.write_bytes(b"x")
-        state = state_of(path)
-        assert state is not None
-        states[path] = state
-    for path in paths:
-        SentFiles(journal).add(path, states[path])
-    again = SentFiles(journal)
-    assert [again.has(path, states[path]) for path in paths] == [True] * 3
-    assert not again.has(paths[0], states[paths[0]]._replace(num_bytes=2))
-    journal.write_bytes(journal.read_bytes()[:-5])  # cut off in the middle of the last line
-    cut = SentFiles(journal)
-    assert [cut.has(path, states[path]) for path in paths] == [True, True, False]
-    cut.add(paths[2], states[paths[2]])
-    assert SentFiles(journal).has(paths[2], states[paths[2]])
-    assert len(SentFiles(journal)) == 3
-
-
 def test_what_was_sent_is_kept_apart_by_service_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     one, two = tmp_path / "one", tmp_path / "two"
@@ -130,33 +75,6 @@ def test_what_was_sent_is_kept_apart_by_service_and_folders(tmp_path: Path, monk
     assert len(paths) == 6
     assert {path.parent for path in paths} == {tmp_path / "regard"}
     assert sent_files_path("http://a", [one, two]) == sent_files_path("http://a", [two, one])
-
-
-def test_what_was_sent_to_one_collection_was_not_to_another(tmp_path: Path) -> None:
-    journal, paths = tmp_path / "sent.jsonl", [tmp_path / name for name in ("old.jpg", "one.jpg", "two.jpg")]
-    states = {}
-    for path in paths:
-        path.write_bytes(b"x")
-        state = state_of(path)
-        assert state is not None
-        states[path] = state
-
-    def known(collection: str | None) -> list[str]:
-        again = SentFiles(journal)
-        again.turn_to(collection)
-        return [path.stem for path in paths if again.has(path, states[path])]
-
-    old, one, two = paths
-    SentFiles(journal).add(old, states[old])  # as earlier versions wrote it, and where a service tells no collection
-    assert known(None) == ["old"]
-    sent = SentFiles(journal)
-    assert [sent.turn_to("first"), sent.turn_to("first")] == [True, False]
-    assert (sent.has(old, states[old]), len(sent)) == (True, 1)
-    sent.add(one, states[one])
-    sent.turn_to("second")
-    assert len(sent) == 0
-    sent.add(two, states[two])
-    assert [known("second"), known("first"), known("third"), known(None)] == [["two"], ["old", "one"], [], []]
 
 
 def test_another_collection_at_the_same_address_is_sent_what_it_has_not(
@@ -176,6 +94,34 @@ def test_another_collection_at_the_same_address_is_sent_what_it_has_not(
             assert capsys.readouterr().err.count("has another collection of pictures now") == told
     assert watch is not None
     assert watch.summary.duplicates == 0, "what the first one was sent is still known"
+
+
+def test_what_is_renamed_moved_or_touched_is_not_sent_again_and_brings_nothing_back(
+    client: Client, sent: SentFiles, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paint(folder / "moved.png", "red")
+    paint(folder / "touched.png", "blue")
+    (folder / "bad.jpg").write_text("hello")
+    watch = FolderWatch(client, [folder], sent, 0.0, {})
+    all_found(watch)
+    names = {"moved.png", "touched.png", "walls/other.png"}
+    for one in [one for one in client.images() if one["filename"] in names]:
+        client.delete(one["image_id"])
+    capsys.readouterr()
+    (folder / "walls").mkdir()
+    (folder / "moved.png").rename(folder / "walls" / "other.png")
+    for name in ("touched.png", "bad.jpg"):
+        os.utime(folder / name, ns=(0, 1))
+    all_found(watch)
+    again = FolderWatch(client, [folder], SentFiles(sent._path), 0.0, {})  # as after a restart
+    all_found(again)
+    assert (watch._still.num_unsent, again._still.num_unsent, stored(client, names)) == (0, 0, [])
+    assert (watch.summary.accepted, watch.summary.restored, watch.summary.duplicates) == (2, 0, 0)
+    assert len(watch.summary.rejected) == 2, "what was not accepted is sent again"
+    assert again.summary.rejected == []
+    noted = capsys.readouterr().err
+    assert noted.count("not changed within: ") == 1
+    assert {"touched.png", "walls/other.png"} <= set(noted.replace(",", "").split())
 
 
 def test_new_and_changed_pictures_go_in_and_the_rest_is_told(

@@ -1,0 +1,92 @@
+"""Files that wait to be sent, and the journal of those that were."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from service.cli.still_files import SentFiles, StillFiles, state_of
+from tests.support.set_clock import Clock
+
+STILL_FOR_S = 3.0
+
+
+@pytest.fixture
+def sent(tmp_path: Path) -> SentFiles:
+    return SentFiles(tmp_path / "state" / "sent.jsonl")
+
+
+def test_a_file_is_sent_when_it_has_stopped_growing(sent: SentFiles, tmp_path: Path) -> None:
+    clock, path = Clock(), tmp_path / "a.jpg"
+    still = StillFiles(sent, STILL_FOR_S, clock)
+    path.write_bytes(b"half")
+    assert still.look([path]) == {}
+    clock.now += STILL_FOR_S - 0.1
+    path.write_bytes(b"half and more")
+    assert still.look([path]) == {}
+    clock.now += STILL_FOR_S - 0.1
+    assert still.look([path]) == {}
+    clock.now += 0.1
+    state = state_of(path)
+    assert state is not None
+    assert still.look([path]) == {path: state}
+    assert still.num_unsent == 1
+    sent.add(path, state)
+    assert still.look([path]) == {}
+    assert still.num_unsent == 0
+    os.utime(path, ns=(0, 1))  # written again, and as long as before
+    assert still.look([path]) == {}
+    clock.now += STILL_FOR_S
+    assert list(still.look([path, tmp_path / "gone.jpg"])) == [path]
+
+
+def test_what_was_sent_is_known_after_a_restart_and_a_kill_loses_one_line_at_most(tmp_path: Path) -> None:
+    journal, names = tmp_path / "sent.jsonl", [b"a.jpg", "ä\n.jpg".encode(), b"\xff.jpg"]
+    paths = [tmp_path / os.fsdecode(name) for name in names]
+    states = {}
+    for path in paths:
+        path.write_bytes(b"x")
+        state = state_of(path)
+        assert state is not None
+        states[path] = state
+    for path in paths:
+        SentFiles(journal).add(path, states[path])
+    again = SentFiles(journal)
+    assert [again.has(path, states[path]) for path in paths] == [True] * 3
+    assert not again.has(paths[0], states[paths[0]]._replace(num_bytes=2))
+    journal.write_bytes(journal.read_bytes()[:-5])  # cut off in the middle of the last line
+    cut = SentFiles(journal)
+    assert [cut.has(path, states[path]) for path in paths] == [True, True, False]
+    cut.add(paths[2], states[paths[2]])
+    assert SentFiles(journal).has(paths[2], states[paths[2]])
+    assert len(SentFiles(journal)) == 3
+
+
+def test_what_was_sent_to_one_collection_was_not_to_another(tmp_path: Path) -> None:
+    journal, paths = tmp_path / "sent.jsonl", [tmp_path / name for name in ("old.jpg", "one.jpg", "two.jpg")]
+    states = {}
+    for path in paths:
+        path.write_bytes(b"x")
+        state = state_of(path)
+        assert state is not None
+        states[path] = state
+
+    def known(collection: str | None) -> list[str]:
+        again = SentFiles(journal)
+        again.turn_to(collection)
+        return [path.stem for path in paths if again.has(path, states[path])]
+
+    old, one, two = paths
+    SentFiles(journal).add(old, states[old])  # as earlier versions wrote it, and where a service tells no collection
+    assert known(None) == ["old"]
+    sent = SentFiles(journal)
+    assert [sent.turn_to("first"), sent.turn_to("first")] == [True, False]
+    assert (sent.has(old, states[old]), len(sent)) == (True, 1)
+    sent.add(one, states[one])
+    sent.turn_to("second")
+    assert len(sent) == 0
+    sent.add(two, states[two])
+    assert [known("second"), known("first"), known("third"), known(None)] == [["two"], ["old", "one"], [], []]
+    sent.add(two, states[two], "c0")
+    again = SentFiles(journal)
+    assert [again.turn_to(name) and again.has_content("c0") for name in ("first", "second")] == [False, True]
