@@ -52,4 +52,5 @@ def offered_files(
 
     for number, (name, path) in enumerate(files):
         known, default = said.get(name, NOTHING_SAID), album_tag(albums.get(path))
-        yield OfferedFile(number, name, str(path.resolve()), known.captions, known.tags, known.taken_seconds, default)
+        said_of_it = (known.captions, known.tags, known.taken_seconds, default, known.decided)
+        yield OfferedFile(number, name, str(path.resolve()), *said_of_it)

@@ -34,8 +34,8 @@ def captions_by_name(path: Path | None) -> dict[str, list[str]]:
 def descriptions_by_name(path: Path | None) -> dict[str, ManifestEntry]:
     """The descriptions of each file in a captions file by its name, letters composed.
 
-    Captions, and where its lines have them `tags` and `taken_at`, of several lines the last one's. UserError names a
-    bad line, and what a request may not say of a picture.
+    Captions, and where its lines have them `tags`, `taken_at` and `decided`, of several lines the last one's. UserError
+    names a bad line, and what a request may not say of a picture.
     """
     found: dict[str, ManifestEntry] = {}
     if path is not None:
@@ -60,6 +60,8 @@ def with_line(known: ManifestEntry, line: CaptionLine) -> ManifestEntry:
         said["tags"] = {**known.tags, **tags} if isinstance(tags, dict) else tags
     if line.others.get("taken_at") is not None:
         said["taken_at"] = line.others["taken_at"]
+    if line.others.get("decided") is not None:
+        said["decided"] = line.others["decided"]
     return ManifestEntry.model_validate(said)
 
 

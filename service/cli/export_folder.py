@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from index.decided_fields import WHOLE_DESCRIPTION
 from index.files import replace_file
 from models.datasets.captions import iter_captions
 from service.cli.picture_files import PICTURE_EXTENSIONS, RAW_EXTENSIONS
@@ -59,12 +60,16 @@ class ExportFolder:
         raise FileExistsError(errno.EEXIST, "another file has this name", str(path))
 
     def describe(self, name: str, image: "ImageListed") -> None:
-        """Keep what is known of a picture, for `save`."""
+        """Keep what is known of a picture, for `save`.
+
+        Of one whose regions are found that is all: what its file says is in it, but for what was taken away.
+        """
         self._lines[name] = {
             "image": name,
             "captions": image["captions"],
             "tags": image["tags"],
             "taken_at": image["taken_at"],
+            **({"decided": list(WHOLE_DESCRIPTION)} if image["state"] == "ready" else {}),
         }
 
     def save(self) -> Path:

@@ -157,5 +157,11 @@ def described(files: Iterable[tuple[str, Path]], said: Descriptions, albums: Map
     for name, path in files:
         known, default = said.get(name, NOTHING_SAID), album_tag(albums.get(path))
         yield Picture(
-            path, name, captions=known.captions, tags=known.tags, default_tags=default, taken_at=known.taken_at
+            path,
+            name,
+            captions=known.captions,
+            tags=known.tags,
+            default_tags=default,
+            taken_at=known.taken_at,
+            decided=known.decided,
         )

@@ -31,6 +31,8 @@ class OfferedFile:
     taken_at: float | None = None
     default_tags: Mapping[str, TagValue] = field(default_factory=dict)
     """Tags of a picture that is new, as far as `tags` have none of these names: they undo no edit."""
+    decided: Sequence[str] = ()
+    """Fields of the description in which the file itself has no say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +122,7 @@ def picture_in(one: SpooledFile, finder: RegionFinder, known: Image | None, limi
         captions=list(one.offered.captions),
         tags=dict(one.offered.tags),
         taken_at=one.offered.taken_at,
+        decided_fields=tuple(one.offered.decided),
         added_at=limits.began_at + one.offered.number * ARRIVAL_STEP_S,
     )
     return ReceivedPicture(one.path, picture)

@@ -286,6 +286,7 @@ class Intake:
                 captions=entry.captions,
                 tags=tags,
                 taken_at=entry.taken_seconds,
+                decided_fields=tuple(entry.decided),
             )
             received.append(ReceivedPicture(picture.file.path, new))
         return received

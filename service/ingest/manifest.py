@@ -1,7 +1,7 @@
 """The manifest of an upload: captions, tags and dates of its files, by file name."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -55,7 +55,8 @@ Timestamp = Annotated[str, AfterValidator(check_date)]
 class ManifestEntry(BaseModel):
     """Captions, tags and date of one file.
 
-    `default_tags` are for a picture that is new, as far as `tags` have none of these names: they undo no edit.
+    `default_tags` are for a picture that is new, as far as `tags` have none of these names: they undo no edit. In the
+    `decided` fields the file of a picture without regions yet has no say: what is given, or nothing, is all there is.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -64,6 +65,7 @@ class ManifestEntry(BaseModel):
     tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=MOST_TAGS)
     default_tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=MOST_TAGS)
     taken_at: Timestamp | None = None
+    decided: list[Literal["captions", "tags", "taken_at"]] = Field(default_factory=list, max_length=3)
 
     @property
     def taken_seconds(self) -> float | None:

@@ -101,8 +101,9 @@ class Library:
             self.catch_up()
         return image_id
 
-    def commit(self, image_id: str, picture: PIL.Image.Image, size: tuple[int, int] | None = None) -> None:
-        """Give a queued picture its regions; `size` is its full size, where `picture` is reduced."""
+    def commit(self, image_id: str, picture: PIL.Image.Image, size: tuple[int, int] | None = None, **said: Any) -> None:
+        """Give a queued picture its regions; `size` is its full size, where `picture` is reduced, and `said` what its
+        file says of itself."""
         slot = self.catalog.num_slots()
         width, height = size or picture.size
         scale = width / picture.width, height / picture.height
@@ -113,6 +114,7 @@ class Library:
             width=width,
             height=height,
             extractor=self.extractor.digest,
+            **said,
         )
         self.catalog.commit([ready])
 
@@ -126,7 +128,10 @@ class Library:
             except DecodeFailed as failed:
                 self.catalog.set_aside(queued.image_id, failed.reason, NOW)
             else:
-                self.commit(queued.image_id, decoded.picture, (decoded.width, decoded.height))
+                said = {"captions": [decoded.caption] if decoded.caption else [], "taken_at": decoded.taken_at}
+                tags = {"keywords": "; ".join(decoded.keywords)} if decoded.keywords else {}
+                size = decoded.width, decoded.height
+                self.commit(queued.image_id, decoded.picture, size, **said, tags=tags)
         self.catch_up()
 
     def catch_up(self) -> None:

@@ -23,7 +23,8 @@ class Picture:
     """A picture to upload, and what is known about it. Bytes need a name; a file has one.
 
     `default_tags` are for a picture that is new, as far as `tags` have none of these names. `taken_at` is a year, month
-    or day ("2024", "2024-05", "2024-05-01") or a time with its zone.
+    or day ("2024", "2024-05", "2024-05-01") or a time with its zone. In the fields that `decided` names ("captions",
+    "tags", "taken_at") the metadata of the file has no say.
     """
 
     content: Content = field(repr=False)
@@ -33,6 +34,7 @@ class Picture:
     tags: Mapping[str, str | int | float] = field(default_factory=dict)
     default_tags: Mapping[str, str | int | float] = field(default_factory=dict)
     taken_at: str | None = None
+    decided: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Misconfigured for bytes without a name, and for a sentence in place of a list of them."""
@@ -51,7 +53,7 @@ class Picture:
     def details(self) -> dict[str, Any]:
         """The picture's entry in the manifest of an upload; empty where nothing is known."""
         tags = {"tags": dict(self.tags), "default_tags": dict(self.default_tags)}
-        known = {"captions": list(self.captions), **tags, "taken_at": self.taken_at}
+        known = {"captions": list(self.captions), **tags, "taken_at": self.taken_at, "decided": list(self.decided)}
         return {name: value for name, value in known.items() if value}
 
 

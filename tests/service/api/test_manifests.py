@@ -7,6 +7,7 @@ import PIL.Image
 import pytest
 
 from service.ingest.description_bounds import MOST_TAGS
+from tests.support.described_pictures import described, jpeg
 from tests.support.pictures import encoded
 from tests.support.web_app import Api
 
@@ -48,3 +49,22 @@ def test_default_tags_of_a_picture_that_is_there_are_not_counted(sender: Sender)
     full = {f"tag {number}": number for number in range(MOST_TAGS)}
     sender.send(tags=full)
     assert sender.send(default_tags={"album": "May"})["tags"] == full
+
+
+@pytest.mark.parametrize(
+    ("decided", "expected"),
+    [
+        ([], (["of the file"], {"keywords": "a; b"}, "2020-01-02T03:04:05Z")),
+        (["captions"], ([], {"keywords": "a; b"}, "2020-01-02T03:04:05Z")),
+        (["tags"], (["of the file"], {}, "2020-01-02T03:04:05Z")),
+        (["taken_at"], (["of the file"], {"keywords": "a; b"}, None)),
+    ],
+)
+def test_in_decided_fields_the_file_has_no_say(sender: Sender, decided: list[str], expected: object) -> None:
+    sender.content = jpeg(
+        described("of the file", "a", "b").replace(
+            b"<rdf:Description ", b'<rdf:Description exif:DateTimeOriginal="2020-01-02T03:04:05Z" '
+        )
+    )
+    listed = sender.send(decided=decided)
+    assert (listed["captions"], listed["tags"], listed["taken_at"]) == expected

@@ -14,6 +14,7 @@ from service.cli.export_folder import DESCRIPTIONS, ExportFolder, is_picture_nam
 from service.cli.picture_files import find_files
 from service.storage.originals import Originals
 from tests.support.cli_runner import Regard
+from tests.support.described_pictures import described, jpeg
 from tests.support.library import two_coloured
 from tests.support.pictures import encoded
 from tests.support.running_server import running_server
@@ -80,6 +81,28 @@ def test_an_exported_library_is_taken_in_again_as_it_was(regard: Regard, library
     assert of_before == of_after
 
 
+def test_what_was_taken_away_does_not_come_back_elsewhere(regard: Regard, url: str, tmp_path: Path) -> None:
+    names, folder = ("all.jpg", "some.jpg", "none.jpg"), tmp_path / "out"
+    walls = [two_coloured("red", "blue", 40 + number) for number in range(3)]
+    contents = [jpeg(described(f"caption {n}", "a", "b"), picture=wall) for n, wall in enumerate(walls)]
+    with Client(url) as client:
+        client.wait(client.ingest([Picture(c, name) for c, name in zip(contents, names, strict=True)])["job_id"])
+        ids = {one["filename"]: one["image_id"] for one in client.images()}
+        client.edit(ids["none.jpg"], captions=None, tags=None, taken_at=None)
+        client.edit(ids["some.jpg"], tags={"keywords": None, "mine": 1})
+        expected = {one["filename"]: (one["captions"], one["tags"]) for one in client.images()}
+    assert expected == {
+        "all.jpg": (["caption 0"], {"keywords": "a; b"}),
+        "some.jpg": (["caption 1"], {"mine": 1}),
+        "none.jpg": ([], {}),
+    }
+    told(regard, folder, "--url", url)
+    with running_server(tmp_path / "second") as other, Client(other) as client:
+        arguments = ["ingest", folder, "--captions", folder / DESCRIPTIONS, "--no-albums", "--url", other]
+        assert regard(*arguments)[0] == 0
+        assert {one["filename"]: (one["captions"], one["tags"]) for one in client.images()} == expected
+
+
 def test_an_export_that_is_repeated_adds_what_is_missing_and_writes_over_nothing(
     regard: Regard, library: str, tmp_path: Path
 ) -> None:
@@ -104,7 +127,7 @@ def test_a_part_is_exported_beside_what_was_exported_before(regard: Regard, libr
     _, said = told(regard, folder, "--url", library, "--tag", "album=walls")
     assert (said["written"], files_in(folder).keys()) == (1, {"a.png", DESCRIPTIONS})
     expected = {"image": "a.png", "captions": ["a red wall", "red"], "tags": {"album": "walls", "year": 2024}}
-    assert descriptions(folder) == [{**expected, "taken_at": None}]
+    assert descriptions(folder) == [{**expected, "taken_at": None, "decided": ["captions", "tags", "taken_at"]}]
     told(regard, folder, "--url", library, "--date", "2024")
     assert [one["image"] for one in descriptions(folder)] == ["2024/May/b.png", "a.png"]
     (folder / "a.png").unlink()
