@@ -44,7 +44,7 @@ from service.cli.commands.tags import tags
 from service.cli.commands.train import EPILOG, train
 from service.cli.commands.words import words
 from service.cli.commands.worker import worker
-from service.cli.output import print_note
+from service.cli.output import print_note, spare_streams
 from service.cli.user_errors import is_user_error, one_line
 from service.errors import user_input
 from service.garbage_collection import collect_nothing_at_exit
@@ -97,6 +97,7 @@ def arm_fault_point() -> None:
 def main() -> None:
     """Run a command. A user's mistake ends in one line on standard error and status 1, a bug in its traceback."""
     collect_nothing_at_exit()
+    spare_streams()
     try:
         arm_fault_point()
         app()

@@ -1,5 +1,7 @@
 """Output of commands: results on standard output; notes and progress on standard error, apart from results."""
 
+import codecs
+import io
 import json
 import sys
 import threading
@@ -8,7 +10,7 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from pydantic import BaseModel
 
@@ -18,12 +20,27 @@ JOINERS_AND_MARKS = frozenset("\u200c\u200d\u200e\u200f")
 
 
 def print_json(value: BaseModel | Mapping[str, Any] | Sequence[Any]) -> None:
-    """Print one JSON document on standard output, with escapes for whatever steers a terminal."""
+    """Print one JSON document on standard output, with escapes for whatever steers a terminal or cannot be written."""
     if isinstance(value, BaseModel):
         text = value.model_dump_json(exclude_unset=True, indent=2)
     else:
         text = json.dumps(value, indent=2, ensure_ascii=False)
-    print("".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text))
+    whole = writes_every_letter(sys.stdout)
+    shown = (one == "\n" or (one.isprintable() and (whole or one.isascii())) for one in text)
+    print("".join(one if is_shown else json.dumps(one)[1:-1] for one, is_shown in zip(text, shown, strict=True)))
+
+
+def writes_every_letter(stream: TextIO) -> bool:
+    """Whether the stream is in UTF-8, or keeps text as it is."""
+    encoding = getattr(stream, "encoding", None)
+    return encoding is None or codecs.lookup(encoding).name == "utf-8"
+
+
+def spare_streams() -> None:
+    """Have letters replaced that the locale has none for, in what is written and in what is read."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not writes_every_letter(stream):
+            stream.reconfigure(errors="replace")
 
 
 def print_ids(images: Iterable[Mapping[str, Any]]) -> None:

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import subprocess
 import sys
 import threading
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.cli.output import Progress, print_json, print_note, print_table, shortened, show_progress
+from tests.support.project_files import ROOT
 
 
 def test_a_line_is_written_now_and_then_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,3 +114,26 @@ def test_json_holds_every_text_and_nothing_that_steers_a_terminal(text: str) -> 
 def test_notes_keep_their_lines_and_nothing_that_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     print_note("set aside: a\x1b]0;mine\x07.jpg\nand more")
     assert capsys.readouterr().err == "set aside: a\ufffd]0;mine\ufffd.jpg\nand more\n"
+
+
+PRINTS = """
+from service.cli.output import print_json, print_note, print_table, spare_streams
+spare_streams()
+print_table("name", rows=[["Kühe \u96ea"]])
+print_note("Kühe \u96ea")
+print_json({"name": "Kühe \u96ea \U0001f600"})
+"""
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"), [("ascii", "K?he ?"), ("iso-8859-1", "Kühe ?"), ("utf-8", "Kühe \u96ea")]
+)
+def test_letters_that_a_locale_has_not_end_no_command(encoding: str, name: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    ran = subprocess.run([sys.executable, "-c", PRINTS], env=environment, cwd=ROOT, capture_output=True, check=True)
+    said = ran.stdout.decode(encoding)
+    assert said.startswith(f"name\n{name}\n".replace("\n", os.linesep))
+    assert ran.stderr.decode(encoding).strip() == name
+    document = said.split("\n", 2)[2]
+    assert json.loads(document) == {"name": "Kühe \u96ea \U0001f600"}
+    assert document.isascii() == (encoding != "utf-8")
