@@ -5,7 +5,9 @@ Nothing there is written over but the list of descriptions, whose lines about ot
 
 import errno
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 DESCRIPTIONS = "descriptions.jsonl"
 SHORT_ID = 12  # characters, which tell pictures of one name apart
 # A name may be too long for the disk, or a folder's where another picture's file lies.
-NO_NAME_HERE = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL})
+NO_NAME_HERE = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ})
 
 
 class ExportFolder:
@@ -36,14 +38,54 @@ class ExportFolder:
                 self._lines[line.image] = {"image": line.image, "captions": list(line.captions), **line.others}
 
     def find(self, image_id: str, extension: str, filename: str) -> str | None:
-        """The name below the folder of a file with this picture's very bytes; None where there is none."""
-        for name in names_of(image_id, extension, filename):
-            try:
-                if image_id_of_file(self._root / name) == image_id:
-                    return name
-            except OSError:
-                continue
+        """The name below the folder of a file with this picture's very bytes; None where there is none.
+
+        One that an earlier export wrote by another name gets that of now, where no other file has it.
+        """
+        names = list(names_of(image_id, extension, filename))
+        found = next((name for name in names if self._id_at(name) == image_id), None)
+        if found is None and (before := self._names_before(image_id)):
+            found = self._renamed(before[0], names)
+        return found
+
+    def _id_at(self, name: str) -> str | None:
+        with suppress(OSError, UnicodeEncodeError):
+            return image_id_of_file(self._root / name)
         return None
+
+    def _names_before(self, image_id: str) -> list[str]:
+        """The names of described files with this picture's bytes."""
+        for name, line in self._lines.items():
+            if "image_id" not in line:  # which earlier versions left out
+                line["image_id"] = self._id_at(name)
+        return [name for name, line in self._lines.items() if line["image_id"] == image_id == self._id_at(name)]
+
+    def _renamed(self, name: str, names: Sequence[str]) -> str:
+        """The name that a file has from now on: the first of these that no other has, or else its own."""
+        for new in names:
+            with suppress(OSError, UnicodeEncodeError):
+                path = self._root / new
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if not path.exists():
+                    (self._root / name).rename(path)
+                    self._lines[new] = {**self._lines.pop(name), "image": new}
+                    return new
+        return name
+
+    def no_longer_listed(self, listed: Container[str]) -> list[str]:
+        """The names of files that earlier exports wrote, of pictures whose ids are not among those that are listed."""
+        return [
+            name
+            for name, line in sorted(self._lines.items())
+            if (line.get("image_id") or self._id_at(name)) not in listed and self._is_there(name)
+        ]
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            os.fsencode(name)
+            return (self._root / name).exists()
+        except UnicodeEncodeError:  # it may be: this locale cannot tell
+            return True
 
     def add(self, image_id: str, extension: str, filename: str, content: bytes) -> str:
         """Write a file under the first of its names that no other file has; that name. OSError."""
@@ -54,6 +96,8 @@ class ExportFolder:
                 if not path.exists():
                     replace_file(path, content)
                     return name
+            except UnicodeEncodeError:  # a name that the locale cannot write
+                continue
             except OSError as fault:
                 if fault.errno not in NO_NAME_HERE:
                     raise
@@ -64,17 +108,20 @@ class ExportFolder:
 
         Of one whose regions are found that is all: what its file says is in it, but for what was taken away.
         """
-        self._lines[name] = {
-            "image": name,
+        known: dict[str, Any] = {
+            "image_id": image["image_id"],
             "captions": image["captions"],
             "tags": image["tags"],
             "taken_at": image["taken_at"],
             **({"decided": list(WHOLE_DESCRIPTION)} if image["state"] == "ready" else {}),
         }
+        copies = [other for other, line in self._lines.items() if line.get("image_id") == image["image_id"]]
+        for one in {name, *copies}:
+            self._lines[one] = {"image": one, **known}
 
     def save(self) -> Path:
         """Write the descriptions of all pictures that lie here, those of former times among them; where they stand."""
-        lines = [line for name, line in sorted(self._lines.items()) if (self._root / name).exists()]
+        lines = [line for name, line in sorted(self._lines.items()) if self._is_there(name)]
         text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
         replace_file(path := self._root / DESCRIPTIONS, text.encode())
         return path

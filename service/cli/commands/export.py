@@ -32,12 +32,13 @@ class DamagedOriginal(Exception):
 @dataclass
 class ExportSummary:
     """The outcome for each picture: those written, those whose file lay there, those stored as features without a file,
-    and those that could not be had, with the reason."""
+    and those that could not be had, with the reason. `no_longer_listed` are files of former pictures, which stay."""
 
     written: int = 0
     there_already: int = 0
     without_file: int = 0
     problems: list[dict[str, str]] = field(default_factory=list)
+    no_longer_listed: list[str] = field(default_factory=list)
 
 
 def export(
@@ -57,7 +58,7 @@ def export(
     with connect(url) as client:
         images = client.images(filter=condition, page_size=LISTED_AT_ONCE)
         images = chain([one] if (one := next(images, None)) else [], images)  # a wrong key makes no folder
-        summary = export_pictures(client, images, folder)
+        summary = export_pictures(client, images, folder, whole=condition is None)
     if as_json:
         print_json(asdict(summary))
     else:
@@ -66,12 +67,15 @@ def export(
         raise typer.Exit(1)
 
 
-def export_pictures(client: "Client", images: "Iterator[ImageListed]", folder: Path) -> ExportSummary:
+def export_pictures(
+    client: "Client", images: "Iterator[ImageListed]", folder: Path, whole: bool = False
+) -> ExportSummary:
     """Write pictures to a folder, with progress. What was written is described also where something ends it early.
 
-    UserError where the folder holds a descriptions.jsonl of another kind.
+    With `whole` these are all that there are: what lies there besides, of earlier exports, is told. UserError where the
+    folder holds a descriptions.jsonl of another kind.
     """
-    summary = ExportSummary()
+    summary, listed = ExportSummary(), set[str]()
     folder.mkdir(parents=True, exist_ok=True)
     with user_input():
         target = ExportFolder(folder)
@@ -79,8 +83,11 @@ def export_pictures(client: "Client", images: "Iterator[ImageListed]", folder: P
         task = progress.add_task("writing", None)
         try:
             for image in images:
+                listed.add(image["image_id"])
                 export_picture(client, image, target, summary)
                 task.advance()
+            if whole:
+                summary.no_longer_listed = target.no_longer_listed(listed)
         finally:
             target.save()
         task.finish()
@@ -124,11 +131,14 @@ def print_outcome(summary: ExportSummary) -> None:
     """Print the outcome for people, in which every picture is counted."""
     for one in summary.problems:
         print_note(f"not written: {visible(one['filename'])}: {one['problem']}")
+    for name in summary.no_longer_listed:
+        print_note(f"of a picture that is not there any more: {visible(name)}")
     rows = [
         ("written", summary.written),
         ("there already", summary.there_already),
         ("features without a file", summary.without_file),
         ("not written", len(summary.problems)),
+        ("left, of former pictures", len(summary.no_longer_listed)),
     ]
     found = [[name, str(count)] for name, count in rows if count]
     print_table("outcome", "pictures", rows=found or [["written", "0"]])

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard_client import Client, Picture
+from service.cli import export_folder
 from service.cli.export_folder import DESCRIPTIONS, ExportFolder, is_picture_name, names_of
 from service.cli.picture_files import find_files
 from service.storage.originals import Originals
@@ -63,7 +64,7 @@ def test_an_exported_library_is_taken_in_again_as_it_was(regard: Regard, library
     folder = tmp_path / "out"
     assert told(regard, folder, "--url", library) == (
         0,
-        {"written": 4, "there_already": 0, "without_file": 0, "problems": []},
+        {"written": 4, "there_already": 0, "without_file": 0, "problems": [], "no_longer_listed": []},
     )
     files = files_in(folder)
     assert {files["a.png"], files["2024/May/b.png"]} == {RED, GREEN}
@@ -122,11 +123,60 @@ def test_an_export_that_is_repeated_adds_what_is_missing_and_writes_over_nothing
     assert files_in(folder) == after
 
 
+@pytest.mark.parametrize("by", ["this version", "an earlier one"])
+def test_another_export_follows_names_and_tells_of_pictures_that_went_away(
+    regard: Regard, library: str, tmp_path: Path, by: str
+) -> None:
+    folder = tmp_path / "out"
+    told(regard, folder, "--url", library)
+    lines = descriptions(folder)
+    if by == "an earlier one":  # which kept no ids
+        lines = [{name: value for name, value in line.items() if name != "image_id"} for line in lines]
+        (folder / DESCRIPTIONS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with Client(library) as client:
+        ids = {one["filename"]: one["image_id"] for one in client.images()}
+        client.edit(ids["2024/May/b.png"], filename="June/new.png", captions=["a lawn"])
+        client.delete(ids["C"])
+    _, said = told(regard, folder, "--url", library, "--date", "2024")
+    assert (said["written"], said["there_already"], said["no_longer_listed"]) == (0, 1, []), "a part knows no others"
+    _, said = told(regard, folder, "--url", library)
+    assert (said["written"], said["there_already"], said["no_longer_listed"]) == (0, 3, ["C.jpg"])
+    files = files_in(folder)
+    assert (files["June/new.png"], "2024/May/b.png" in files, "C.jpg" in files) == (GREEN, False, True)
+    found = {line["image"]: line["captions"] for line in descriptions(folder)}
+    assert (found["June/new.png"], len(found)) == (["a lawn"], 4)
+    status, table, notes = regard("export", folder, "--url", library)
+    assert (status, "left, of former pictures" in table) == (0, True)
+    assert "of a picture that is not there any more: C.jpg" in notes
+
+
+def test_a_name_that_the_locale_cannot_write_becomes_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, read = export_folder.replace_file, export_folder.image_id_of_file
+    monkeypatch.setattr(export_folder, "replace_file", lambda path, content: write(in_ascii(path), content))
+    monkeypatch.setattr(export_folder, "image_id_of_file", lambda path: read(in_ascii(path)))
+    target = ExportFolder(tmp_path)
+    assert target.find(ID, "png", "雪.png") is None
+    assert target.add(ID, "png", "雪.png", RED) == f"{ID}.png"
+    assert (tmp_path / f"{ID}.png").read_bytes() == RED
+
+
+def in_ascii(path: Path) -> Path:
+    """The path; UnicodeEncodeError as Python raises it where the locale has not all of its letters."""
+    str(path).encode("ascii")
+    return path
+
+
 def test_a_part_is_exported_beside_what_was_exported_before(regard: Regard, library: str, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     _, said = told(regard, folder, "--url", library, "--tag", "album=walls")
     assert (said["written"], files_in(folder).keys()) == (1, {"a.png", DESCRIPTIONS})
-    expected = {"image": "a.png", "captions": ["a red wall", "red"], "tags": {"album": "walls", "year": 2024}}
+    (image_id,) = (one["image_id"] for one in descriptions(folder))
+    expected = {
+        "image": "a.png",
+        "image_id": image_id,
+        "captions": ["a red wall", "red"],
+        "tags": {"album": "walls", "year": 2024},
+    }
     assert descriptions(folder) == [{**expected, "taken_at": None, "decided": ["captions", "tags", "taken_at"]}]
     told(regard, folder, "--url", library, "--date", "2024")
     assert [one["image"] for one in descriptions(folder)] == ["2024/May/b.png", "a.png"]
