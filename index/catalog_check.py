@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from index.catalog_faults import DamagedCatalog
+from index.catalog_faults import DamagedCatalog, telling_damage
 from index.database import reading_address
 from index.schema import VERSION, found_version
 from index.text_index import TEXT_COLUMNS, TEXTS
@@ -25,16 +25,28 @@ DIFFERENCES = """SELECT count(*) FROM (
 
 
 @dataclass(frozen=True)
-class CatalogState:
-    """The contents of a catalog file without faults, counted."""
+class CatalogSchema:
+    """The schema of a catalog file."""
 
     version: int
-    pictures: int
 
     @property
     def is_old(self) -> bool:
         """Whether it is brought to the current schema when it is opened next."""
         return self.version < VERSION
+
+
+@dataclass(frozen=True)
+class CatalogState(CatalogSchema):
+    """The contents of a catalog file without faults, counted."""
+
+    pictures: int
+
+
+def check_schema(path: Path) -> CatalogSchema:
+    """Read the version alone. DamagedCatalog, UnknownSchema, sqlite3.OperationalError where it cannot be opened."""
+    with closing(sqlite3.connect(reading_address(path), uri=True)) as database, telling_damage(path):
+        return CatalogSchema(found_version(database, path))
 
 
 def check_catalog(path: Path) -> CatalogState:

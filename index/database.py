@@ -93,7 +93,7 @@ class Database:
             self.close()
             raise ReadOnlyCatalog(
                 f"{self.path} cannot be read where it may not be written ({fault}): there is none, or it holds changes"
-                " that were not folded into the file; open it once where it may be written, with `regard doctor`"
+                " that were not folded into the file; open it once where it may be written, with `regard serve`"
             ) from fault
         except BaseException:
             self.close()

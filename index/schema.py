@@ -105,7 +105,7 @@ def check_version(connection: sqlite3.Connection, path: Path) -> int:
     if found < VERSION:
         raise ReadOnlyCatalog(
             f"{path} has schema {found} and must be brought to schema {VERSION} before it can be read: open it once"
-            " where it may be written, with `regard doctor`"
+            " where it may be written, with `regard serve`"
         )
     return found
 

@@ -19,6 +19,7 @@ Verify = Annotated[
     bool, typer.Option("--verify", help="Also read everything that is stored, and compare it with its checksums.")
 ]
 Check = Callable[[Settings], str]
+BROUGHT_UP = "brought up to date when `regard serve` or `regard worker` starts next"
 FAULTS = (UserError, ValueError, OSError, RuntimeError, ImportError, DamagedCatalog, ReadOnlyCatalog, UnknownSchema)
 
 
@@ -56,11 +57,18 @@ def run_check(part: str, check: Check, settings: Settings) -> dict[str, Any]:
 
 def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
     """One line where all is well, or one for each thing that is damaged."""
+    from index.catalog_check import check_schema  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.verification import find_damage  # noqa: PLC0415 - PyTorch comes with it
 
-    if not DataDir(settings.data_dir).catalog.is_file():
+    path = DataDir(settings.data_dir).catalog
+    if not path.is_file():
         return [{"part": "stored", "ok": True, "found": "nothing is stored"}]
+    try:
+        if check_schema(path).is_old:
+            return [{"part": "stored", "ok": False, "found": f"compared once the catalog is {BROUGHT_UP}"}]
+    except FAULTS as fault:
+        return [{"part": "stored", "ok": False, "found": str(fault)}]
     task = progress.add_task("reading what is stored", None)
     try:
         damage = list(find_damage(settings.data_dir, lambda: task.advance(1)))
@@ -104,8 +112,13 @@ def _kernels(settings: Settings) -> str:
 
 
 def _weights(settings: Settings) -> str:
+    from index.catalog_check import check_schema  # noqa: PLC0415
     from service.model_loading import LoadedModels  # noqa: PLC0415
+    from service.storage.data_dir import DataDir  # noqa: PLC0415
 
+    path = DataDir(settings.data_dir).catalog
+    if path.is_file() and check_schema(path).is_old:  # to ask it for an extractor of its own would change it
+        settings = settings.model_copy(update={"data_dir": settings.data_dir / "no catalog"})
     loaded = LoadedModels.from_settings(settings)
     models = ", ".join(f"{name} {matcher.digest}" for name, matcher in loaded.matchers.items())
     return f"detector {loaded.extractor.digest}; {models}"
@@ -164,7 +177,7 @@ def _catalog(settings: Settings) -> str:
     if not path.is_file():
         return "there is none yet"
     state = check_catalog(path)
-    upgraded = ", brought up to date when it is opened next" if state.is_old else ""
+    upgraded = f", {BROUGHT_UP}" if state.is_old else ""
     return f"schema {state.version}{upgraded}, {state.pictures} pictures, every page can be read"
 
 
@@ -175,6 +188,7 @@ def _regions(settings: Settings) -> str:
     from service.model_loading import device_of, extractor_of  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.extractor_identity import check_extractor  # noqa: PLC0415
+    from index.catalog_check import check_schema  # noqa: PLC0415
     from service.storage.migration_progress import migration_progress  # noqa: PLC0415
 
     path = DataDir(settings.data_dir).catalog
@@ -183,6 +197,8 @@ def _regions(settings: Settings) -> str:
     extractor = extractor_of(settings.detector, settings.data_dir, device_of(settings.device))
     with closing(Catalog(path)) as catalog:
         check_extractor(catalog, extractor)
+    if check_schema(path).is_old:  # which opening it would change
+        return f"looked at once the catalog is {BROUGHT_UP}"
         progress = migration_progress(catalog, extractor.digest)
         return f"{catalog.num_slots()} of {extractor.digest}" if progress is None else str(progress)
 
@@ -229,7 +245,7 @@ CHECKS: dict[str, Check] = {
     "torch": _torch,
     "device": _device,
     "kernels": _kernels,
-    "catalog": _catalog,  # before whatever opens it, and so changes an old one
+    "catalog": _catalog,
     "weights": _weights,
     "decoding": _decoding,
     "RAW": _raw,

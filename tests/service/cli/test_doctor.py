@@ -1,11 +1,17 @@
-"""`regard doctor` says who is answered by a service without keys."""
+"""What `regard doctor` says of keys, the disk and a catalog of an earlier release, none of which it changes."""
 
+import json
+import sqlite3
+import tarfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from service.cli.commands import doctor
 from service.settings import Settings
+from tests.support.cli_runner import Regard
+from tests.support.project_files import ROOT
 
 
 @pytest.mark.parametrize(
@@ -18,3 +24,22 @@ from service.settings import Settings
 )
 def test_doctor_says_who_is_answered_without_keys(tmp_path: Path, host: str, insecure: bool, words: str) -> None:
     assert words in doctor.CHECKS["keys"](Settings(data_dir=tmp_path, host=host, insecure=insecure))
+
+
+def test_doctor_leaves_a_catalog_of_an_earlier_release_as_it_is(
+    regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tarfile.open(ROOT / "tests" / "data" / "release-0.1.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    data = tmp_path / "data"
+    with closing(sqlite3.connect(data / "catalog.sqlite")) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = (data / "catalog.sqlite").read_bytes()
+    checks = {name: doctor.CHECKS[name] for name in ("catalog", "weights", "data", "regions", "keys")}
+    monkeypatch.setattr(doctor, "CHECKS", checks)
+    status, said, _ = regard("doctor", "--verify", "--data-dir", data, "--json")
+    found = {one["part"]: one["found"] for one in json.loads(said)["checks"]}
+    assert (data / "catalog.sqlite").read_bytes() == before
+    assert found["catalog"].startswith(f"schema 1, {doctor.BROUGHT_UP}, ")
+    assert (found["regions"], status) == (f"looked at once the catalog is {doctor.BROUGHT_UP}", 1)
+    assert found["stored"] == f"compared once the catalog is {doctor.BROUGHT_UP}"
