@@ -151,12 +151,15 @@ def _data_dir(settings: Settings) -> str:
     from index.lock import Locked  # noqa: PLC0415
     from service.storage.ballast import has_room  # noqa: PLC0415
     from service.storage.data_dir_lock import lock_data_dir  # noqa: PLC0415
+    from service.storage.free_space import FreeSpace  # noqa: PLC0415
 
     folder = settings.data_dir
     if not folder.exists():
         return f"there is no {folder.resolve()} yet: the first start makes it"
     if not has_room(folder):  # and nothing is given up for a mere look
         raise UserError(f"the disk of {folder.resolve()} is full: make room there, a megabyte or more")
+    if (shortage := FreeSpace(folder, settings.disk_reserve_bytes).shortage()) is not None:
+        raise UserError(f"{shortage}; uploads are refused until then")
     try:
         with lock_data_dir(folder):
             probe = folder / ".doctor"
@@ -185,20 +188,20 @@ def _regions(settings: Settings) -> str:
     from contextlib import closing  # noqa: PLC0415
 
     from index.catalog import Catalog  # noqa: PLC0415
+    from index.catalog_check import check_schema  # noqa: PLC0415
     from service.model_loading import device_of, extractor_of  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.extractor_identity import check_extractor  # noqa: PLC0415
-    from index.catalog_check import check_schema  # noqa: PLC0415
     from service.storage.migration_progress import migration_progress  # noqa: PLC0415
 
     path = DataDir(settings.data_dir).catalog
     if not path.is_file():
         return "none are stored"
+    if check_schema(path).is_old:  # which opening it would change
+        return f"looked at once the catalog is {BROUGHT_UP}"
     extractor = extractor_of(settings.detector, settings.data_dir, device_of(settings.device))
     with closing(Catalog(path)) as catalog:
         check_extractor(catalog, extractor)
-    if check_schema(path).is_old:  # which opening it would change
-        return f"looked at once the catalog is {BROUGHT_UP}"
         progress = migration_progress(catalog, extractor.digest)
         return f"{catalog.num_slots()} of {extractor.digest}" if progress is None else str(progress)
 

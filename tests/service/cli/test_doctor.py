@@ -1,6 +1,7 @@
 """What `regard doctor` says of keys, the disk and a catalog of an earlier release, none of which it changes."""
 
 import json
+import shutil
 import sqlite3
 import tarfile
 from contextlib import closing
@@ -43,3 +44,13 @@ def test_doctor_leaves_a_catalog_of_an_earlier_release_as_it_is(
     assert found["catalog"].startswith(f"schema 1, {doctor.BROUGHT_UP}, ")
     assert (found["regions"], status) == (f"looked at once the catalog is {doctor.BROUGHT_UP}", 1)
     assert found["stored"] == f"compared once the catalog is {doctor.BROUGHT_UP}"
+
+
+def test_doctor_says_that_uploads_are_refused_where_the_disk_has_less_than_is_kept_free(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    check = doctor.CHECKS["data"]
+    assert "can be written" in check(Settings(data_dir=tmp_path, disk_reserve_bytes=0))
+    found = doctor.run_check("data", check, Settings(data_dir=tmp_path, disk_reserve_bytes=2 * free))
+    assert not found["ok"]
+    assert "REGARD_DISK_RESERVE_BYTES" in found["found"]
+    assert "uploads are refused" in found["found"]
