@@ -4,10 +4,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from http import HTTPStatus
+from pathlib import Path
 from typing import TypeVar
 
 from service.cli.output import print_json, print_note, visible
-from service.errors import UserError
+from service.errors import UserError, user_input
 
 IMAGE_ID = re.compile("[0-9a-f]{32}")
 _Answer = TypeVar("_Answer")
@@ -15,8 +16,14 @@ _Changed = TypeVar("_Changed")
 
 
 def ids_given(image_ids: Sequence[str]) -> list[str]:
-    """The ids that arguments name, each once; for `-` alone the words of standard input."""
-    return list(dict.fromkeys(sys.stdin.read().split() if list(image_ids) == ["-"] else image_ids))
+    """The ids that arguments name, each once; for `-` alone the words of standard input. UserError where that is
+    closed."""
+    if list(image_ids) != ["-"]:
+        return list(dict.fromkeys(image_ids))
+    if sys.stdin is None:
+        raise UserError("standard input is closed: `-` reads ids from it")
+    with user_input(Path("standard input")):
+        return list(dict.fromkeys(sys.stdin.read().split()))
 
 
 def each_picture(image_ids: Sequence[str], change: Callable[[str], _Answer]) -> Iterator[tuple[str, _Answer]]:
