@@ -6,6 +6,7 @@ PyTorch, FAISS and the web framework are imported only once the port is taken, s
 import contextlib
 import errno
 import logging
+import os
 import signal
 import socket
 import sqlite3
@@ -212,7 +213,13 @@ def _load(settings: Settings) -> "LoadedModels":
 
 def _prepare_data_dir(settings: Settings) -> None:
     """Make the room that opening what is stored needs. Misconfigured where the disk is full all the same; UserError
-    where a restore into the data directory did not come to its end: it would pass for an empty one.
+    where the data directory may not be entered, or a restore into it did not come to its end: it would pass for an
+    empty one.
+    if settings.data_dir.is_dir() and not os.access(settings.data_dir, os.X_OK):
+        raise UserError(
+            f"{settings.data_dir} may not be entered: it belongs to another user, or its permissions forbid it; name"
+            " another --data-dir, or change them"
+        )
     """
     if DataDir(settings.data_dir).unchecked_catalog.exists():
         raise UserError(

@@ -87,7 +87,6 @@ LOSING_THE_EXIT = """
 import os, signal, socket, sys
 from pathlib import Path
 from service.serve import _WebSide, exit_on_signals
-from service.settings import Settings
 
 class Finalized:
     def __del__(self):
@@ -117,3 +116,12 @@ def test_what_a_killed_restore_left_is_not_served(regard: Regard, tmp_path: Path
     status, _, noted = regard("serve", "--data-dir", tmp_path, "--role", role)
     assert (status, "a restore into" in noted, "remove that folder" in noted) == (1, True, True)
     assert [path.name for path in tmp_path.iterdir()] == ["catalog.unchecked"]
+
+
+def test_a_data_directory_that_may_not_be_entered_is_named(
+    regard: Regard, tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and access(path, mode))
+    status, _, noted = regard("serve", "--data-dir", tmp_path, "--port", free_port)
+    assert (status, noted.startswith(f"regard: {tmp_path} may not be entered: ")) == (1, True)
