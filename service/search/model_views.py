@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from index.catalog import Catalog
+from index.catalog_faults import MissingCatalog
 from index.slab import Corrupt, LayoutMismatch
 from index.view import Snapshot, View
 from index.view_manifest import Counts, NoView, ViewMismatch
@@ -274,6 +275,10 @@ class ViewRefresher:
             try:
                 turn()
                 told = ""
+            except MissingCatalog as fault:  # whose message says all
+                if repr(fault) != told:
+                    log.error("the views could not be refreshed: %s", fault)
+                told = repr(fault)
             except Exception as fault:  # whatever it is, the next turn tries again and searches use the last snapshots
                 if repr(fault) != told:  # once, not ten times a second
                     log.exception("the views could not be refreshed")

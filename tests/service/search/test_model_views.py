@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from index.catalog_faults import MissingCatalog
 from index.records import PictureChange
 from index.shortlist import Shortlist
 from index.view import View
@@ -115,6 +116,26 @@ def test_a_fault_of_some_turns_is_told_once_and_does_not_end_the_refreshing(
     assert refresher.alive
     refresher.close()
     assert [record.message for record in caplog.records] == ["the views could not be refreshed"]
+
+
+def test_a_data_directory_that_is_away_is_told_in_one_line(
+    library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    turns = []
+
+    def failing() -> None:
+        turns.append(len(turns))
+        if len(turns) > 1:
+            raise MissingCatalog(Path("catalog.sqlite"))
+
+    monkeypatch.setattr(library.models, "refresh", failing)
+    refresher = ViewRefresher(library.models)
+    refresher.start()
+    wait_until(lambda: len(turns) > 3)
+    refresher.close()
+    (record,) = caplog.records
+    assert record.message.startswith("the views could not be refreshed: catalog.sqlite is not there any more")
+    assert record.exc_info is None
 
 
 @pytest.mark.parametrize(
