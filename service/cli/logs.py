@@ -10,8 +10,8 @@ from service.auth.api_keys import redact_keys
 from service.cli.log_rate import RateLimit
 from service.settings import Settings
 
-# Their INFO is of no interest here, and httpx's names every URL that this process asks for.
-QUIET_LOGGERS = ("httpx", "httpcore", "faiss.loader", "uvicorn")
+# All others are quiet: their INFO is of no interest here, and httpx's names every URL that this process asks for.
+OWN_LOGGERS = ("models", "index", "service", "regard", "regard_client")
 
 
 class TextFormatter(logging.Formatter):
@@ -55,6 +55,7 @@ def write_log(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter((JsonFormatter if settings.log_format == "json" else TextFormatter)(settings.role))
     handler.addFilter(RateLimit())
-    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
-    for name in QUIET_LOGGERS:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler])
+    for name in OWN_LOGGERS:
+        logging.getLogger(name).setLevel(level)

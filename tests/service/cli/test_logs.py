@@ -73,3 +73,16 @@ def test_settings_choose_format_and_level_and_audit_lines_are_always_written() -
         "at this level",
         "audit at every level",
     ]
+
+
+@pytest.mark.parametrize(("level", "own"), [("debug", 10), ("info", 20), ("error", 40)])
+def test_libraries_say_nothing_below_a_warning(level: str, own: int) -> None:
+    program = f"""
+import logging
+from service.cli.logs import write_log
+from service.settings import Settings
+write_log(Settings(log_level={level!r}))
+print([logging.getLogger(name).getEffectiveLevel() for name in ("service.x", "index.x", "torch.x", "httpx")])
+"""
+    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == [own, own, max(own, 30), max(own, 30)]
