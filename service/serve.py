@@ -107,6 +107,8 @@ def run_api(
         if with_worker:
             wait_for_lock(settings.data_dir).close()  # the worker takes it; without, it would fail again and again
             stack.enter_context(supervised_worker(settings, collection_of(settings.data_dir)))
+        # Also where it is told to end while it loads; the server raises the signal that ended it again.
+        stack.callback(tell_of_queued, catalog, "they are stored, and the next start goes on with them")
         if settings.web_processes > 1:
             stack.enter_context(shared_metrics())
         url = base_url(listening)
@@ -119,10 +121,7 @@ def run_api(
             threading.Thread(target=once_listening, args=(url, SecretStr(key)), daemon=True).start()
         others = stack.enter_context(processes_beside(settings, listening, side.as_first_process))
         tell_of_queued(catalog, "the worker goes on with them")
-        try:
-            side.answer(listening, ends=others.stop, shared=others.shared)
-        finally:  # the server raises the signal that ended it again
-            tell_of_queued(catalog, "they are stored, and the next start goes on with them")
+        side.answer(listening, ends=others.stop, shared=others.shared)
 
 
 def tell_of_queued(catalog: Path, next_step: str) -> None:
@@ -215,12 +214,12 @@ def _prepare_data_dir(settings: Settings) -> None:
     """Make the room that opening what is stored needs. Misconfigured where the disk is full all the same; UserError
     where the data directory may not be entered, or a restore into it did not come to its end: it would pass for an
     empty one.
+    """
     if settings.data_dir.is_dir() and not os.access(settings.data_dir, os.X_OK):
         raise UserError(
             f"{settings.data_dir} may not be entered: it belongs to another user, or its permissions forbid it; name"
             " another --data-dir, or change them"
         )
-    """
     if DataDir(settings.data_dir).unchecked_catalog.exists():
         raise UserError(
             f"a restore into {settings.data_dir} did not come to its end: remove that folder, and run `regard restore`"

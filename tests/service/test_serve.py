@@ -14,7 +14,9 @@ import pytest
 from index.catalog import Catalog
 from index.lock import WriterLock
 from index.records import NewPicture
+from service import serve
 from service.serve import listening_socket, tell_of_queued
+from service.settings import Settings
 from service.storage import data_dir_lock
 from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
@@ -87,6 +89,7 @@ LOSING_THE_EXIT = """
 import os, signal, socket, sys
 from pathlib import Path
 from service.serve import _WebSide, exit_on_signals
+from service.settings import Settings
 
 class Finalized:
     def __del__(self):
@@ -116,6 +119,23 @@ def test_what_a_killed_restore_left_is_not_served(regard: Regard, tmp_path: Path
     status, _, noted = regard("serve", "--data-dir", tmp_path, "--role", role)
     assert (status, "a restore into" in noted, "remove that folder" in noted) == (1, True, True)
     assert [path.name for path in tmp_path.iterdir()] == ["catalog.unchecked"]
+
+
+def test_who_ends_it_while_it_loads_hears_what_waits_too(
+    tmp_path: Path, free_port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
+        catalog.accept([NewPicture(image_id="a", filename="a.png", extension="png", num_bytes=1)], now=1.0)
+
+    def end(*_: object) -> None:
+        raise SystemExit(0)  # as the handler of SIGTERM does
+
+    monkeypatch.setattr(serve, "exit_on_signals", lambda: None)
+    monkeypatch.setattr(serve, "_web_side", end)
+    with pytest.raises(SystemExit):
+        serve.run_api(Settings(data_dir=tmp_path, port=free_port), with_worker=False)
+    assert "1 pictures wait for their regions: they are stored, and the next start goes on with them" in caplog.text
 
 
 def test_a_data_directory_that_may_not_be_entered_is_named(
