@@ -17,7 +17,7 @@ def name_cell(filename: str) -> str:
 
 def date_cell(taken_at: str | None) -> str:
     """The day of a photograph, which is given as an answer gives it, in UTC; empty for none."""
-    return "" if taken_at is None else datetime.fromisoformat(taken_at).astimezone(UTC).strftime("%Y-%m-%d")
+    return "" if taken_at is None else datetime.fromisoformat(taken_at).astimezone(UTC).date().isoformat()
 
 
 def tags_cell(tags: Mapping[str, str | int | float]) -> str:

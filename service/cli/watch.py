@@ -29,6 +29,7 @@ TROUBLE_PAUSE_S = (
     15.0  # where a service or a folder could not be reached: files that it refuses are not sent every second
 )
 REST = 10  # times as long as a look took: looking costs less than a tenth of a processor, whatever the folders hold
+KEY_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 MOST_NAMED = 5  # files in one line
 
 
@@ -67,14 +68,17 @@ class FolderWatch:
         """Send what is whole and was not sent yet, and tell of what can be found by now.
 
         A service that cannot be reached, and a folder that is not there, are told of once and waited for.
+        RequestRefused where the service refuses the key, which waiting does not change.
         """
         try:
             self._send(find_files(self._folders))
             self._tell_of_jobs()
         except (RegardError, UserError, OSError) as fault:
+            if isinstance(fault, RequestRefused) and fault.status in KEY_REFUSED:
+                raise
             said = advised(fault) if isinstance(fault, RegardError) else str(fault)
             if self._trouble != said:
-                print_note(f"{said}; trying again until it works")
+                print_note(f"{said.removesuffix('.')}; trying again until it works")
             self._trouble = said
             self._ask_collection_at = min(self._ask_collection_at, self._clock())  # it may come back as another
         else:
@@ -206,7 +210,10 @@ class FolderWatch:
 
 
 def watch_until_interrupted(watch: FolderWatch, sleep: Callable[[float], None] = time.sleep) -> IngestSummary:
-    """Look again and again until Ctrl-C, which leaves nothing half done: a file counts as sent once it is answered."""
+    """Look again and again until Ctrl-C, which leaves nothing half done: a file counts as sent once it is answered.
+
+    RequestRefused where the service refuses the key.
+    """
     try:
         while True:
             started = time.monotonic()
@@ -215,6 +222,9 @@ def watch_until_interrupted(watch: FolderWatch, sleep: Callable[[float], None] =
             sleep(max(shortest, REST * (time.monotonic() - started)))
     except KeyboardInterrupt:
         print_note("")
+    except RequestRefused:
+        watch.finish()
+        raise
     return watch.finish()
 
 

@@ -74,6 +74,8 @@ def read_tag(text: str) -> tuple[str, str | int | float | None]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise typer.BadParameter(f"--tag takes NAME=VALUE, or NAME= to take a tag away, not {text!r}")
+    if name.endswith((">", "<")):
+        raise typer.BadParameter(f"{text!r} asks for a range, as `regard list --tag` does; a tag is set by NAME=VALUE")
     if not value:
         return name, None
     number = number_in(value)

@@ -19,6 +19,8 @@ def snapshot(
 
     Pictures, captions, tags and regions are in it; API keys are not, and what can be made again (views) is not.
     """
+    if str(out) == "-":
+        raise typer.BadParameter("a snapshot is not written to standard output: name a folder, or an archive (.tar)")
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
     from service.storage.snapshot import take_snapshot  # noqa: PLC0415 - PyTorch comes with it
 

@@ -8,6 +8,7 @@ import typer
 from index.catalog import Catalog
 from index.filters import Filter
 from service.cli.commands.edit import read_tag
+from service.cli.picture_cells import date_cell
 from service.cli.picture_filter import picture_filter, tag_conditions
 from tests.support.catalogs import make_ready, picture
 
@@ -43,3 +44,13 @@ def test_a_time_reaches_to_the_end_of_the_period_that_is_named_last() -> None:
     assert picture_filter(None, None, since="2024-06", until="2024") == wanted
     with pytest.raises(typer.BadParameter, match="no time is from 2025-01 on"):
         picture_filter(None, None, since="2025-01", until="2024")
+
+
+@pytest.mark.parametrize("text", ["year>=2020", "year<=2020", "year>="])
+def test_a_range_is_no_tag_to_set(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="asks for a range"):
+        read_tag(text)
+
+
+def test_the_day_of_a_photograph_has_four_digits_for_its_year() -> None:
+    assert date_cell("0987-06-05T00:00:00Z") == "0987-06-05"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from regard_client import Client
+from regard_client import Client, RequestRefused
 from service.cli.postponed_files import FIRST_PAUSE_S, MOST_ATTEMPTS
 from service.cli.still_files import SentFiles
 from service.cli.watch import COLLECTION_EVERY_S, FolderWatch, sent_files_path, watch_until_interrupted
@@ -291,6 +291,25 @@ def test_ctrl_c_ends_with_what_was_done(client: Client, sent: SentFiles, folder:
     summary = watch_until_interrupted(watch, pause)
     assert (summary.accepted, len(pauses)) == (1, 3)
     assert min(pauses) >= 1.0
+
+
+def test_a_key_that_is_refused_ends_it_and_other_refusals_are_waited_out(
+    client: Client, sent: SentFiles, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statuses = [503, 401]
+
+    def refuse(_: Client) -> None:
+        raise RequestRefused(statuses.pop(0), {"detail": "The key was refused."})
+
+    monkeypatch.setattr(Client, "models", refuse)
+    paint(folder / "grey.png", "red")
+    watch = FolderWatch(client, [folder], sent, 0.0, {})
+    with pytest.raises(RequestRefused, match="The key was refused"):
+        watch_until_interrupted(watch, lambda _: None)
+    assert statuses == []
+    noted = capsys.readouterr().err
+    assert "The key was refused; trying again until it works" in noted
+    assert "1 files were not sent yet" in noted
 
 
 def test_a_wrong_address_or_folder_ends_it_at_once(regard: Regard, folder: Path, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from service.storage.snapshot import SCRATCH, SnapshotContent, take_snapshot
 from service.storage.snapshot_files import TarSink
 from service.storage.temporary_folders import locked_folder
 from service.worker.erasure import Erasure
+from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor
 from tests.support.pictures import encoded
 from tests.support.worker_store import COLOURS, NOW, Store, noise
@@ -378,3 +379,12 @@ def test_a_snapshot_of_a_store_without_regions_is_one(tmp_path: Path) -> None:
     assert copy.catalog.counts()["ready"] == 1
     copy.catalog.close()
     shutil.rmtree(tmp_path / "restored")
+
+
+def test_a_hyphen_is_no_name_of_a_snapshot(
+    regard: Regard, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, _, noted = regard("snapshot", "-", "--data-dir", store.folder)
+    assert (status, (tmp_path / "-").exists()) == (2, False)
+    assert "not written to standard output" in noted
