@@ -6,6 +6,7 @@ Nothing there is written over but the list of descriptions, whose lines about ot
 import errno
 import json
 import os
+from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -33,9 +34,15 @@ class ExportFolder:
         """ValueError where the folder's list of descriptions is none."""
         self._root = root
         self._lines: dict[str, dict[str, Any]] = {}
+        self._names = defaultdict[str, list[str]](list)  # of described files, by the ids of their pictures
         if (known := root / DESCRIPTIONS).exists():
             for line in iter_captions(known):
                 self._lines[line.image] = {"image": line.image, "captions": list(line.captions), **line.others}
+        self._without_id = list[str]()  # names of described files, of which earlier versions kept no ids
+        for name, entry in self._lines.items():
+            if is_below(name):
+                image_id = entry.get("image_id")
+                (self._names[image_id] if isinstance(image_id, str) else self._without_id).append(name)
 
     def find(self, image_id: str, extension: str, filename: str) -> str | None:
         """The name below the folder of a file with this picture's very bytes; None where there is none.
@@ -55,10 +62,12 @@ class ExportFolder:
 
     def _names_before(self, image_id: str) -> list[str]:
         """The names of described files with this picture's bytes."""
-        for name, line in self._lines.items():
-            if "image_id" not in line:  # which earlier versions left out
-                line["image_id"] = self._id_at(name)
-        return [name for name, line in self._lines.items() if line["image_id"] == image_id == self._id_at(name)]
+        while self._without_id:
+            name = self._without_id.pop()
+            if (found := self._id_at(name)) is not None:
+                self._lines[name]["image_id"] = found
+                self._names[found].append(name)
+        return [name for name in self._names[image_id] if self._id_at(name) == image_id]
 
     def _renamed(self, name: str, names: Sequence[str]) -> str:
         """The name that a file has from now on: the first of these that no other has, or else its own."""
@@ -68,7 +77,10 @@ class ExportFolder:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 if not path.exists():
                     (self._root / name).rename(path)
-                    self._lines[new] = {**self._lines.pop(name), "image": new}
+                    line = self._lines.pop(name)
+                    self._lines[new] = {**line, "image": new}
+                    self._names[line["image_id"]].remove(name)
+                    self._names[line["image_id"]].append(new)
                     return new
         return name
 
@@ -115,9 +127,12 @@ class ExportFolder:
             "taken_at": image["taken_at"],
             **({"decided": list(WHOLE_DESCRIPTION)} if image["state"] == "ready" else {}),
         }
-        copies = [other for other, line in self._lines.items() if line.get("image_id") == image["image_id"]]
-        for one in {name, *copies}:
-            self._lines[one] = {"image": one, **known}
+        names = self._names[image["image_id"]]
+        if name not in names:
+            names.append(name)
+        for one in names:
+            if one == name or self._id_at(one) == image["image_id"]:  # a copy
+                self._lines[one] = {"image": one, **known}
 
     def save(self) -> Path:
         """Write the descriptions of all pictures that lie here, those of former times among them; where they stand."""
@@ -140,6 +155,12 @@ def names_of(image_id: str, extension: str, filename: str) -> Iterator[str]:
     yield path.as_posix()
     yield path.with_stem(f"{path.stem}-{image_id[:SHORT_ID]}").as_posix()
     yield f"{image_id}.{extension}"
+
+
+def is_below(name: str) -> bool:
+    """Whether a name leads nowhere out of the folder."""
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts
 
 
 def is_picture_name(path: PurePosixPath) -> bool:

@@ -1,5 +1,6 @@
 """`regard export`: originals and descriptions taken out to a folder, and taken in again as they were."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -22,6 +23,10 @@ from tests.support.running_server import running_server
 
 RED, BLUE, GREEN = (encoded(two_coloured(colour, colour), "PNG") for colour in ("red", "blue", "green"))
 ID = "0123456789abcdef" * 2
+
+
+def image_id_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
 
 
 @pytest.fixture
@@ -148,6 +153,20 @@ def test_another_export_follows_names_and_tells_of_pictures_that_went_away(
     status, table, notes = regard("export", folder, "--url", library)
     assert (status, "left, of former pictures" in table) == (0, True)
     assert "of a picture that is not there any more: C.jpg" in notes
+
+
+@pytest.mark.parametrize("entry", [{}, {"image_id": image_id_of(RED)}, {"image_id": ["x"]}])
+def test_a_list_of_descriptions_moves_nothing_from_elsewhere(tmp_path: Path, entry: dict[str, Any]) -> None:
+    folder, others = tmp_path / "out", [tmp_path / "own.png", tmp_path / "deep" / "own.png"]
+    for path in (folder / "x", others[1]):
+        path.parent.mkdir()
+    for path in others:
+        path.write_bytes(RED)
+    names = ["../own.png", str(others[1])]
+    lines = [json.dumps({"image": name, "captions": [], **entry}) for name in names]
+    (folder / DESCRIPTIONS).write_text("\n".join(lines))
+    assert ExportFolder(folder).find(image_id_of(RED), "png", "red.png") is None
+    assert all(path.read_bytes() == RED for path in others)
 
 
 def test_a_name_that_the_locale_cannot_write_becomes_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
