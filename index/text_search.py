@@ -18,7 +18,7 @@ DAY_NAMES = {*MONTHS, *(month[:3] for month in MONTHS), *WEEKDAYS}
 # What a question holds besides what it asks for, in English.
 # fmt: off
 SMALL_WORDS = frozenset({
-    "a", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "for", "from",
+    "a", "album", "albums", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "for", "from",
     "had", "has", "have", "he", "her", "him", "his", "i", "image", "images", "in", "is", "it", "its", "me",
     "my", "of", "on", "or", "our", "photo", "photograph", "photographs", "photos", "pic", "pics", "picture",
     "pictures", "pix", "please", "she", "some", "taken", "that", "the", "their", "them", "there", "these",

@@ -183,8 +183,8 @@ def test_an_answer_that_comes_too_late_is_said_in_words() -> None:
     ("answer", "words"),
     [
         (answering(200, text="<html>"), "as Regard does"),
-        (answering(200, json=[]), "there is no migration, no models"),
-        (answering(200, json={"modells": [], "migration": None}), "there is no models"),
+        (answering(200, json=[]), "there is no collection, no migration, no models"),
+        (answering(200, json={"modells": [], "collection": None, "migration": None}), "there is no models"),
         (answering(301, headers={"Location": "https://photos.example/"}), "https://photos.example/"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
-from service.cli.logs import QUIET_LOGGERS, JsonFormatter, TextFormatter
+from service.cli.logs import OWN_LOGGERS, JsonFormatter, TextFormatter
 from tests.support.library import NOW, Library, two_coloured
 from tests.support.web_app import Api, png
 
@@ -27,9 +27,9 @@ def written() -> Iterator[io.StringIO]:
     for handler, formatter in zip(handlers, (TextFormatter("api"), JsonFormatter("api")), strict=True):
         handler.setFormatter(formatter)
         root.addHandler(handler)
-    quiet = {logging.getLogger(name): logging.WARNING for name in QUIET_LOGGERS}
-    before = {logger: logger.level for logger in (root, *quiet)}
-    for logger, level in {root: logging.INFO, **quiet}.items():
+    own = {logging.getLogger(name): logging.INFO for name in OWN_LOGGERS}
+    before = {logger: logger.level for logger in (root, *own)}
+    for logger, level in {root: logging.WARNING, **own}.items():
         logger.setLevel(level)
     yield stream
     for logger, level in before.items():
