@@ -24,6 +24,9 @@ MONTHS = (
     *("july", "august", "september", "october", "november", "december"),
 )
 MOST_CUTS_OF_A_NAME = 2  # where it might be a hexadecimal number: "abc123", "cafe2024b"
+# Day, month and year in either order, or month and year; and the year first.
+NUMERIC_DATE = re.compile(r"(?<![\w./-])(?:(\d{1,2})[./-])?(\d{1,2})[./-]((?:19|20)\d\d)(?![\w/-]|\.\w)")
+YEAR_FIRST = re.compile(r"(?<![\w./-])((?:19|20)\d\d)[./-](\d{1,2})(?:[./-](\d{1,2}))?(?![\w/-]|\.\w)")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 TEXT_COLUMNS = "filename, captions, tags, dates"
 GIVEN_TAGS = "'album', 'keywords'"  # which come with files: their names say nothing of a picture
@@ -69,15 +72,20 @@ def split_words(text: str) -> list[str]:
 
 
 def plain_words(text: str) -> str:
-    """The words of a text, as they are indexed."""
-    return " ".join(split_words(text))
+    """The words of a text, as they are indexed: its own, then those of its dates in numbers."""
+    return " ".join([*split_words(text), *_words_of_dates(text)])
+
+
+def _words_of_dates(text: str) -> list[str]:
+    joined = numeric_dates(text)
+    return [] if joined == text else [word for word in split_words(joined) if len(word) >= 6 and word.isdecimal()]
 
 
 def name_words(filename: str) -> str:
     """The words of a file name, then the parts of those that are put together: "DSC01234" is also "dsc" and "01234",
     "BeachHouse" also "beach" and "house"."""
     parts = [part for word in WORD.findall(filename) if len(found := parts_of(word)) > 1 for part in found]
-    return " ".join([*split_words(filename), *split_words(" ".join(parts))])
+    return " ".join([*split_words(filename), *split_words(" ".join(parts)), *_words_of_dates(filename)])
 
 
 def parts_of(word: str) -> list[str]:
@@ -96,34 +104,25 @@ def parts_of(word: str) -> list[str]:
 
 
 def date_words(taken_at: float | None) -> str:
-    """A date as people write it, in UTC; nothing for one outside the years 1 to 9999.
-
-    Words written together stand so in the text: 2023-05-14, 05/14/2023, 14.05.2023, 5/14/2023, 14-May-2023. Between
-    these are others, so that no two make a date that is none.
-    """
+    """A date as people write it, as 2023-05-14, 14 May 2023, Sunday and in numbers, in UTC; nothing for one outside the
+    years 1 to 9999."""
     try:
         day = datetime.fromtimestamp(taken_at, UTC) if taken_at is not None else None
     except (ValueError, OverflowError, OSError):
         day = None
     if day is None:
         return ""
-    year, month = f"{day.year:04}", MONTHS[day.month - 1]
-    two_digits, one_digit = (f"{day.month:02}", f"{day.day:02}"), (str(day.month), str(day.day))
-    return " ".join(
-        (
-            *(year, *two_digits, year),
-            *(WEEKDAYS[day.weekday()], *two_digits[::-1], year),
-            *(ordinal(day.day), *one_digit, year),
-            *(f"{year}{day.month:02}{day.day:02}", *one_digit[::-1], year),
-            *(month[:3], str(day.day), month, year),
-        )
-    )
+    year, month, number = f"{day.year:04}", f"{day.month:02}", f"{day.day:02}"
+    name = MONTHS[day.month - 1]
+    numbers = f"{year}{month}{number} {month}{year} {number}{month}{year} {month}{number}{year}"
+    return f"{year} {month} {number} {day.day} {name} {year} {name[:3]} {WEEKDAYS[day.weekday()]} {numbers}"
 
 
-def ordinal(number: int) -> str:
-    """The number of a day as it is spoken: 1st, 2nd, 3rd, 14th."""
-    ending = "th" if number in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
+def numeric_dates(text: str) -> str:
+    """The text with its dates in numbers as `date_words` has them: 14.05.2023 and 14/5/2023 as 14052023, 05/2023 as
+    052023, and 2023-5-14 as 2023-05-14."""
+    joined = NUMERIC_DATE.sub(lambda date: "".join(part.zfill(2) for part in date.groups() if part), text)
+    return YEAR_FIRST.sub(lambda date: "-".join(part.zfill(2) for part in date.groups() if part), joined)
 
 
 def add_functions(connection: Connection) -> None:

@@ -1,6 +1,7 @@
 """Search in the words of pictures: which ones hold every word of a question, the best match first."""
 
 import re
+from collections.abc import Sequence
 from sqlite3 import Connection
 from typing import NamedTuple
 
@@ -8,13 +9,14 @@ from index.database import Database
 from index.filters import Filter
 from index.queries import to_images
 from index.records import Image
-from index.text_index import MONTHS, REMOVED, WEEKDAYS, merge_texts, rebuild_texts, split_words
+from index.text_index import MONTHS, REMOVED, WEEKDAYS, merge_texts, numeric_dates, rebuild_texts, split_words
 
 MOST_LOOKED_AT = 10_000  # pictures that hold the words: of more, the latest are ranked, so that a search stays quick
 PAGES_A_STEP = 500  # of the index, merged by one transaction
-YEAR = re.compile(r"(?:19|20)\d\d(?:\d{4})?")
-DAY_NUMBER = re.compile(r"\d+(?:st|nd|rd|th)?")
-DAY_NAMES = {*MONTHS, *(month[:3] for month in MONTHS), *WEEKDAYS}
+YEAR = re.compile(r"(?:19|20)\d\d(?:\d{4})?|\d{2}(?:\d{2})?(?:19|20)\d\d")  # perhaps with month and day
+ORDINAL = re.compile(r"\d{1,2}(?:st|nd|rd|th)")
+MONTH_NAMES = {*MONTHS, *(month[:3] for month in MONTHS)}
+DAY_NAMES = {*MONTH_NAMES, *WEEKDAYS}
 # What a question holds besides what it asks for, in English.
 # fmt: off
 SMALL_WORDS = frozenset({
@@ -22,7 +24,7 @@ SMALL_WORDS = frozenset({
     "had", "has", "have", "he", "her", "him", "his", "i", "image", "images", "in", "is", "it", "its", "me",
     "my", "of", "on", "or", "our", "photo", "photograph", "photographs", "photos", "pic", "pics", "picture",
     "pictures", "pix", "please", "she", "some", "taken", "that", "the", "their", "them", "there", "these",
-    "they", "this", "those", "to", "us", "was", "we", "were", "what", "when", "where", "which", "who", "with",
+    "they", "this", "those", "to", "was", "we", "were", "what", "when", "where", "which", "who", "with",
     "you", "your",
 })
 # fmt: on
@@ -81,14 +83,22 @@ def telling_words(question: str) -> list[str]:
 
     Small words count only where there are no others.
     """
-    words = list(dict.fromkeys(" ".join(found) for part in question.split() if (found := split_words(part))))
+    parts = [split_words(part) for part in numeric_dates(question).split()]
+    if any(word in MONTH_NAMES for part in parts for word in part):  # the 14th of May, May-14-2023
+        parts = [[word] for part in parts for word in _without_ordinals(part)]
+    words = list(dict.fromkeys(" ".join(part) for part in parts if part))
     return [word for word in words if word not in SMALL_WORDS] or words
+
+
+def _without_ordinals(words: Sequence[str]) -> list[str]:
+    """The words, of which a day's number has no ending."""
+    return [word[:-2] if ORDINAL.fullmatch(word) else word for word in words]
 
 
 def is_date(question: str) -> bool:
     """Whether a question is a date, with a year, and nothing else: 2023, May 2023, Sunday the 14th of May 2023."""
     words = [word for part in telling_words(question) for word in part.split()]
-    return any(map(YEAR.fullmatch, words)) and all(word in DAY_NAMES or DAY_NUMBER.fullmatch(word) for word in words)
+    return any(map(YEAR.fullmatch, words)) and all(word in DAY_NAMES or word.isdecimal() for word in words)
 
 
 def match_expression(question: str) -> str:

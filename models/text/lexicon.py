@@ -106,8 +106,9 @@ class Lexicon:
         if DRAWL.search(word) is None:
             return None
         forms = [DRAWL.sub(times, word) for times in (r"\1\1", r"\1")]
-        common = [form for form in forms if form in self._common]
-        return next((form for form in common or forms if self._is_right(form)), None)
+        common = [form for form in forms if form in self._common and len(form) > 1]
+        longer = [form for form in forms if self._is_right(form) and len(form) >= SHORTEST_PART]
+        return next(iter([*common, *longer]), None)
 
     def _is_right(self, word: str) -> bool:
         return word in self._known or word in self._right

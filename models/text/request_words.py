@@ -6,21 +6,22 @@ it does all others, though, and finds less by them.
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _OWN = r"(?:a|an|the|some|any|all|my|our|your|more)"
 _DETERMINERS = rf"(?:{_OWN}\s+){{0,3}}(?:(?:few|couple\s+of|best|nice|good)\s+)?"
 _MEDIA = r"(?:photo|photograph|picture|image|pic|pix|snapshot|snap)s?"
-_SHOWING = r"(?:of|showing|depicting|containing|with|(?:on|in)\s+which\s+there\s+(?:is|are)|where\s+there\s+(?:is|are))"
+_SHOWING = r"(?:of|showing|depicting|containing|(?:on|in)\s+which\s+there\s+(?:is|are)|where\s+there\s+(?:is|are))"
 _PICTURES = rf"{_DETERMINERS}{_MEDIA}\s+{_SHOWING}\s+"
 _ME = r"(?:me|(?-i:us))"  # "US flags" are no flags for us
 _GREETINGS = r"(?:(?:hey|hi|hello|ok(?:ay)?|google|siri|alexa)\b[\s,!.]*)*"
-_THEN = rf"(?=\s+(?:{_OWN}|{_MEDIA})\b)"  # "find Nemo" is a title, and "show dogs" are dogs
+_THEN = rf"(?=\s+(?:{_OWN}|{_MEDIA})\b)"  # "Find Nemo" is a title, and "show dogs" are dogs
 _REQUESTS = "|".join(
     (
         rf"(?:show|find|give|get)\s+{_ME}",
         r"(?:search|look)(?:ing)?\s+for",
-        rf"(?:find|show|display|list|get|search|(?:bring|pull)\s+up){_THEN}",
-        r"(?-i:find|show|get|search)(?=\s+(?-i:[A-Z]))",
+        rf"(?:find|show|display|search|(?:bring|pull)\s+up){_THEN}",
+        r"(?-i:find)(?=\s+(?-i:[A-Z]))",  # Minka
         rf"(?:can|could|would|will)\s+you\s+(?:please\s+)?(?:show|find|give|get|display|bring\s+up)(?:\s+{_ME})?",
         rf"(?:(?:can|could|may)\s+(?:i|we)|let\s+{_ME}|(?:i|we)(?:\s+would|['’]d)\s+like\s+to|(?:i|we)\s+want\s+to)\s+see",
         rf"(?:i|we)\s+(?:want|need|would\s+like)(?=\s+{_DETERMINERS}{_MEDIA}\b)",
@@ -37,21 +38,23 @@ _REQUESTS = "|".join(
     )
 )
 _QUESTION = re.compile(rf"\s*(?:{_GREETINGS}(?:please\s+)?(?:{_REQUESTS})\s+)?(?:{_PICTURES})?", re.IGNORECASE)
-_END = re.compile(r"[\s,?!.]*(?:\b(?:please|thanks|thank\s+you)\b[\s?!.]*)*$", re.IGNORECASE)
+_END = re.compile(r"[\s,?!.]*(?:\b(?:please|thanks|thank\s+you)[\s?!.]*)?$", re.IGNORECASE)
+_LONGEST_END = 20  # characters of what is left out at the end
 
 
+@lru_cache(256)
 def subject_of(question: str) -> str:
-    """The question without words at its beginning that ask for pictures, and "please" at its end, and then without
-    its question mark.
+    """The question without words at its beginning that ask for pictures, and then without its question mark, and
+    without "please" at its end, there or after a comma.
 
     The whole question where nothing asks so, or where no word would be left. Letters of full width, in bold and the
     like are the plain ones that they mean (NFKC).
     """
     question = unicodedata.normalize("NFKC", question)
-    asking, thanking = _QUESTION.match(question), _END.search(question)
+    asking = _QUESTION.match(question)
     begin = asking.end() if asking else 0
-    end = thanking.start() if thanking else len(question)
-    if not question[:begin].strip() and not re.search(r"\w", question[end:]):
-        return question
-    subject = question[begin:end]
+    is_request = bool(question[:begin].strip())
+    last = question[begin:].rstrip()
+    thanking = _END.search(last, max(0, len(last) - _LONGEST_END))
+    subject = last[: thanking.start()] if thanking and (is_request or "," in thanking.group()) else question[begin:]
     return subject if re.search(r"\w", subject) else question

@@ -132,6 +132,8 @@ def is_said_already(offered: OfferedFile, known: Image | None) -> bool:
     """Whether the picture is there with all that is said of it here."""
     if known is None or not set(offered.captions) <= set(known.captions):
         return False
+    if offered.decided and known.slot is None:  # its file has not had its say yet
+        return False
     if offered.taken_at not in (None, known.taken_at):
         return False
     return all(known.tags.get(name) == value for name, value in offered.tags.items())

@@ -104,8 +104,8 @@ class ForwardToShards:
             await self._app(scope, receive, send)
             return
         try:
-            shard = await self._home(scope["path_params"]["image_id"])
             end = time.monotonic() + self._deadline_s
+            shard = await self._home(scope["path_params"]["image_id"])
             response = await self._threads.run(shard, partial(self._forward, scope, path, shard, end))
         except Problem as problem:
             await problem_response(problem, scope)(scope, receive, send)

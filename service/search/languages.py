@@ -4,15 +4,34 @@ import math
 import re
 import unicodedata
 from collections.abc import Collection
+from typing import NamedTuple
 
 from service.search.foreign_words import FOREIGN_LETTERS, FUNCTION_WORDS, NOUNS
 
 ANOTHER = "another language than English"
 WORDS_OF_LANGUAGE = {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
 NOUNS_OF_LANGUAGE = {language: frozenset(words.split()) for language, words in NOUNS.items()}
-SURE = 3  # short words of a language, from which a question is in it for sure
-ENOUGH = 2  # that it seems to be in it
+SURE = 3  # short words, from which a question is in a language for sure, as from two nouns
+ENOUGH = 2  # short words, or one noun, from which it seems to be
 LEAST_SHARE = 1 / 3  # of the words, so that a film's title in an English sentence is none
+LEAST_WORDS = 3  # of which two with letters that English has not are no name
+
+
+class _Told(NamedTuple):
+    """A language, and how many `short` words and `nouns` of it a question has."""
+
+    language: str
+    short: float
+    nouns: int
+
+    @property
+    def weight(self) -> float:
+        return self.short + 2 * self.nouns
+
+    def others(self, no_english: Collection[str]) -> set[str]:
+        """Words that are no English, besides those of this language that are known."""
+        known = WORDS_OF_LANGUAGE.get(self.language, frozenset()) | NOUNS_OF_LANGUAGE.get(self.language, frozenset())
+        return {word.lower() for word in no_english} - known
 
 
 def language_of(query: str, no_english: Collection[str] = ()) -> str | None:
@@ -22,39 +41,40 @@ def language_of(query: str, no_english: Collection[str] = ()) -> str | None:
     It is told by its letters, or by no English short word and a noun of it, or two or more of its short words, or one
     where another word is no English: `no_english` are those that models do not know as they are written.
     """
-    language, weight = _language_and_weight(query)
-    return language if weight >= (1 if _others(language, no_english) else ENOUGH) else None
+    told = _told(query)
+    return told.language if told.weight >= (1 if told.others(no_english) else ENOUGH) else None
 
 
 def is_in_another_language(query: str, no_english: Collection[str] = ()) -> bool:
-    """Whether a question is surely in another language than English, and no borrowed expression ("la vie en rose")."""
-    language, weight = _language_and_weight(query)
-    return weight >= (ENOUGH if _others(language, no_english) else SURE)
+    """Whether a question is surely in another language than English, and no borrowed expression ("la vie en rose"), and
+    no name of a place or of somebody."""
+    told = _told(query)
+    if told.short >= SURE or told.nouns >= 2:
+        return True
+    return bool(told.nouns and (told.short >= 2 or (told.short and told.others(no_english))))
 
 
-def _others(language: str, no_english: Collection[str]) -> set[str]:
-    return {word.lower() for word in no_english} - WORDS_OF_LANGUAGE.get(language, frozenset())
-
-
-def _language_and_weight(query: str) -> tuple[str, float]:
-    """The language that a question is in sooner than in others, and how many of its short words it has, of which a noun
-    counts two; none where an English one stands among them, or too few of all words are such."""
+def _told(query: str) -> _Told:
+    """The language that a question is in sooner than in others; English where an English short word stands among its
+    words, or too few of all tell another."""
     letters = [letter for letter in query if letter.isalpha()]
-    beyond_ascii = [letter for letter in letters if not letter.isascii()]
-    foreign = [letter for letter in beyond_ascii if not unicodedata.name(letter, "").startswith("LATIN")]
+    foreign = [
+        letter for letter in letters if not letter.isascii() and not unicodedata.name(letter, "").startswith("LATIN")
+    ]
     if len(foreign) > len(letters) / 2:
-        return ANOTHER, math.inf
-    words = set(re.findall(r"[\w'-]+", query.lower()))
-    counts = {language: float(len(words & known)) for language, known in WORDS_OF_LANGUAGE.items()}
-    if counts.pop("English"):
-        return "English", 0
-    for language, nouns in NOUNS_OF_LANGUAGE.items():
-        counts[language] += 2 * len(words & nouns)
-    best, second = sorted(counts, key=counts.__getitem__, reverse=True)[:2]
-    weight = counts[best] if counts[best] >= LEAST_SHARE * len(words) else 0
-    foreign_words = sum(any(letter in FOREIGN_LETTERS for letter in word) for word in words)
-    if foreign_words > 1 or (foreign_words and weight):  # one word alone may be somebody's name
-        weight = max(weight, ENOUGH)
-    if not weight:
-        return "English", 0
-    return (best if counts[best] > counts[second] else ANOTHER), weight
+        return _Told(ANOTHER, math.inf, 0)
+    words = frozenset(re.findall(r"[\w'-]+", query.lower()))
+    if words & WORDS_OF_LANGUAGE["English"]:
+        return _Told("English", 0, 0)
+    told = [
+        _Told(language, len(words & WORDS_OF_LANGUAGE[language]), len(words & nouns))
+        for language, nouns in NOUNS_OF_LANGUAGE.items()
+    ]
+    best, second = sorted(told, key=lambda one: one.weight, reverse=True)[:2]
+    language = best.language if best.weight > second.weight else ANOTHER
+    if best.short + best.nouns < LEAST_SHARE * len(words):
+        best = _Told("English", 0, 0)
+    odd = sum(any(letter in FOREIGN_LETTERS for letter in word) for word in words)
+    if odd and (best.weight or (odd > 1 and len(words) >= LEAST_WORDS)):  # else perhaps somebody's name
+        return _Told(language, max(best.short, ENOUGH), best.nouns)
+    return best._replace(language=language) if best.weight else best

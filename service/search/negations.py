@@ -2,20 +2,25 @@
 
 import re
 
-_SIGN = r"(?!(?:\s+\w+){1,2}\s+signs?\b)"  # whose words a picture may show
+# What a picture may show written.
+_SIGN = r"(?!(?:\s+\w+){1,4}\s+signs?\b)"
+_SAYS = r"(?<!\bsays\s)(?<!\bsaying\s)(?<!\breads\s)(?<!\breading\s)"
 _NEGATION = re.compile(
-    "|".join(
+    f"{_SAYS}(?:"
+    + "|".join(
         (
-            rf"\bno{_SIGN}(?=\s+[^\W\d])",  # "No 5" is a number, and "Dr No" a film
-            rf"(?<!\bme[\s-])\bnot\b{_SIGN}(?!\s+only\b)",  # forget-me-nots
-            r"\bcan['’]?t\b(?!\s+wait\b)",
+            r"\bno(?=\s+[^\W\d])(?!\s+doubt\b)",  # "No 5" is a number, and "Dr No" a film
+            r"(?<!\bme[\s-])\bnot\b(?!\s+only\b)",  # forget-me-nots
+            r"\bcan['’]?t\b(?!\s+(?:wait|stop)\b)",
+            r"\bnever\b(?!\s+mind\b)",
             r"\b(?:is|are|was|were|do|does|did|has|have|had|could|would|should|must|wo|ai)n['’]?t\b",
-            r"\b(?:without|w/o|none|nobody|noone|no-one|nothing|never|neither|nor|except|excepting|excluding)\b",
+            r"\b(?:without|w/o|none|nobody|noone|no-one|nothing|neither|nor|except|excepting|excluding)\b",
             r"\b(?:apart\s+from|other\s+than|(?:anything|everything|all)\s+but)\b",
             r"\bminus(?=\s+(?:the|an?|any)\b)",
             r"(?<=\s)-(?=[^\W\d])\w+",
         )
-    ),
+    )
+    + f"){_SIGN}",
     re.IGNORECASE,
 )
 

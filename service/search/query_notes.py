@@ -19,7 +19,7 @@ _PERIOD = re.compile(
             rf"\b(?:between\s+)?{_YEAR}\s*(?:-|–|to|and)\s*{_YEAR}\b",
             rf"\b{_SEASON}\s+(?:of\s+)?{_YEAR}\b",
             rf"\b(?:last|this)\s+(?:{_SEASON}|year|month|week|christmas|easter|night|weekend)\b",
-            r"\b(?:yesterday|today|\w+\s+(?:days?|weeks?|months?|years?)\s+ago)\b",
+            r"\b(?:yesterday|\w+\s+(?:days?|weeks?|months?|years?)\s+ago)\b",
         )
     ),
     re.IGNORECASE,

@@ -303,11 +303,37 @@ def test_a_picture_that_no_answer_holds_is_opened_by_itself_and_one_that_is_gone
     images = httpx.get(f"{visit.address}/images").json()["images"]
     image_id = next(one["image_id"] for one in images if one["filename"] == "blue.png")
     page.goto("about:blank")
-    page.goto(f"{visit.address}/#q=nothing%20has%20these%20words&in=text&picture={image_id}")
+    page.goto(f"{visit.address}/#q=nothing%20has%20these%20words&look=text&picture={image_id}")
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("heading", level=2)).to_have_text("all blue")
     expect(dialog.get_by_role("button", name="Next")).to_be_disabled()
+    expect(page.locator("#main li.card")).to_have_count(0)
     httpx.delete(f"{visit.address}/images/{image_id}").raise_for_status()
     page.reload()
     expect(page.locator("#status")).to_contain_text(f"There is no picture {image_id}")
     expect(dialog).to_be_hidden()
+
+
+def test_an_address_of_a_picture_is_tried_again_and_another_one_takes_its_place(visit: Visit) -> None:
+    page = visit.page
+    images = httpx.get(f"{visit.address}/images").json()["images"]
+    ids = {one["filename"]: one["image_id"] for one in images}
+    asked: list[Route] = []
+
+    def busy_once(route: Route) -> None:
+        asked.append(route)
+        if len(asked) == 1:
+            route.fulfill(status=503, json={"detail": "Busy just now."})
+        else:
+            route.continue_()
+
+    page.route("**/info", busy_once)
+    page.goto("about:blank")
+    page.goto(f"{visit.address}/#q=nothing%20has%20these%20words&look=text&picture={ids['blue.png']}")
+    dialog = page.get_by_role("dialog")
+    page.get_by_role("button", name="Try again").click()
+    expect(dialog.get_by_role("heading", level=2)).to_have_text("all blue")
+    page.evaluate(f"location.hash = '#q=red&picture={ids['red.png']}'")
+    expect(dialog.get_by_role("heading", level=2)).to_have_text("all red")
+    page.evaluate(f"location.hash = '#q=red&picture={ids['green.png']}'")
+    expect(dialog.get_by_role("heading", level=2)).to_have_text("all green")

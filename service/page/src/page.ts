@@ -164,7 +164,10 @@ async function openWanted(): Promise<void> {
     putQuestionBelow();
     detail.open(all, Math.max(at, 0));
   };
-  return tried(work, "", putQuestionBelow, () => void openWanted());
+  const giveUp = (fault: unknown) => {
+    if (!isPassing(fault)) putQuestionBelow();
+  };
+  return tried(work, "", giveUp, () => void openWanted());
 }
 
 /** One request, or two of different models: each of the models chosen answers. */
@@ -282,7 +285,7 @@ function start(): void {
     settle();
   });
   addEventListener("popstate", () => {
-    if (!detail.closesFor()) void goTo(current());
+    if (wantedLarge() !== null || !detail.closesFor()) void goTo(current());
   });
   document.addEventListener("visibilitychange", refreshLibrary);
   const chosen = find<HTMLInputElement>("like-file");

@@ -91,8 +91,16 @@ def test_words_that_are_right_or_whose_reading_is_given_go_before_the_rules() ->
 
 @pytest.mark.parametrize(
     ("drawn_out", "read"),
-    [("sooo", "so"), ("coooool", "cool"), ("horseeee", "horse"), ("xxxxq", None), ("cooler", None), ("muuug", "muug")],
+    [
+        ("sooo", "so"),
+        ("coooool", "cool"),
+        ("horseeee", "horse"),
+        ("xxxxq", None),
+        ("shhh", None),
+        ("cooler", None),
+        ("muuug", "muug"),
+    ],
 )
 def test_letters_that_are_drawn_out_are_there_once_or_twice(drawn_out: str, read: str | None) -> None:
-    lexicon = Lexicon(["so", "cool", "horse", "col"], 3, {"soo", "coool", "muug"})
+    lexicon = Lexicon(["so", "cool", "horse", "col"], 3, {"soo", "sh", "coool", "muug"})
     assert lexicon.correction(drawn_out) == read

@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import PIL.Image
 import pytest
 
 from index.filters import EVERY
-from index.records import JobStatus
+from index.records import Image, JobStatus
 from models.extractors.base import Detections
-from service.cluster.bulk_files import BulkLimits, NotTaken, OfferedFile, spooled_file
+from service.cluster.bulk_files import BulkLimits, NotTaken, OfferedFile, is_said_already, spooled_file
 from service.cluster.bulk_ingestion import finished_jobs, innermost_cause
 from service.cluster.bulk_taking import SHARD_PATIENCE_S, BulkTaker, ShardsOfBulk
 from service.cluster.cluster_jobs import ClusterJobs
@@ -307,3 +308,13 @@ To change retry attempts, configure `DataContext` if you believe this to be tran
 )
 def test_of_what_ray_tells_the_cause_is_said(told: str, cause: str) -> None:
     assert innermost_cause(told) == cause
+
+
+@pytest.mark.parametrize(
+    ("slot", "decided", "said"), [(None, (), True), (None, ("tags",), False), (3, ("tags",), True)]
+)
+def test_what_is_decided_of_a_picture_that_waits_is_something_new(
+    slot: int | None, decided: tuple[str, ...], said: bool
+) -> None:
+    known = cast(Image, SimpleNamespace(slot=slot, captions=(), tags={}, taken_at=None))
+    assert is_said_already(OfferedFile(0, "a.png", "a.png", decided=decided), known) is said

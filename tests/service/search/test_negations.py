@@ -33,8 +33,28 @@ def test_a_word_that_rules_something_out_is_named(query: str, word: str) -> None
 @pytest.mark.parametrize(
     "query",
     [
-        *("bus no. 7", "No 5", "no 7 bus", "Dr No", "a no smoking sign", "a do not enter sign", "not only dogs"),
-        *("can't wait for christmas", "forget me not flowers", "forget-me-nots", "notes", "a knot", "black-and-white"),
+        *("a sign that says no parking", "no parking any time sign", "a card saying don't worry"),
+        *(
+            "bus no. 7",
+            "No 5",
+            "no 7 bus",
+            "Dr No",
+            "a no smoking sign",
+            "a do not enter sign",
+            "not only dogs",
+            "a don't walk sign",
+        ),
+        *(
+            "can't wait for christmas",
+            "can't stop laughing",
+            "never mind",
+            "no doubt",
+            "forget me not flowers",
+            "forget-me-nots",
+            "notes",
+            "a knot",
+            "black-and-white",
+        ),
         *("a well-dressed man", "we want peace", "-", "- a dog"),
     ],
 )
