@@ -34,15 +34,13 @@ class ExportFolder:
         """ValueError where the folder's list of descriptions is none."""
         self._root = root
         self._lines: dict[str, dict[str, Any]] = {}
-        self._names = defaultdict[str, list[str]](list)  # of described files, by the ids of their pictures
+        self._names = defaultdict[str, list[str]](list)  # of files that exports wrote, by the ids of their pictures
         if (known := root / DESCRIPTIONS).exists():
-            for line in iter_captions(known):
-                self._lines[line.image] = {"image": line.image, "captions": list(line.captions), **line.others}
-        self._without_id = list[str]()  # names of described files, of which earlier versions kept no ids
-        for name, entry in self._lines.items():
-            if is_below(name):
-                image_id = entry.get("image_id")
-                (self._names[image_id] if isinstance(image_id, str) else self._without_id).append(name)
+            for said in iter_captions(known):
+                self._lines[said.image] = {"image": said.image, "captions": list(said.captions), **said.others}
+        for name, line in self._lines.items():
+            if isinstance(image_id := line.get("image_id"), str) and self._is_below(name):
+                self._names[image_id].append(name)
 
     def find(self, image_id: str, extension: str, filename: str) -> str | None:
         """The name below the folder of a file with this picture's very bytes; None where there is none.
@@ -56,23 +54,24 @@ class ExportFolder:
         return found
 
     def _id_at(self, name: str) -> str | None:
-        with suppress(OSError, UnicodeEncodeError):
+        with suppress(OSError, ValueError):
             return image_id_of_file(self._root / name)
         return None
 
+    def _is_below(self, name: str) -> bool:
+        """Whether a name leads nowhere out of the folder, by way of links neither."""
+        with suppress(OSError, ValueError):
+            return (self._root / name).parent.resolve().is_relative_to(self._root.resolve())
+        return False
+
     def _names_before(self, image_id: str) -> list[str]:
-        """The names of described files with this picture's bytes."""
-        while self._without_id:
-            name = self._without_id.pop()
-            if (found := self._id_at(name)) is not None:
-                self._lines[name]["image_id"] = found
-                self._names[found].append(name)
+        """The names of files with this picture's bytes that exports wrote."""
         return [name for name in self._names[image_id] if self._id_at(name) == image_id]
 
     def _renamed(self, name: str, names: Sequence[str]) -> str:
         """The name that a file has from now on: the first of these that no other has, or else its own."""
         for new in names:
-            with suppress(OSError, UnicodeEncodeError):
+            with suppress(OSError, ValueError):
                 path = self._root / new
                 path.parent.mkdir(parents=True, exist_ok=True)
                 if not path.exists():
@@ -86,11 +85,8 @@ class ExportFolder:
 
     def no_longer_listed(self, listed: Container[str]) -> list[str]:
         """The names of files that earlier exports wrote, of pictures whose ids are not among those that are listed."""
-        return [
-            name
-            for name, line in sorted(self._lines.items())
-            if (line.get("image_id") or self._id_at(name)) not in listed and self._is_there(name)
-        ]
+        gone = (names for image_id, names in self._names.items() if image_id not in listed)
+        return sorted(name for names in gone for name in names if self._is_there(name))
 
     def _is_there(self, name: str) -> bool:
         try:
@@ -98,6 +94,8 @@ class ExportFolder:
             return (self._root / name).exists()
         except UnicodeEncodeError:  # it may be: this locale cannot tell
             return True
+        except ValueError:
+            return False
 
     def add(self, image_id: str, extension: str, filename: str, content: bytes) -> str:
         """Write a file under the first of its names that no other file has; that name. OSError."""
@@ -155,12 +153,6 @@ def names_of(image_id: str, extension: str, filename: str) -> Iterator[str]:
     yield path.as_posix()
     yield path.with_stem(f"{path.stem}-{image_id[:SHORT_ID]}").as_posix()
     yield f"{image_id}.{extension}"
-
-
-def is_below(name: str) -> bool:
-    """Whether a name leads nowhere out of the folder."""
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts
 
 
 def is_picture_name(path: PurePosixPath) -> bool:

@@ -33,7 +33,7 @@ class IngestSummary:
     def count_receipt(self, receipt: "Receipt") -> None:
         """Count the files of a request: those that the server stored, or had, or turned away."""
         for accepted in receipt.accepted:
-            self.count_accepted(accepted["image_id"], accepted["duplicate"], accepted["restored"])
+            self.count_accepted(accepted["image_id"], accepted["duplicate"], accepted.get("restored", False))
         for rejected in receipt.rejected:
             self.count_rejected(rejected["filename"], rejected["problem"])
 

@@ -63,6 +63,7 @@ class FolderWatch:
         self._trouble = ""
         self._clock = clock
         self._ask_collection_at = float("-inf")
+        self._collection: str | None = None
 
     def look(self) -> None:
         """Send what is whole and was not sent yet, and tell of what can be found by now.
@@ -90,7 +91,8 @@ class FolderWatch:
         """Turn to the collection that the service has now: what was sent to another one is not there."""
         if self._clock() < self._ask_collection_at:
             return
-        if self._sent.turn_to(self._client.models().get("collection")) and self._ask_collection_at > float("-inf"):
+        before, self._collection = self._collection, self._client.models().get("collection")
+        if self._sent.turn_to(self._collection) and before is not None:  # which an earlier version did not tell
             print_note("the service has another collection of pictures now: it is sent what it was not sent before")
         self._ask_collection_at = self._clock() + COLLECTION_EVERY_S
 
@@ -181,7 +183,7 @@ class FolderWatch:
             print_note(f"turned away: {visible(one['filename'])}: {one['problem']}")
         if there := [one["filename"] for one in receipt.accepted if one["duplicate"]]:
             print_note(f"there already: {named(there)}")
-        if restored := [one["filename"] for one in receipt.accepted if one["restored"]]:
+        if restored := [one["filename"] for one in receipt.accepted if one.get("restored")]:
             print_note(f"deleted before, and brought back: {named(restored)}")
         if receipt.job_id is not None:
             new = [one["filename"] for one in receipt.accepted if not one["duplicate"]]

@@ -155,7 +155,10 @@ class TarSink:
 
 
 def _locked(path: Path) -> int:
-    """A handle on a file that is made unless it is there, locked. UserError where another process has it."""
+    """A handle on a file that is made unless it is there, locked. UserError where another process has it.
+
+    Where the file system has no locks it is not locked.
+    """
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o660)
         try:
@@ -165,6 +168,8 @@ def _locked(path: Path) -> int:
             raise UserError(
                 f"another snapshot is being written to {path.with_suffix('')}: name another place"
             ) from None
+        except OSError:
+            return handle
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), path.stat()):
                 return handle

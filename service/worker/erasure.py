@@ -13,6 +13,7 @@ PURGE_EVERY_S = 60.0  # it reads and writes all of the text index
 ERASED_AT_ONCE = 100
 GAP_PATIENCE_S = 1.0  # that uploads end which have begun; others wait
 BUSY_PAUSE_S = 10.0  # after one took longer, or while a snapshot is taken
+PATIENT_EVERY = 60  # tries in vain: a snapshot takes hours, in which uploads are not to wait again and again
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ class Erasure:
         self._texts = catalog.texts
         self._clocks = clocks
         self._next = self._next_purge = self._next_removal = clocks.timer()
+        self._in_vain = 0  # tries to remove files, one after the other
 
     def advance(self, end_detection: Callable[[], None] = lambda: None) -> bool:
         """Erase the next pictures; False when there were none, or it was looked for them just now.
@@ -61,7 +63,9 @@ class Erasure:
         """Remove the files of erased pictures, while nobody stores the same pictures anew; the number of pictures."""
         if not self._erasures.being_erased(1):
             return 0
-        with self._originals.removing(GAP_PATIENCE_S) as may_remove:
+        patience_s = 0.0 if self._in_vain % PATIENT_EVERY else GAP_PATIENCE_S
+        with self._originals.removing(patience_s) as may_remove:
+            self._in_vain = 0 if may_remove else self._in_vain + 1
             if not may_remove:
                 self._next_removal = self._clocks.timer() + BUSY_PAUSE_S
             pictures = self._erasures.being_erased(ERASED_AT_ONCE) if may_remove else []

@@ -128,16 +128,11 @@ def test_an_export_that_is_repeated_adds_what_is_missing_and_writes_over_nothing
     assert files_in(folder) == after
 
 
-@pytest.mark.parametrize("by", ["this version", "an earlier one"])
 def test_another_export_follows_names_and_tells_of_pictures_that_went_away(
-    regard: Regard, library: str, tmp_path: Path, by: str
+    regard: Regard, library: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "out"
     told(regard, folder, "--url", library)
-    lines = descriptions(folder)
-    if by == "an earlier one":  # which kept no ids
-        lines = [{name: value for name, value in line.items() if name != "image_id"} for line in lines]
-        (folder / DESCRIPTIONS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     with Client(library) as client:
         ids = {one["filename"]: one["image_id"] for one in client.images()}
         client.edit(ids["2024/May/b.png"], filename="June/new.png", captions=["a lawn"])
@@ -160,13 +155,26 @@ def test_a_list_of_descriptions_moves_nothing_from_elsewhere(tmp_path: Path, ent
     folder, others = tmp_path / "out", [tmp_path / "own.png", tmp_path / "deep" / "own.png"]
     for path in (folder / "x", others[1]):
         path.parent.mkdir()
+    (folder / "link").symlink_to(others[1].parent)
     for path in others:
         path.write_bytes(RED)
-    names = ["../own.png", str(others[1])]
+    names = ["../own.png", str(others[1]), "link/own.png", "\0"]
     lines = [json.dumps({"image": name, "captions": [], **entry}) for name in names]
     (folder / DESCRIPTIONS).write_text("\n".join(lines))
-    assert ExportFolder(folder).find(image_id_of(RED), "png", "red.png") is None
+    target = ExportFolder(folder)
+    assert target.find(image_id_of(RED), "png", "red.png") is None
+    assert target.no_longer_listed([]) == []
     assert all(path.read_bytes() == RED for path in others)
+
+
+def test_what_somebody_described_stays_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "Holiday").mkdir()
+    (tmp_path / "Holiday" / "1.png").write_bytes(RED)
+    (tmp_path / DESCRIPTIONS).write_text(json.dumps({"image": "Holiday/1.png", "captions": ["a wall"]}))
+    target = ExportFolder(tmp_path)
+    assert target.find(image_id_of(RED), "png", "renamed.png") is None
+    assert target.no_longer_listed([]) == []
+    assert target.find(image_id_of(RED), "png", "Holiday/1.png") == "Holiday/1.png"
 
 
 def test_a_name_that_the_locale_cannot_write_becomes_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import PIL.Image
 import pytest
@@ -177,3 +178,10 @@ def test_a_file_that_came_twice_and_was_set_aside_is_counted_as_set_aside_twice(
     for filename in ("one.jpg", "two.jpg"):
         summary.count_failed("a", filename, "it could not be decoded")
     assert (summary.accepted, summary.restored, summary.duplicates, len(summary.failed)) == (0, 0, 0, 2)
+
+
+def test_receipts_of_an_earlier_service_are_counted() -> None:
+    summary = IngestSummary()
+    accepted: Any = [{"image_id": "a", "filename": "a.png", "duplicate": False}]
+    summary.count_receipt(Receipt(job_id=None, accepted=accepted, rejected=[]))
+    assert (summary.accepted, summary.restored) == (1, 0)

@@ -23,7 +23,6 @@ from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
 from service.storage.restoration import restore_snapshot
 from service.storage.snapshot import SCRATCH, SnapshotContent, take_snapshot
-from service.storage.snapshot_files import TarSink
 from service.storage.temporary_folders import locked_folder
 from service.worker.erasure import Erasure
 from tests.support.cli_runner import Regard
@@ -278,31 +277,6 @@ def test_a_disk_that_is_full_keeps_no_part_of_an_archive(
     with pytest.raises(OSError, match="No space left"):
         take_snapshot(store.folder, tmp_path / "copy.tar")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
-
-
-def test_two_snapshots_to_one_archive_leave_the_first(store: Store, tmp_path: Path) -> None:
-    archive = tmp_path / "copy.tar"
-    (tmp_path / "copy.tar.partial").write_bytes(b"what a killed writer left" * 10**6)
-    refused = list[str]()
-
-    def again() -> None:
-        if not refused:
-            with pytest.raises(UserError) as told:
-                take_snapshot(store.folder, archive)
-            refused.append(str(told.value))
-
-    content = take_snapshot(store.folder, archive, each=again)
-    assert refused == [f"another snapshot is being written to {archive}: name another place"]
-    assert sum(restore_snapshot(archive, tmp_path / "restored").values()) == content.pictures + content.deleted
-    assert not (tmp_path / "copy.tar.partial").exists()
-
-
-def test_an_archive_that_was_ended_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    archive = tmp_path / "copy.tar"
-    archive.write_bytes(b"whole")
-    with pytest.raises(UserError, match="is there already"):
-        TarSink(archive)
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("copy.tar", b"whole")]
 
 
 def test_only_what_went_away_of_the_data_directory_is_said_to_have(

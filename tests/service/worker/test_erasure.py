@@ -8,7 +8,7 @@ import pytest
 from index.catalog import Catalog
 from service.clocks import Clocks
 from service.storage.originals import Originals
-from service.worker.erasure import BUSY_PAUSE_S, LOOK_EVERY_S, Erasure
+from service.worker.erasure import BUSY_PAUSE_S, LOOK_EVERY_S, PATIENT_EVERY, Erasure
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
 
@@ -139,6 +139,24 @@ def test_the_detector_is_waited_for_once_while_a_snapshot_is_taken(store: Store)
     assert erasing.advance(lambda: ended.append(timer.now))
     assert files_of(store, image_id) == []
     assert ended == [0.0]
+
+
+def test_uploads_wait_but_once_for_an_erasure_that_a_snapshot_holds_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image_id = store.accept(encoded(noise(1), "PNG"))
+    store.drain()
+    store.catalog.delete(image_id, NOW)
+    timer, patient, removing = Clock(0.0), list[float](), store.originals.removing
+    monkeypatch.setattr(store.originals, "removing", lambda patience_s: (patient.append(patience_s), removing(0.0))[1])
+    erasing = erasure(store, NOW + GRACE_S + 1, timer)
+    with store.originals.adding():
+        for timer.now in (BUSY_PAUSE_S * turn for turn in range(PATIENT_EVERY + 1)):
+            erasing.advance()
+    assert [turn for turn, patience_s in enumerate(patient) if patience_s] == [0, PATIENT_EVERY]
+    timer.now += BUSY_PAUSE_S
+    assert erasing.advance()
+    assert files_of(store, image_id) == []
 
 
 def test_the_regions_of_what_may_come_back_are_made_again_with_the_others(store: Store) -> None:
