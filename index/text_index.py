@@ -25,8 +25,8 @@ MONTHS = (
 )
 MOST_CUTS_OF_A_NAME = 2  # where it might be a hexadecimal number: "abc123", "cafe2024b"
 # Day, month and year in either order, or month and year; and the year first.
-NUMERIC_DATE = re.compile(r"(?<![\w./-])(?:(\d{1,2})[./-])?(\d{1,2})[./-]((?:19|20)\d\d)(?![\w/-]|\.\w)")
-YEAR_FIRST = re.compile(r"(?<![\w./-])((?:19|20)\d\d)[./-](\d{1,2})(?:[./-](\d{1,2}))?(?![\w/-]|\.\w)")
+NUMERIC_DATE = re.compile(r"(?<![\w./-])(?:(\d{1,2})[./-])?(\d{1,2})[./-]((?:19|20)\d\d)(?![\w/-]|\.\d)")
+YEAR_FIRST = re.compile(r"(?<![\w./-])((?:19|20)\d\d)[./-](\d{1,2})(?:[./-](\d{1,2}))?(?![\w/-]|\.\d)")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 TEXT_COLUMNS = "filename, captions, tags, dates"
 GIVEN_TAGS = "'album', 'keywords'"  # which come with files: their names say nothing of a picture

@@ -137,7 +137,7 @@ def test_names_dates_tags_and_captions_are_found_by_their_words(
         picture("caption", filename="y.jpg", captions=["a zeppelin of the old kind"]),
         picture("tag", filename="z.jpg", tags={"place": "Oslo", "year": 1999}),
         picture("digest", filename="1_58147c87cd.jpg"),
-        picture("scan", filename="14.05.2022 scan.jpg"),
+        picture("scan", filename="14.05.2022.jpg"),
     ]
     catalog.accept(pictures, now=1.0)
     make_ready(catalog, *(one.image_id for one in pictures))
