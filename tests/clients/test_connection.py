@@ -171,6 +171,11 @@ def test_nobody_at_the_address_is_said_in_words() -> None:
         asyncio.run(models_of(AsyncClient(url)))
 
 
+def test_a_service_that_tells_no_collection_is_an_earlier_one() -> None:
+    with Client(transport=answering(200, json={"models": [], "migration": None})) as client:
+        assert client.models().get("collection") is None
+
+
 def test_an_answer_that_comes_too_late_is_said_in_words() -> None:
     def too_late(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("", request=request)
@@ -183,7 +188,7 @@ def test_an_answer_that_comes_too_late_is_said_in_words() -> None:
     ("answer", "words"),
     [
         (answering(200, text="<html>"), "as Regard does"),
-        (answering(200, json=[]), "there is no collection, no migration, no models"),
+        (answering(200, json=[]), "there is no migration, no models"),
         (answering(200, json={"modells": [], "collection": None, "migration": None}), "there is no models"),
         (answering(301, headers={"Location": "https://photos.example/"}), "https://photos.example/"),
     ],

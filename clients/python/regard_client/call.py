@@ -84,9 +84,11 @@ def part_of_path(text: str) -> str:
     return quote(text, safe="")
 
 
-def json_as(kind: type[A]) -> Callable[[httpx.Response], A]:
-    """Reads a JSON object that has at least the fields that the TypedDict requires."""
-    required: frozenset[str] = kind.__required_keys__  # type: ignore[attr-defined]
+def json_as(kind: type[A], besides: str = "") -> Callable[[httpx.Response], A]:
+    """Reads a JSON object that has at least the fields that the TypedDict requires, `besides` the one that services of
+    earlier versions do not tell.
+    """
+    required: frozenset[str] = kind.__required_keys__ - {besides}  # type: ignore[attr-defined]
 
     def read(answer: httpx.Response) -> A:
         found = answer.json()

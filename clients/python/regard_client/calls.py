@@ -164,8 +164,8 @@ def restore(image_id: str) -> Call[ImageListed]:
 
 
 def models() -> Call[ModelsAnswer]:
-    """The models of the server."""
-    return Call(method="GET", path="/models", read=json_as(ModelsAnswer))
+    """The models of the server. One of an earlier version tells no collection."""
+    return Call(method="GET", path="/models", read=json_as(ModelsAnswer, besides="collection"))
 
 
 def build(name: str) -> Call[ModelListed]:
