@@ -1,7 +1,7 @@
 """Descriptions of pictures in a captions file: their captions, and of those that are sent their tags and dates too."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,17 @@ def with_line(known: ManifestEntry, line: CaptionLine) -> ManifestEntry:
     if line.others.get("decided") is not None:
         said["decided"] = line.others["decided"]
     return ManifestEntry.model_validate(said)
+
+
+def understood(said: Descriptions, models: Callable[[], Mapping[str, Any]]) -> Descriptions:
+    """The descriptions as a service takes them that gives this answer about its models.
+
+    One of before this version, which tells no collection there, refuses `decided`: it is left out, and that is told.
+    """
+    if not any(one.decided for one in said.values()) or "collection" in models():
+        return said
+    print_note("the service is of an earlier version: what the files themselves say is added to what is `decided`")
+    return {name: one.model_copy(update={"decided": []}) for name, one in said.items()}
 
 
 def new_captions(line: CaptionLine, known: Collection[str]) -> list[str]:

@@ -10,7 +10,14 @@ import typer
 from pydantic import SecretStr
 
 from service.cli.connection import connect
-from service.cli.descriptions import NOTHING_SAID, Descriptions, album_tag, descriptions_by_name, tell_unmatched
+from service.cli.descriptions import (
+    NOTHING_SAID,
+    Descriptions,
+    album_tag,
+    descriptions_by_name,
+    tell_unmatched,
+    understood,
+)
 from service.cli.ingest_summary import IngestSummary
 from service.cli.output import Progress, print_note, show_progress
 from service.cli.picture_files import FoundFiles, find_files
@@ -42,8 +49,9 @@ def send_files(
     tell_unmatched(texts, {name for name, _ in files})
     summary, jobs = IngestSummary(skipped=dict(found.skipped)), list[str]()
     with connect(url, api_key) as client, told_when_stopped(summary, len(files)), show_progress() as progress:
+        said = understood(texts, client.models)
         sending = progress.add_task("sending", len(files))
-        for receipt in receipts_of(client, described(files, texts, tagged)):
+        for receipt in receipts_of(client, described(files, said, tagged)):
             summary.count_receipt(receipt)
             jobs += [receipt.job_id] if receipt.job_id else []
             sending.advance(len(receipt.accepted) + len(receipt.rejected))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from service.cli.connection import connect
-from service.cli.descriptions import descriptions_by_name
+from service.cli.descriptions import descriptions_by_name, understood
 from service.cli.ingest_summary import IngestSummary, finish_ingestion
 from service.cli.options import Albums, AsJson, Url
 from service.cli.output import print_note
@@ -80,4 +80,6 @@ def watch_folders(
             print_note(f"left out where unchanged: {len(sent)} files sent before, listed in {path}")
         print_note(f"watching {', '.join(map(str, folders))}: Ctrl-C ends it")
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # the way service managers end it is Ctrl-C's
-        return watch_until_interrupted(FolderWatch(client, folders, sent, still_for_s, said, albums))
+        return watch_until_interrupted(
+            FolderWatch(client, folders, sent, still_for_s, understood(said, lambda: models), albums)
+        )

@@ -54,6 +54,29 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_sent() -> None:
     }
 
 
+def test_a_service_of_before_this_version_is_sent_nothing_that_it_refuses(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos, captions = save(tmp_path / "photos", "red"), tmp_path / "captions.jsonl"
+    (photo,) = photos.iterdir()
+    captions.write_text(json.dumps({"image": photo.name, "captions": ["a wall"], "decided": ["captions"]}) + "\n")
+    sent, upload, models = list[Picture](), Client.upload, Client.models
+
+    def watched(self: Client, pictures: Iterable[Picture]) -> Iterator[Receipt]:
+        return upload(self, [sent.append(one) or one for one in pictures])  # type: ignore[func-returns-value]
+
+    def older(self: Client) -> Any:
+        return {name: value for name, value in models(self).items() if name != "collection"}
+
+    monkeypatch.setattr(Client, "upload", watched)
+    send_files(url, [photos], captions)
+    assert "earlier version" not in capsys.readouterr().err
+    monkeypatch.setattr(Client, "models", older)
+    send_files(url, [photos], captions)
+    assert [(list(one.captions), list(one.decided)) for one in sent] == [(["a wall"], ["captions"]), (["a wall"], [])]
+    assert "earlier version" in capsys.readouterr().err
+
+
 def test_folders_are_described_by_their_names_however_accents_are_composed(url: str, tmp_path: Path) -> None:
     name = "Kühe/ä.png"
     captions = tmp_path / "captions.jsonl"
