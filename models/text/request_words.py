@@ -56,5 +56,7 @@ def subject_of(question: str) -> str:
     is_request = bool(question[:begin].strip())
     last = question[begin:].rstrip()
     thanking = _END.search(last, max(0, len(last) - _LONGEST_END))
-    subject = last[: thanking.start()] if thanking and (is_request or "," in thanking.group()) else question[begin:]
+    thanks = thanking.group() if thanking else ""
+    is_over = is_request or (thanks.lstrip().startswith(",") and re.search(r"\w", thanks))
+    subject = last[: thanking.start()] if thanking and is_over else question[begin:]
     return subject if re.search(r"\w", subject) else question

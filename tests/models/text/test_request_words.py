@@ -72,6 +72,7 @@ def test_words_that_ask_are_left_out(question: str, subject: str) -> None:
         "an old photo of a dog",
         "shots of tequila",
         "please",
+        "red, green,",
         "giving thanks",
         "a cake with the words thank you",
         "a sign that says please",
