@@ -14,8 +14,11 @@ from index.text_index import MONTHS, REMOVED, WEEKDAYS, merge_texts, numeric_dat
 MOST_LOOKED_AT = 10_000  # pictures that hold the words: of more, the latest are ranked, so that a search stays quick
 PAGES_A_STEP = 500  # of the index, merged by one transaction
 YEAR = re.compile(r"(?:19|20)\d\d(?:\d{4})?|\d{2}(?:\d{2})?(?:19|20)\d\d")  # perhaps with month and day
-ORDINAL = re.compile(r"\d{1,2}(?:st|nd|rd|th)")
 MONTH_NAMES = {*MONTHS, *(month[:3] for month in MONTHS)}
+_DAY, _MONTH = r"(\b\d{1,2})(?:st|nd|rd|th)\b", rf"(?:{'|'.join(sorted(MONTH_NAMES))})\b"
+# A day's number without its ending, beside a month: the 14th of May, May 14th.
+DAY_BEFORE_MONTH = re.compile(rf"{_DAY}(?=\s+(?:of\s+)?{_MONTH})", re.IGNORECASE)
+DAY_AFTER_MONTH = re.compile(rf"(\b{_MONTH}\.?\s+\d{{1,2}})(?:st|nd|rd|th)\b", re.IGNORECASE)
 DAY_NAMES = {*MONTH_NAMES, *WEEKDAYS}
 # What a question holds besides what it asks for, in English.
 # fmt: off
@@ -83,16 +86,16 @@ def telling_words(question: str) -> list[str]:
 
     Small words count only where there are no others.
     """
-    parts = [split_words(part) for part in numeric_dates(question).split()]
-    if any(word in MONTH_NAMES for part in parts for word in part):  # the 14th of May, May-14-2023
-        parts = [[word] for part in parts for word in _without_ordinals(part)]
-    words = list(dict.fromkeys(" ".join(part) for part in parts if part))
-    return [word for word in words if word not in SMALL_WORDS] or words
+    plain = DAY_AFTER_MONTH.sub(r"\1", DAY_BEFORE_MONTH.sub(r"\1", numeric_dates(question)))
+    found = (split_words(part) for part in plain.split())
+    parts = (each for words in found for each in ([[word] for word in words] if _is_named_date(words) else [words]))
+    telling = list(dict.fromkeys(" ".join(part) for part in parts if part))
+    return [word for word in telling if word not in SMALL_WORDS] or telling
 
 
-def _without_ordinals(words: Sequence[str]) -> list[str]:
-    """The words, of which a day's number has no ending."""
-    return [word[:-2] if ORDINAL.fullmatch(word) else word for word in words]
+def _is_named_date(words: Sequence[str]) -> bool:
+    """Whether words that are written together are a date with its month's name, such as May-14-2023."""
+    return any(word in MONTH_NAMES for word in words) and all(word in MONTH_NAMES or word.isdecimal() for word in words)
 
 
 def is_date(question: str) -> bool:

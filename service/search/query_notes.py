@@ -27,8 +27,9 @@ _PERIOD = re.compile(
 
 
 def note_on(query: str, num_missing: int = 0, no_english: Collection[str] = ()) -> str | None:
-    """The part of a question that models read, parts that they do not understand, and how many pictures they cannot
-    find yet, where these are more than come in at a time; in sentences for people. None where nothing stands out.
+    """The part of a question that models read, parts that they do not understand, times that are no date, and how many
+    pictures cannot be found yet, where these are more than come in at a time; in sentences for people. None where
+    nothing stands out.
 
     `no_english` are its words that models do not know as they are written.
     """

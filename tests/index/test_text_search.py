@@ -111,6 +111,8 @@ def test_a_date_is_in_words_where_there_is_one() -> None:
         ("14.05.2022", ["scan"]),  # as its name has it
         ("05/2022", []),
         ("us zeppelin", []),
+        ("her 1st birthday in May", ["birthday"]),
+        ("14th birthday in May", []),
         ("2023-5-15", []),
         ("album", []),
         ("cd", []),
@@ -137,6 +139,7 @@ def test_names_dates_tags_and_captions_are_found_by_their_words(
         picture("caption", filename="y.jpg", captions=["a zeppelin of the old kind"]),
         picture("tag", filename="z.jpg", tags={"place": "Oslo", "year": 1999}),
         picture("digest", filename="1_58147c87cd.jpg"),
+        picture("birthday", filename="v.jpg", captions=["1st birthday, in May"]),
         picture("scan", filename="14.05.2022.jpg"),
     ]
     catalog.accept(pictures, now=1.0)

@@ -1,4 +1,4 @@
-"""What an extractor finds in no pictures."""
+"""Extractors that are given no pictures."""
 
 from collections.abc import Callable, Sequence
 

@@ -15,7 +15,7 @@ import { SearchOptions } from "./options";
 import { pictureForm, textRequest } from "./requests";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
 import { checkSession, mayChange, offerKeys } from "./session";
-import { inLibrary, titleOf, withoutFalseHopes } from "./text";
+import { inLibrary, titleOf, withoutProbabilitiesOfNoMatch } from "./text";
 import { tried } from "./trying";
 
 const TYPING_MS = 200;
@@ -191,7 +191,7 @@ async function searchText(text: string): Promise<void> {
     (answers) => {
       const ofEach = answers.map((one) => noteOfText(one, how));
       const notes = answers.length > 1 ? answers.map((one, place) => `${one.model}: ${ofEach[place]}`) : ofEach;
-      show(answers.map(withoutFalseHopes), notes.join(" "));
+      show(answers.map(withoutProbabilitiesOfNoMatch), notes.join(" "));
     },
   );
 }

@@ -42,7 +42,7 @@ export function said(hit: PictureHit): string {
  * An answer without probabilities where nothing matches: they are those of pictures one of which is the one described, so
  * that some are high whatever was asked.
  */
-export function withoutFalseHopes(answer: TextAnswer): TextAnswer {
+export function withoutProbabilitiesOfNoMatch(answer: TextAnswer): TextAnswer {
   if (answer.matched_by_pictures !== false) return answer;
   return { ...answer, results: answer.results.map((hit) => ({ ...hit, probability: null })) };
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PictureHit, TextAnswer } from "../src/openapi";
-import { alike, counted, inLibrary, isolated, loadedFirst, messageOf, percent, said, withoutFalseHopes } from "../src/text";
+import { alike, counted, inLibrary, isolated, loadedFirst, messageOf, percent, said, withoutProbabilitiesOfNoMatch } from "../src/text";
 
 function hit(parts: object): PictureHit {
   return { score: 0.51234, probability: null, found_by: ["picture"], ...parts } as unknown as PictureHit;
@@ -22,7 +22,7 @@ test("a result says by what it was found", () => {
 
 test("where nothing matches no probability is shown", () => {
   const answer = (matched_by_pictures: boolean | null) =>
-    withoutFalseHopes({ matched_by_pictures, results: [hit({ probability: 0.2 })] } as unknown as TextAnswer);
+    withoutProbabilitiesOfNoMatch({ matched_by_pictures, results: [hit({ probability: 0.2 })] } as unknown as TextAnswer);
   assert.deepEqual([true, null, false].map((matched) => answer(matched).results[0]!.probability), [0.2, 0.2, null]);
 });
 

@@ -19,7 +19,7 @@ LARGE = b" " * (MAX_BODY_BYTES + 1)
 
 
 async def in_pieces() -> AsyncIterator[bytes]:
-    """The same body, sent without its length."""
+    """A body that is sent without its length."""
     for start in range(0, len(LARGE), 2**16):
         yield LARGE[start : start + 2**16]
 

@@ -1,4 +1,4 @@
-"""What a manifest says of pictures, over HTTP: of new ones, and of those that are there."""
+"""Manifests over HTTP: of pictures that are new, and of those that are there."""
 
 import json
 from typing import Any

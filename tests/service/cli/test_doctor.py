@@ -1,4 +1,4 @@
-"""What `regard doctor` says of keys, the disk and a catalog of an earlier release, none of which it changes."""
+"""`regard doctor` on keys, the disk and a catalog of an earlier release, none of which it changes."""
 
 import json
 import shutil

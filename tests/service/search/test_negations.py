@@ -1,4 +1,4 @@
-"""What a question rules out is told, and words that only look so are left alone."""
+"""Words that rule something out are told, and those that only look so are left alone."""
 
 import pytest
 
