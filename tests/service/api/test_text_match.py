@@ -110,7 +110,3 @@ def test_pictures_of_a_date_come_first_where_nothing_else_is_asked_for(api: Api)
         by_text = ["text" in hit["found_by"] for hit in ask(api, query=query, k=64)["results"]]
         assert by_text == sorted(by_text, reverse=True)
         assert set(by_text) == {True, False}
-
-
-def test_nothing_is_sure_to_match_what_is_ruled_out(api: Api) -> None:
-    assert ask(api, query="nothing red", match="pictures")["matched"] is not True
