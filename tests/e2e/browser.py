@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from tests.support.processes import wait_until
 from tests.support.web_app import png
 
 SERIOUS = {"serious", "critical"}
+
+DELETE = re.compile(r"^Delete\b")  # the button's name; that of "Undo" tells what "was deleted"
 
 TIMEOUT_MS = 120_000  # so that on a busy machine, too, only what never comes is missed
 

@@ -16,7 +16,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Error, Locator, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, drop, search, send
+from tests.e2e.browser import DELETE, Visit, accessibility_faults, drop, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -377,10 +377,10 @@ def test_what_is_edited_can_be_saved_where_the_form_is_higher_than_the_screen(vi
 def test_a_deletion_is_undone(visit: Visit) -> None:
     page = visit.page
     card = page.locator("#main li.card", has_text="green and yellow")
-    card.get_by_role("button", name="Delete").click()
+    card.get_by_role("button", name=DELETE).click()
     expect(card).to_contain_text("green and yellow was deleted.")
     assert len(httpx.get(f"{visit.address}/images").json()["images"]) == len(PAIRS) - 1
     expect(page.get_by_role("button", name="Undo")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(card.get_by_role("button", name="Delete")).to_be_visible()
+    expect(card.get_by_role("button", name=DELETE)).to_be_visible()
     assert len(search(page, "green")["results"]) == len(PAIRS)

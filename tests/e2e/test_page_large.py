@@ -11,7 +11,7 @@ from tests.support.running_server import running_server
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, search, send_captioned
+from tests.e2e.browser import DELETE, Visit, accessibility_faults, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -72,13 +72,13 @@ def test_a_result_is_deleted_where_it_is_looked_at_and_brought_back(visit: Visit
     page = visit.page
     search(page, "green")
     dialog = open_large(page, "all green")
-    dialog.get_by_role("button", name="Delete").click()
+    dialog.get_by_role("button", name=DELETE).click()
     expect(dialog).to_contain_text("all green was deleted.")
     assert described(visit.address, "green.png") == []
     dialog.get_by_role("button", name="Undo").click()
-    expect(dialog.get_by_role("button", name="Delete")).to_be_visible()
+    expect(dialog.get_by_role("button", name=DELETE)).to_be_visible()
     assert described(visit.address, "green.png") == ["all green"]
-    dialog.get_by_role("button", name="Delete").click()
+    dialog.get_by_role("button", name=DELETE).click()
     expect(dialog).to_contain_text("all green was deleted.")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
@@ -96,14 +96,14 @@ def test_who_goes_on_before_the_service_answered_sees_the_next_picture(visit: Vi
     dialog.get_by_label("Date").fill("2020")
     dialog.get_by_role("button", name="Save").click()
     dialog.get_by_role("button", name="Next").click()
-    dialog.get_by_role("button", name="Delete").click()
+    dialog.get_by_role("button", name=DELETE).click()
     dialog.get_by_role("button", name="Next").click()
     expect(title).to_have_text(names[2])
     for route in held:
         with page.expect_response(route.request.url):
             route.continue_()
     expect(title).to_have_text(names[2])
-    expect(dialog.get_by_role("button", name="Delete")).to_be_visible()
+    expect(dialog.get_by_role("button", name=DELETE)).to_be_visible()
     dialog.get_by_role("button", name="Previous").click()
     expect(dialog.get_by_role("button", name=f"Undo: {names[1]} was deleted")).to_be_visible()
     expect(dialog.get_by_role("button", name="Previous")).to_be_focused()
@@ -227,7 +227,7 @@ def test_what_fails_after_somebody_went_on_is_told(visit: Visit) -> None:
     dialog.get_by_role("button", name="Save").click()
     dialog.get_by_role("button", name="Next").click()
     expect(dialog.get_by_role("alert").first).to_have_text(f"Saving {names[0]} failed: The disk is full.")
-    dialog.get_by_role("button", name="Delete").click()
+    dialog.get_by_role("button", name=DELETE).click()
     dialog.get_by_role("button", name="Previous").click()
     expect(dialog.get_by_role("alert").first).to_have_text(f"Deleting {names[1]} failed: The disk is full.")
     expect(dialog.get_by_label("Date")).to_have_value("2020")

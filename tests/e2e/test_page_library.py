@@ -14,7 +14,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, search, send_captioned
+from tests.e2e.browser import DELETE, Visit, accessibility_faults, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -75,7 +75,7 @@ def test_a_button_that_is_pressed_twice_deletes_once(visit: Visit) -> None:
 
     page.route("**/images/*", hold)
     with page.expect_request("**/images/*"):
-        card(page, "green").get_by_role("button", name="Delete").dblclick()
+        card(page, "green").get_by_role("button", name=DELETE).dblclick()
     (asked,) = held
     asked.continue_()
     expect(card(page, "green")).to_contain_text("all green was deleted.")
@@ -87,17 +87,17 @@ def test_a_button_that_is_pressed_twice_deletes_once(visit: Visit) -> None:
 def test_a_picture_that_is_gone_already_is_deleted(visit: Visit) -> None:
     page = visit.page
     httpx.delete(f"{visit.address}/images/{image_id(card(page, 'blue'))}").raise_for_status()
-    card(page, "blue").get_by_role("button", name="Delete").click()
+    card(page, "blue").get_by_role("button", name=DELETE).click()
     expect(card(page, "blue")).to_contain_text("all blue was deleted.")
     card(page, "blue").get_by_role("button", name="Undo").click()
-    expect(card(page, "blue").get_by_role("button", name="Delete")).to_be_visible()
+    expect(card(page, "blue").get_by_role("button", name=DELETE)).to_be_visible()
 
 
 def test_each_of_several_deletions_is_undone_where_it_was_made(visit: Visit) -> None:
     page, status = visit.page, visit.page.locator("#status")
     expect(status).to_have_text(f"{len(COLOURS)} pictures.")
     for colour in ("red", "green"):
-        button = card(page, colour).get_by_role("button", name="Delete")
+        button = card(page, colour).get_by_role("button", name=DELETE)
         button.scroll_into_view_if_needed()
         before = page.evaluate("scrollY")
         button.click()
@@ -118,7 +118,7 @@ def test_each_of_several_deletions_is_undone_where_it_was_made(visit: Visit) -> 
 def test_a_deleted_picture_is_brought_back_after_the_page_was_loaded_anew(visit: Visit) -> None:
     page = visit.page
     for colour in ("red", "green"):
-        card(page, colour).get_by_role("button", name="Delete").click()
+        card(page, colour).get_by_role("button", name=DELETE).click()
         expect(card(page, colour).get_by_role("button", name="Undo")).to_be_focused()
     page.reload()
     expect(cards(page)).to_have_count(len(COLOURS) - 2)
@@ -130,10 +130,10 @@ def test_a_deleted_picture_is_brought_back_after_the_page_was_loaded_anew(visit:
         assert small.evaluate("one => one.naturalWidth") > 0
     assert accessibility_faults(page) == []
     page.get_by_role("button", name="Bring back all red").click()
-    expect(card(page, "red").get_by_role("button", name="Delete")).to_be_visible()
+    expect(card(page, "red").get_by_role("button", name=DELETE)).to_be_visible()
     expect(listed).to_have_text([re.compile("all green")])
     expect(page.locator("#main > details")).to_contain_text("all red is back.")
-    card(page, "blue").get_by_role("button", name="Delete").click()  # what was deleted here is brought back there
+    card(page, "blue").get_by_role("button", name=DELETE).click()  # what was deleted here is brought back there
     expect(card(page, "blue").get_by_role("button", name="Undo")).to_be_focused()
     page.evaluate(LOOKED_AT_AGAIN)
     page.get_by_role("button", name="Bring back all blue").focus()
@@ -142,7 +142,7 @@ def test_a_deleted_picture_is_brought_back_after_the_page_was_loaded_anew(visit:
     page.evaluate("() => new Promise(requestAnimationFrame)")
     expect(page.get_by_role("button", name="Bring back all blue")).to_be_focused()  # also while it is listed anew
     page.get_by_role("button", name="Bring back all blue").click()
-    expect(card(page, "blue").get_by_role("button", name="Delete")).to_be_visible()
+    expect(card(page, "blue").get_by_role("button", name=DELETE)).to_be_visible()
     assert len(stored(visit.address)) == len(COLOURS) - 1
 
 
@@ -151,7 +151,7 @@ def test_a_form_goes_with_the_picture_that_is_deleted(visit: Visit) -> None:
     page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
     card(page, "red").get_by_role("button", name="Edit").click()
     page.locator("form.editor").get_by_label("Captions").fill("never saved")
-    card(page, "red").get_by_role("button", name="Delete").click()
+    card(page, "red").get_by_role("button", name=DELETE).click()
     expect(card(page, "red").get_by_role("button", name="Undo")).to_be_focused()
     page.reload()
     expect(cards(page)).to_have_count(len(COLOURS) - 1)
@@ -182,9 +182,9 @@ def test_a_picture_is_downloaded_as_it_was_uploaded(visit: Visit, tmp_path: Path
 def test_why_a_deletion_failed_stands_in_the_card(visit: Visit) -> None:
     page, told = visit.page, "The disk of the server is full."
     page.route("**/images/*", lambda route: route.fulfill(status=507, json={"detail": told}))
-    card(page, "red").get_by_role("button", name="Delete").click()
+    card(page, "red").get_by_role("button", name=DELETE).click()
     expect(card(page, "red").get_by_role("alert")).to_have_text(told)
-    expect(card(page, "red").get_by_role("button", name="Delete")).to_be_focused()
+    expect(card(page, "red").get_by_role("button", name=DELETE)).to_be_focused()
 
 
 def test_escape_closes_an_editor_in_which_nothing_was_written(visit: Visit) -> None:

@@ -11,7 +11,7 @@ from tests.support.running_server import running_server
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, send_captioned
+from tests.e2e.browser import DELETE, Visit, accessibility_faults, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -92,7 +92,7 @@ def test_those_that_are_chosen_are_deleted_and_brought_back_together(visit: Visi
     page.get_by_role("button", name="All shown").click()
     press(page, "red")
     page.route("**/images/*", refuse_one)
-    bar(page).get_by_role("button", name="Delete").click()
+    bar(page).get_by_role("button", name=DELETE).click()
     expect(told(page)).to_contain_text("3 pictures deleted. 1 picture not: Not this one.")
     assert set(tags(visit.address)) == {"red", "cyan"}
     expect(page.locator("#status")).to_have_text("2 pictures.")
@@ -113,7 +113,7 @@ def test_what_is_being_edited_is_not_deleted_with_others(visit: Visit) -> None:
     page.get_by_role("button", name="Select several").click()
     press(page, "green")
     page.get_by_role("button", name="All shown").click()
-    bar(page).get_by_role("button", name="Delete").click()
+    bar(page).get_by_role("button", name=DELETE).click()
     expect(told(page)).to_contain_text("4 pictures deleted.")
     assert set(tags(visit.address)) == {"green"}
     expect(green.get_by_label("Captions")).to_have_value("all green, and more")
@@ -126,7 +126,7 @@ def test_those_that_were_not_reached_are_counted(visit: Visit) -> None:
     for colour in ("red", "green", "blue"):
         press(page, colour)
     page.route("**/images/*", lambda route: route.fulfill(status=503, json={"detail": "Busy."}))
-    bar(page).get_by_role("button", name="Delete").click()
+    bar(page).get_by_role("button", name=DELETE).click()
     for _ in range(5):
         page.clock.run_for(1500)
         page.wait_for_timeout(50)
