@@ -123,20 +123,16 @@ class Catalog:
 
     # -- taking pictures in
 
-    def accept(self, pictures: Sequence[NewPicture], now: float, kept_since: float = EVER, job_id: str = "") -> str:
-        """Make a job of the pictures, or add them to the one of that id; its id.
+    def take_in(
+        self, pictures: Sequence[NewPicture], now: float, kept_since: float = EVER, job_id: str = ""
+    ) -> AcceptedJob:
+        """Make a job of the pictures, or add them to the one of that id; what was there before, or came back.
 
         A picture already known gets the captions and tags it lacks (a tag of the same name is replaced); one that
         was deleted, but not before `kept_since`, comes back, in its slot when it has one; a failed one is queued
         afresh.
         ValueError for a tag that is neither string nor finite number.
         """
-        return self.take_in(pictures, now, kept_since, job_id).job_id
-
-    def take_in(
-        self, pictures: Sequence[NewPicture], now: float, kept_since: float = EVER, job_id: str = ""
-    ) -> AcceptedJob:
-        """`accept`, which also tells what was there before, or was deleted and came back."""
         job_id = job_id or uuid.uuid4().hex
         image_ids = [picture.image_id for picture in pictures]
         with self._database.changing() as db:

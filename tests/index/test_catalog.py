@@ -23,7 +23,7 @@ def texts(catalog: Catalog, image_id: str) -> list[tuple[str, int | None]]:
 
 
 def test_a_picture_goes_from_queued_to_ready(catalog: Catalog) -> None:
-    job = catalog.accept([picture("a", captions=["x", "y"], tags={"n": 1}, taken_at=5.0)], now=100.0)
+    job = catalog.take_in([picture("a", captions=["x", "y"], tags={"n": 1}, taken_at=5.0)], now=100.0).job_id
     waiting = JobStatus(
         job_id=job,
         created_at=100.0,
@@ -53,22 +53,22 @@ def test_a_picture_goes_from_queued_to_ready(catalog: Catalog) -> None:
 
 
 def test_a_date_from_the_file_counts_where_none_was_given(catalog: Catalog) -> None:
-    catalog.accept([picture("a")], now=0.0)
+    catalog.take_in([picture("a")], now=0.0)
     catalog.commit([DetectedPicture(image_id="a", slot=0, width=1, height=1, extractor="d1", taken_at=9.0)])
     assert [image.taken_at for image in catalog.list_images(None, 9)] == [9.0]
 
 
 def test_the_oldest_are_queued_first(catalog: Catalog) -> None:
     for name in "cab":
-        catalog.accept([picture(name)], now=0.0)
+        catalog.take_in([picture(name)], now=0.0)
     assert [waiting.image_id for waiting in catalog.queued(2)] == ["c", "a"]
 
 
 def test_a_duplicate_is_one_picture_and_merges(catalog: Catalog) -> None:
-    catalog.accept([picture("a", captions=["x"], tags={"n": 1, "m": "old"})], now=1.0)
+    catalog.take_in([picture("a", captions=["x"], tags={"n": 1, "m": "old"})], now=1.0)
     make_ready(catalog, "a")
     again = [picture("a", captions=["y", "x", "y"], tags={"m": "new"}, filename="other.jpg"), picture("a")]
-    job = catalog.accept(again, now=2.0)
+    job = catalog.take_in(again, now=2.0).job_id
     status = catalog.job(job)
     assert status is not None
     assert (status.state, status.total, status.done) == ("done", 1, 1)
@@ -80,8 +80,8 @@ def test_a_duplicate_is_one_picture_and_merges(catalog: Catalog) -> None:
 
 
 def test_a_job_runs_while_some_of_its_pictures_wait(catalog: Catalog) -> None:
-    job = catalog.accept([picture("a"), picture("b")], now=1.0)
-    later = catalog.accept([picture("b"), picture("c")], now=2.0)
+    job = catalog.take_in([picture("a"), picture("b")], now=1.0).job_id
+    later = catalog.take_in([picture("b"), picture("c")], now=2.0).job_id
     make_ready(catalog, "a")
     assert [one.state for one in map(catalog.job, (job, later)) if one] == ["running", "queued"]
     make_ready(catalog, "b")
@@ -94,7 +94,7 @@ def test_a_job_runs_while_some_of_its_pictures_wait(catalog: Catalog) -> None:
 
 
 def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catalog: Catalog) -> None:
-    job = catalog.accept([picture("a"), picture("b")], now=1.0)
+    job = catalog.take_in([picture("a"), picture("b")], now=1.0).job_id
     assert [catalog.count_attempt("a", "no JPEG") for _ in range(2)] == [1, 2]
     assert [(one.image_id, one.attempts) for one in catalog.queued(2)] == [("b", 0), ("a", 2)]  # after the others
     status = catalog.job(job)
@@ -110,7 +110,7 @@ def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catal
     assert status is not None
     assert (status.state, status.done, status.failed, status.failures) == ("done", 1, 1, (failure,))
 
-    catalog.accept([picture("a")], now=3.0)
+    catalog.take_in([picture("a")], now=3.0)
     assert catalog.failures.page() == []
     assert [(one.image_id, one.attempts) for one in catalog.queued(9)] == [("a", 0)]
     make_ready(catalog, "a")
@@ -118,7 +118,7 @@ def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catal
 
 
 def test_only_a_queued_picture_is_set_aside(catalog: Catalog) -> None:
-    catalog.accept([picture("a"), picture("b")], now=1.0)
+    catalog.take_in([picture("a"), picture("b")], now=1.0)
     make_ready(catalog, "a")
     catalog.delete("b", now=2.0)
     for name in "ab":
@@ -129,7 +129,7 @@ def test_only_a_queued_picture_is_set_aside(catalog: Catalog) -> None:
 
 
 def test_a_deleted_picture_is_hidden_at_once_with_its_captions_and_comes_back(catalog: Catalog) -> None:
-    catalog.accept([picture(name, captions=[name, "same"]) for name in "abc"], now=1.0)
+    catalog.take_in([picture(name, captions=[name, "same"]) for name in "abc"], now=1.0)
     make_ready(catalog, "a", "b", "c")
     assert catalog.delete("b", now=2.0)
     assert not catalog.delete("b", now=3.0)
@@ -144,7 +144,7 @@ def test_a_deleted_picture_is_hidden_at_once_with_its_captions_and_comes_back(ca
     assert (image.state, image.deleted_at) == ("deleted", 2.0)
     assert catalog.known_ids(["a", "b"]) == {"a"}
 
-    job = catalog.accept([picture("b", captions=["more"])], now=4.0)
+    job = catalog.take_in([picture("b", captions=["more"])], now=4.0).job_id
     status = catalog.job(job)
     assert status is not None
     assert status.state == "done"
@@ -155,13 +155,13 @@ def test_a_deleted_picture_is_hidden_at_once_with_its_captions_and_comes_back(ca
 
 
 def test_a_picture_deleted_while_it_waited_or_was_worked_on(catalog: Catalog) -> None:
-    catalog.accept([picture("a"), picture("b")], now=1.0)
+    catalog.take_in([picture("a"), picture("b")], now=1.0)
     catalog.delete("a", now=2.0)
     catalog.delete("b", now=2.0)
     assert catalog.queued(9) == []
     make_ready(catalog, "b")  # its record was on its way
     assert catalog.visible().tolist() == [False]
-    catalog.accept([picture("a"), picture("b")], now=3.0)
+    catalog.take_in([picture("a"), picture("b")], now=3.0)
     assert [waiting.image_id for waiting in catalog.queued(9)] == ["a"]
     assert catalog.visible().tolist() == [True]
 
@@ -180,7 +180,7 @@ def test_a_picture_deleted_while_it_waited_or_was_worked_on(catalog: Catalog) ->
 def test_a_commit_that_leaves_a_gap_changes_nothing(
     catalog: Catalog, names: Sequence[str], slots: Sequence[int], words: str
 ) -> None:
-    catalog.accept([picture(name, captions=["x"]) for name in "abc"], now=1.0)
+    catalog.take_in([picture(name, captions=["x"]) for name in "abc"], now=1.0)
     make_ready(catalog, "a")
     before = catalog.version()
     ready = [
@@ -195,12 +195,12 @@ def test_a_commit_that_leaves_a_gap_changes_nothing(
 @pytest.mark.parametrize("wrong", [{"captions": ["ok", " \n"]}, {"tags": {"n": float("nan")}}, {"tags": {"n": True}}])
 def test_a_picture_that_cannot_be_kept_whole_is_not_kept(catalog: Catalog, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"empty|a value is"):
-        catalog.accept([picture("a"), picture("b", **wrong)], now=1.0)
+        catalog.take_in([picture("a"), picture("b", **wrong)], now=1.0)
     assert catalog.counts()["queued"] == 0
 
 
 def test_pictures_are_listed_in_pages(catalog: Catalog) -> None:
-    catalog.accept([picture(name, tags={"name": name}) for name in "edcba"], now=1.0)
+    catalog.take_in([picture(name, tags={"name": name}) for name in "edcba"], now=1.0)
     catalog.delete("c", now=2.0)
     first = catalog.list_images(None, 2)
     assert [(image.image_id, image.tags) for image in first] == [("e", {"name": "e"}), ("d", {"name": "d"})]
@@ -212,7 +212,7 @@ def test_pictures_are_listed_in_pages(catalog: Catalog) -> None:
 
 
 def test_what_was_never_seen_is_left_out(catalog: Catalog) -> None:
-    catalog.accept([picture("a")], now=1.0)
+    catalog.take_in([picture("a")], now=1.0)
     assert catalog.image("none") is None
     assert catalog.captions_of(["a", "none"]) == {"a": []}
     assert catalog.images_at([0, 7]) == [None, None]

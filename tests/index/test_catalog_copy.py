@@ -13,7 +13,7 @@ def test_a_copy_is_one_file_that_is_read_without_another_beside_it(tmp_path: Pat
     copy = tmp_path / "copies" / "copy.sqlite"
     copy.parent.mkdir()
     with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
-        catalog.accept([picture("a")], now=1.0)
+        catalog.take_in([picture("a")], now=1.0)
         copy_catalog(tmp_path / "catalog.sqlite", copy)
     with closing(sqlite3.connect(copy)) as database:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",)

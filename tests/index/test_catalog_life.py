@@ -38,7 +38,7 @@ class Living(RuleBasedStateMachine):
     @rule(names=st.lists(st.sampled_from("abcd"), min_size=1, max_size=4), caption=st.sampled_from(["", "x", "y"]))
     def accept(self, names: list[str], caption: str) -> None:
         said = [caption] if caption else []
-        job = self.catalog.accept([picture(name, captions=said) for name in names], self.now)
+        job = self.catalog.take_in([picture(name, captions=said) for name in names], self.now).job_id
         for name in names:
             if self.state.get(name, "failed") in ("failed", "deleted"):
                 self.state[name] = "ready" if name in self.slots else "queued"
@@ -93,7 +93,7 @@ class Living(RuleBasedStateMachine):
     def version_follows(self) -> None:
         before = self.other.version()
         assert self.catalog.version() == before
-        self.catalog.accept([picture("e")], self.now)
+        self.catalog.take_in([picture("e")], self.now)
         self.catalog.delete("e", self.now)
         assert self.other.version() > before
         self.state["e"] = "deleted"

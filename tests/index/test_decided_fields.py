@@ -18,7 +18,7 @@ NEVER_EDITED = (("given", "of the file"), {"keywords": "a; b", "camera": "x", "p
 def catalog(tmp_path: Path) -> Catalog:
     """A picture that waits, sent with a caption and a tag."""
     catalog = Catalog(tmp_path / "catalog.sqlite")
-    catalog.accept([picture("one", captions=["given"], tags={"place": "Oslo"})], now=1.0)
+    catalog.take_in([picture("one", captions=["given"], tags={"place": "Oslo"})], now=1.0)
     return catalog
 
 
@@ -60,7 +60,7 @@ def test_a_tag_is_the_same_however_its_accents_are_written(
     catalog.change("one", PictureChange(tags={normalize(edited, "café"): value}))
     make_ready(catalog, "one", tags={normalize(of_file, "café"): "of the file"})
     assert said_of(catalog)[1] == {"place": "Oslo"} | ({} if value is None else {"café": value})
-    catalog.accept([picture("two", tags={normalize(edited, "café"): "given"})], now=1.0)
+    catalog.take_in([picture("two", tags={normalize(edited, "café"): "given"})], now=1.0)
     make_ready(catalog, "two", tags={normalize(of_file, "café"): "of the file"})
     image = catalog.image("two")
     assert image is not None
@@ -73,7 +73,7 @@ def test_edits_outlast_a_failure_a_deletion_and_being_sent_again(catalog: Catalo
     catalog.retry("one", 3.0)
     catalog.change("one", PictureChange(taken_at=None))
     catalog.delete("one", 4.0)
-    catalog.accept([picture("one")], now=5.0)
+    catalog.take_in([picture("one")], now=5.0)
     make_ready(catalog, "one", **FILE_SAYS)
     assert said_of(catalog) == ((), NEVER_EDITED[1], None)
 
@@ -81,14 +81,14 @@ def test_edits_outlast_a_failure_a_deletion_and_being_sent_again(catalog: Catalo
 def test_what_comes_anew_after_it_was_erased_is_described_by_its_file_again(catalog: Catalog) -> None:
     catalog.change("one", PictureChange(captions=[], tags=None))
     catalog.delete("one", 2.0)
-    catalog.accept([picture("one")], now=9.0, kept_since=3.0)
+    catalog.take_in([picture("one")], now=9.0, kept_since=3.0)
     make_ready(catalog, "one", **FILE_SAYS)
     assert said_of(catalog) == (("of the file",), FILE_SAYS["tags"], 9.0)
 
 
 def test_a_picture_that_comes_described_takes_nothing_from_its_file(catalog: Catalog) -> None:
     whole = ("captions", "tags", "taken_at")
-    catalog.accept([picture("two", captions=["whole"], decided_fields=whole)], now=2.0)
+    catalog.take_in([picture("two", captions=["whole"], decided_fields=whole)], now=2.0)
     assert catalog.decided_fields("two") == list(whole)
     make_ready(catalog, "two", **FILE_SAYS)
     image = catalog.image("two")

@@ -37,7 +37,7 @@ def erase(catalog: Catalog, kept_since: float = 1e9) -> list[str]:
 
 
 def test_a_deletion_is_undone_as_long_as_it_is_young_enough(catalog: Catalog) -> None:
-    catalog.accept([picture("a", captions=["x"], tags={"n": 1}, taken_at=5.0), picture("b")], now=1.0)
+    catalog.take_in([picture("a", captions=["x"], tags={"n": 1}, taken_at=5.0), picture("b")], now=1.0)
     make_ready(catalog, "a")
     before = image_of(catalog, "a")
     assert not catalog.restore("a", kept_since=0.0)
@@ -52,7 +52,7 @@ def test_a_deletion_is_undone_as_long_as_it_is_young_enough(catalog: Catalog) ->
 
 def test_an_erased_picture_leaves_its_slots_and_nothing_else(catalog: Catalog, tmp_path: Path) -> None:
     secret = picture("a" * 32, captions=["unheard of"], tags={"who": "Nobody"}, filename="private.jpg", taken_at=5.0)
-    job = catalog.accept([secret, picture("b", captions=["x"])], now=1.0)
+    job = catalog.take_in([secret, picture("b", captions=["x"])], now=1.0).job_id
     make_ready(catalog, "a" * 32, "b")
     catalog.hashes.add(dict.fromkeys(("a" * 32, "b"), b"12345678"))
     catalog.delete("a" * 32, now=2.0)
@@ -78,14 +78,14 @@ def test_an_erased_picture_leaves_its_slots_and_nothing_else(catalog: Catalog, t
 
 def test_the_same_picture_sent_after_its_erasure_is_a_new_one(catalog: Catalog) -> None:
     for number, when in enumerate(["before", "between", "after"]):
-        catalog.accept([picture(when, captions=["old"], tags={"old": 1}, taken_at=5.0)], now=1.0)
+        catalog.take_in([picture(when, captions=["old"], tags={"old": 1}, taken_at=5.0)], now=1.0)
         make_ready(catalog, when)
         catalog.delete(when, now=2.0)
         if when != "before":
             catalog.erasures.erase_deleted(3.0, 3.0, 10)
         if when == "after":
             catalog.erasures.forget(catalog.erasures.being_erased(10))
-        catalog.accept([picture(when, captions=["new"])], now=4.0, kept_since=3.0)
+        catalog.take_in([picture(when, captions=["new"])], now=4.0, kept_since=3.0)
         found = image_of(catalog, when)
         assert (found.captions, found.tags, found.taken_at, found.slot) == (("new",), {}, None, None)
         make_ready(catalog, when)
@@ -96,17 +96,17 @@ def test_the_same_picture_sent_after_its_erasure_is_a_new_one(catalog: Catalog) 
 
 @pytest.mark.parametrize("kept_since", [1.5, 2.0])
 def test_a_deleted_picture_sent_again_in_time_comes_back_as_it_was(catalog: Catalog, kept_since: float) -> None:
-    catalog.accept([picture("a", captions=["old"], tags={"year": 2024}, taken_at=5.0)], now=1.0)
+    catalog.take_in([picture("a", captions=["old"], tags={"year": 2024}, taken_at=5.0)], now=1.0)
     make_ready(catalog, "a")
     catalog.change("a", PictureChange(filename="a name of my own.jpg"))
     before = image_of(catalog, "a")
     catalog.delete("a", now=2.0)
-    catalog.accept([picture("a", captions=["new"], filename="another.jpg")], now=3.0, kept_since=kept_since)
+    catalog.take_in([picture("a", captions=["new"], filename="another.jpg")], now=3.0, kept_since=kept_since)
     assert image_of(catalog, "a") == replace(before, captions=("old", "new"))
 
 
 def test_a_change_is_what_it_says_and_nothing_else(catalog: Catalog) -> None:
-    catalog.accept([picture("a", captions=["x", "y"], tags={"n": 1, "m": 2}, taken_at=5.0)], now=1.0)
+    catalog.take_in([picture("a", captions=["x", "y"], tags={"n": 1, "m": 2}, taken_at=5.0)], now=1.0)
     make_ready(catalog, "a")
     before = image_of(catalog, "a")
     assert catalog.change("a", PictureChange())
@@ -127,7 +127,7 @@ def test_a_change_is_what_it_says_and_nothing_else(catalog: Catalog) -> None:
 
 
 def test_a_change_that_cannot_be_made_whole_is_not_made(catalog: Catalog) -> None:
-    catalog.accept([picture("a", captions=["x"])], now=1.0)
+    catalog.take_in([picture("a", captions=["x"])], now=1.0)
     before = image_of(catalog, "a")
     with pytest.raises(ValueError, match="a value is"):
         catalog.change("a", PictureChange(captions=["y"], tags={"n": float("nan")}))
@@ -140,7 +140,7 @@ def test_captions_are_what_was_said_last_in_that_order(
     tmp_path_factory: pytest.TempPathFactory, said: list[list[str]], ready: bool
 ) -> None:
     with closing(Catalog(tmp_path_factory.mktemp("catalog") / "catalog.sqlite")) as catalog:
-        catalog.accept([picture("a", captions=["u", "v"]), picture("b", captions=["other"])], now=1.0)
+        catalog.take_in([picture("a", captions=["u", "v"]), picture("b", captions=["other"])], now=1.0)
         if ready:
             make_ready(catalog, "a", "b")
         for texts in said:
@@ -163,7 +163,7 @@ def test_captions_are_what_was_said_last_in_that_order(
 def test_what_is_erased_stays_erased_in_a_catalog_that_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     with closing(Catalog(path)) as catalog:
-        catalog.accept([picture("a")], now=1.0)
+        catalog.take_in([picture("a")], now=1.0)
         catalog.delete("a", now=2.0)
         catalog.erasures.erase_deleted(3.0, 3.0, 10)
     with closing(Catalog(path)) as catalog:

@@ -19,7 +19,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
     """Three pictures set aside, two that came at once, two that the current store holds none of, one that is well."""
     with closing(Catalog(tmp_path / "catalog.sqlite")) as made:
         for name, came in zip(NAMES, (5.0, 5.0, 2.0, 4.0, 4.0, 3.0), strict=True):
-            made.accept([picture(name)], now=came)
+            made.take_in([picture(name)], now=came)
         for name in "daf":
             made.set_aside(name, f"{name} is no JPEG", now=9.0 - ord(name))
         made.region_stores.replace(

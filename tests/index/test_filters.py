@@ -29,7 +29,7 @@ def a_filled_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catal
         for place, tags in enumerate(TAGS)
     ]
     others = [picture(name, tags={"t": 5}, taken_at=1.0, captions=["one"]) for name in ("gone", "bad", "waiting")]
-    catalog.accept([*pictures, *others], now=0.0)
+    catalog.take_in([*pictures, *others], now=0.0)
     make_ready(catalog, *(one.image_id for one in pictures), "gone")
     catalog.delete("gone", now=1.0)
     catalog.set_aside("bad", "bad", now=1.0)
@@ -119,7 +119,7 @@ def test_a_number_and_a_text_meet_where_they_are_written_alike(
     tmp_path: Path, value: Any, condition: Any, passing: bool
 ) -> None:
     with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
-        catalog.accept([picture("a", tags={"t": value})], now=0.0)
+        catalog.take_in([picture("a", tags={"t": value})], now=0.0)
         make_ready(catalog, "a")
         assert catalog.matching(Filter(tags={"t": condition})).tolist() == [passing]
 

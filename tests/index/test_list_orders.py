@@ -31,7 +31,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 def filled(folder: Path) -> Catalog:
     catalog = Catalog(folder / "catalog.sqlite")
     for number, (added, taken) in enumerate(zip(ADDED, TAKEN, strict=True)):
-        catalog.accept([picture(f"{number}", taken_at=taken)], added)
+        catalog.take_in([picture(f"{number}", taken_at=taken)], added)
     return catalog
 
 

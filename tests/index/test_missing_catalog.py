@@ -16,7 +16,7 @@ from tests.support.catalogs import picture
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[Catalog]:
     with closing(Catalog(tmp_path / "data" / "catalog.sqlite")) as catalog:
-        catalog.accept([picture("a")], 1.0)
+        catalog.take_in([picture("a")], 1.0)
         yield catalog
 
 
@@ -25,7 +25,7 @@ def uses(catalog: Catalog) -> list[Callable[[], object]]:
     return [
         catalog.version,
         catalog.counts,
-        lambda: catalog.accept([picture("b")], 2.0),
+        lambda: catalog.take_in([picture("b")], 2.0).job_id,
         lambda: catalog.heartbeat("worker", 2.0),
         catalog.check_in_place,
         catalog.erasures.fold_log,
@@ -55,7 +55,7 @@ def test_one_that_goes_away_is_missed_and_nothing_made_in_its_place(
         place.rmdir()
     (tmp_path / "moved").rename(place)
     assert catalog.known_ids(["a"]) == {"a"}
-    catalog.accept([picture("b")], 2.0)
+    catalog.take_in([picture("b")], 2.0)
     with closing(Catalog(place / "catalog.sqlite")) as again:
         assert again.known_ids(["a", "b"]) == {"a", "b"}
 
@@ -82,5 +82,5 @@ def test_the_same_collection_in_another_file_is_read_on(catalog: Catalog, tmp_pa
         all_miss_it(catalog)
         (tmp_path / "copy").rename(place)
         assert threads.submit(catalog.counts).result() == catalog.counts()
-        catalog.accept([picture("b")], 2.0)
+        catalog.take_in([picture("b")], 2.0)
         assert threads.submit(catalog.counts).result()["queued"] == 2

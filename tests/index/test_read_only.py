@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     """A catalog of two pictures."""
     made = tmp_path / "data" / "catalog.sqlite"
     with closing(Catalog(made)) as catalog:
-        catalog.accept([picture("a", captions=["x"]), picture("b")], now=1.0)
+        catalog.take_in([picture("a", captions=["x"]), picture("b")], now=1.0)
         make_ready(catalog, "a")
     return made
 
@@ -65,7 +65,7 @@ def test_a_folder_mounted_for_reading_is_read_and_not_written(path: Path) -> Non
 
 def test_what_a_living_writer_has_just_committed_is_seen_on_such_a_mount(path: Path) -> None:
     with closing(Catalog(path)) as catalog:
-        catalog.accept([picture("c")], now=1.0)
+        catalog.take_in([picture("c")], now=1.0)
         assert run_on_read_only(path.parent, READ, path).startswith("True 1 ['a', 'b', 'c']")
 
 
@@ -78,13 +78,13 @@ def test_a_writer_that_begins_after_a_reader_is_seen_by_it(path: Path, monkeypat
         assert [image.image_id for image in reader.list_images(None, 9)] == ["a", "b"]
         version = reader.version()
         for turn in range(3):  # changes in the log beside the file, and folded into it
-            writer.accept([picture(f"c{turn}")], now=1.0)
+            writer.take_in([picture(f"c{turn}")], now=1.0)
             assert writer.delete("b" if turn == 0 else f"c{turn - 1}", 2.0)
             assert [image.image_id for image in reader.list_images(None, 9)] == ["a", f"c{turn}"]
             assert reader.version() == writer.version() > version
             writer.erasures.fold_log()
     with closing(Catalog(path)) as writer:
-        writer.accept([picture("d")], now=3.0)
+        writer.take_in([picture("d")], now=3.0)
     # Nobody writes any more, and what is read is the file that was left.
     with monkeypatch.context() as patched:
         patched.setattr("index.database.is_writable", lambda path: False)
@@ -92,7 +92,7 @@ def test_a_writer_that_begins_after_a_reader_is_seen_by_it(path: Path, monkeypat
     with closing(reader):
         assert "d" in [image.image_id for image in reader.list_images(None, 9)]
         with closing(Catalog(path)) as writer:
-            writer.accept([picture("e")], now=4.0)
+            writer.take_in([picture("e")], now=4.0)
         assert "e" in [image.image_id for image in reader.list_images(None, 9)]
 
 
@@ -109,7 +109,7 @@ except ReadOnlyCatalog as fault:
 
 def test_changes_that_were_not_folded_in_are_never_passed_over(path: Path) -> None:
     writer = Catalog(path)
-    writer.accept([picture("c")], now=1.0)
+    writer.take_in([picture("c")], now=1.0)
     copy = path.parent.parent / "copy"
     shutil.copytree(path.parent, copy)
     (copy / "catalog.sqlite-shm").unlink()

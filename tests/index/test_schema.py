@@ -95,7 +95,7 @@ from tests.support.catalogs import picture
 me = sys.argv[2]
 for number in range(12):  # opens each time: the first ones race to make the file
     catalog = Catalog(pathlib.Path(sys.argv[1]))
-    catalog.accept([picture(f"{me}-{number}", captions=["x"]), picture(f"shared-{number}", captions=[me])], 0.0)
+    catalog.take_in([picture(f"{me}-{number}", captions=["x"]), picture(f"shared-{number}", captions=[me])], 0.0)
     catalog.heartbeat(me, float(number))
     if number % 5 == 0:
         catalog.close()
@@ -110,7 +110,7 @@ def test_processes_and_threads_write_at_once_and_nothing_is_lost(tmp_path: Path)
 
     def write(thread: int) -> None:
         for number in range(12):
-            catalog.accept([picture(f"{thread}-{number}"), picture(f"shared-{number}", captions=[str(thread)])], 0.0)
+            catalog.take_in([picture(f"{thread}-{number}"), picture(f"shared-{number}", captions=[str(thread)])], 0.0)
 
     def work() -> int:
         done = 0

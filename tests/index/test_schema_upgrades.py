@@ -69,7 +69,7 @@ def test_a_catalog_of_version_1_becomes_like_a_new_one(old: Path, tmp_path: Path
         for image in catalog.list_images(None, 100):
             (best, *_) = catalog.texts.matches(image.filename, 1, Filter())
             assert best.image.filename == image.filename
-        catalog.accept([picture("new", captions=["a new one"])], now=1.0)
+        catalog.take_in([picture("new", captions=["a new one"])], now=1.0)
         make_ready(catalog, "new")
     new = tmp_path / "new.sqlite"
     Catalog(new).close()
@@ -99,7 +99,7 @@ index.database.Database(pathlib.Path(sys.argv[1]))
 def test_words_are_split_anew(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     with closing(Catalog(path)) as catalog:
-        catalog.accept([picture("a", captions=["東京タワーの夜景"])], 1.0)
+        catalog.take_in([picture("a", captions=["東京タワーの夜景"])], 1.0)
         make_ready(catalog, "a")
     with closing(sqlite3.connect(path)) as database, database:  # as it was with version 5
         database.execute("UPDATE texts SET captions = '東京タワーの夜景'")
@@ -114,7 +114,7 @@ def test_words_are_split_anew(tmp_path: Path) -> None:
 def test_tags_are_composed(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     with closing(Catalog(path)) as catalog:
-        catalog.accept([picture("a", tags={"album": "Kühe", "numéro": 5, "o": 1}), picture("b")], 1.0)
+        catalog.take_in([picture("a", tags={"album": "Kühe", "numéro": 5, "o": 1}), picture("b")], 1.0)
         make_ready(catalog, "a", "b")
     with closing(sqlite3.connect(path)) as database, database:  # as version 8 kept what came apart
         apart = {form: unicodedata.normalize("NFD", form) for form in ("Kühe", "numéro")}
@@ -147,7 +147,7 @@ def test_a_catalog_of_version_7_takes_pictures_in(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.executescript("DROP TABLE decided_fields; PRAGMA user_version = 7;")
     with closing(Catalog(path)) as catalog:
-        catalog.accept([picture("a")], 1.0)
+        catalog.take_in([picture("a")], 1.0)
         catalog.change("a", PictureChange(captions=["mine"]))
         make_ready(catalog, "a", captions=["of the file"])
         image = catalog.image("a")

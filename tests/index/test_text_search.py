@@ -69,7 +69,7 @@ def test_a_file_name_is_split_into_words_and_numbers(filename: str, words: str) 
 def test_parts_of_a_text_without_spaces_are_found_in_their_order(
     catalog: Catalog, caption: str, held: list[str], lacked: list[str]
 ) -> None:
-    catalog.accept([picture("a", captions=[caption])], 1.0)
+    catalog.take_in([picture("a", captions=[caption])], 1.0)
     make_ready(catalog, "a")
     assert {question: found_ids(catalog, question) for question in held} == {question: ["a"] for question in held}
     assert {question: found_ids(catalog, question) for question in lacked} == {question: [] for question in lacked}
@@ -142,13 +142,13 @@ def test_names_dates_tags_and_captions_are_found_by_their_words(
         picture("birthday", filename="v.jpg", captions=["1st birthday, in May"]),
         picture("scan", filename="14.05.2022.jpg"),
     ]
-    catalog.accept(pictures, now=1.0)
+    catalog.take_in(pictures, now=1.0)
     make_ready(catalog, *(one.image_id for one in pictures))
     assert found_ids(catalog, question) == expected
 
 
 def test_what_is_not_shown_is_not_found_and_a_filter_holds(catalog: Catalog) -> None:
-    catalog.accept([picture(name, captions=["zeppelin"], tags={"n": n}) for n, name in enumerate("abc")], now=1.0)
+    catalog.take_in([picture(name, captions=["zeppelin"], tags={"n": n}) for n, name in enumerate("abc")], now=1.0)
     make_ready(catalog, "a", "b")
     assert found_ids(catalog, "zeppelin") == ["b", "a"]
     assert found_ids(catalog, "zeppelin", Filter(tags={"n": 0})) == ["a"]
@@ -162,7 +162,7 @@ def test_what_is_not_shown_is_not_found_and_a_filter_holds(catalog: Catalog) -> 
 
 def test_equal_matches_share_a_rank(catalog: Catalog) -> None:
     captions = ["zeppelin", "zeppelin", "a zeppelin among very many other words of all kinds", "boat"]
-    catalog.accept([picture(f"{n}", filename="x.jpg", captions=[text]) for n, text in enumerate(captions)], now=1.0)
+    catalog.take_in([picture(f"{n}", filename="x.jpg", captions=[text]) for n, text in enumerate(captions)], now=1.0)
     make_ready(catalog, *"0123")
     matches = catalog.texts.matches("zeppelin", 10, EVERY)
     assert [(match.image.image_id, match.rank) for match in matches] == [("1", 1), ("0", 1), ("2", 3)]
@@ -172,7 +172,7 @@ def test_equal_matches_share_a_rank(catalog: Catalog) -> None:
 def test_of_very_many_matches_the_latest_are_looked_at(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index.text_search, "MOST_LOOKED_AT", 3)
     names = [f"{n:02}" for n in range(10)]
-    catalog.accept([picture(name, captions=["boat"], tags={"odd": int(name) % 2}) for name in names], now=1.0)
+    catalog.take_in([picture(name, captions=["boat"], tags={"odd": int(name) % 2}) for name in names], now=1.0)
     make_ready(catalog, *names)
     assert found_ids(catalog, "boat") == ["09", "08", "07"]
     assert found_ids(catalog, "boat", Filter(tags={"odd": 0})) == ["08", "06", "04"]
@@ -185,7 +185,7 @@ TEXTS = st.text(min_size=1, max_size=40) | st.lists(st.sampled_from(SYNTAX)).map
 @pytest.fixture(scope="module")
 def searched_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     made = Catalog(tmp_path_factory.mktemp("searched_catalog") / "catalog.sqlite")
-    made.accept([picture("zeppelin", filename="x.jpg", captions=["zeppelin"])], now=1.0)
+    made.take_in([picture("zeppelin", filename="x.jpg", captions=["zeppelin"])], now=1.0)
     make_ready(made, "zeppelin")
     yield made
     made.close()
@@ -228,7 +228,7 @@ def test_a_question_of_very_many_words_is_answered(searched_catalog: Catalog) ->
 def test_a_picture_is_found_by_its_own_caption(text: str) -> None:
     with TemporaryDirectory() as folder, closing(Catalog(Path(folder) / "catalog.sqlite")) as catalog:
         caption = f"zeppelin {text}".encode(errors="replace").decode()
-        catalog.accept([picture("own", filename="x.jpg", captions=[caption])], now=1.0)
+        catalog.take_in([picture("own", filename="x.jpg", captions=[caption])], now=1.0)
         make_ready(catalog, "own")
         assert found_ids(catalog, caption) == ["own"]
         assert all(found_ids(catalog, word) == ["own"] for word in split_words(caption))
@@ -250,7 +250,7 @@ STEPS = st.one_of(
 def apply(catalog: Catalog, step: tuple[str, str, str], now: float) -> None:
     kind, name, words = step
     if kind == "accept":
-        catalog.accept([picture(name, captions=[words], tags={"t": words}, taken_at=MAY_2023)], now, now - 2)
+        catalog.take_in([picture(name, captions=[words], tags={"t": words}, taken_at=MAY_2023)], now, now - 2)
     elif kind == "ready":
         make_ready(catalog, *[one.image_id for one in catalog.queued(9) if one.image_id == name])
     elif kind == "change":
@@ -289,8 +289,8 @@ def test_after_any_changes_the_index_is_as_one_made_anew(steps: Sequence[tuple[s
 @pytest.mark.parametrize("taken_away", ["erased", "changed"])
 def test_words_that_were_taken_away_are_in_no_byte_of_the_file(catalog: Catalog, taken_away: str) -> None:
     names = [f"{n:03}" for n in range(300)]
-    catalog.accept([picture(name, captions=[f"boat number {name}"]) for name in names], now=1.0)
-    catalog.accept([picture("secret", captions=["unheardof"])], now=1.0)
+    catalog.take_in([picture(name, captions=[f"boat number {name}"]) for name in names], now=1.0)
+    catalog.take_in([picture("secret", captions=["unheardof"])], now=1.0)
     make_ready(catalog, *names, "secret")
     if taken_away == "erased":
         catalog.delete("secret", now=2.0)

@@ -31,7 +31,7 @@ def test_distances_and_order_are_those_of_one_catalog(
         whole, *shards = (stack.enter_context(closing(Catalog(Path(folder, f"{n}.sqlite")))) for n in range(4))
         for n, (caption, shard) in enumerate(captions):
             for catalog in (whole, shards[shard]):
-                catalog.accept([picture(f"{n:03}", captions=[caption])], now=float(n))
+                catalog.take_in([picture(f"{n:03}", captions=[caption])], now=float(n))
                 make_ready(catalog, f"{n:03}")
         everywhere = TextStatistics.total([shard.shared_texts.statistics(question) for shard in shards])
         assert everywhere == whole.shared_texts.statistics(question)

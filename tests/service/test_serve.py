@@ -80,7 +80,7 @@ def test_who_starts_and_who_stops_it_hears_what_waits(tmp_path: Path, caplog: py
         assert caplog.text == ""
         named = ({"image_id": name, "filename": f"{name}.png"} for name in ("a", "b"))
         new = [NewPicture(extension="png", num_bytes=1, captions=[], tags={}, taken_at=None, **one) for one in named]
-        catalog.accept(new, 1.0)
+        catalog.take_in(new, 1.0)
     tell_of_queued(path, "they are stored")
     assert "2 pictures wait for their regions: they are stored" in caplog.text
 
@@ -126,7 +126,7 @@ def test_who_ends_it_while_it_loads_hears_what_waits_too(
 ) -> None:
     caplog.set_level(logging.INFO)
     with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
-        catalog.accept([NewPicture(image_id="a", filename="a.png", extension="png", num_bytes=1)], now=1.0)
+        catalog.take_in([NewPicture(image_id="a", filename="a.png", extension="png", num_bytes=1)], now=1.0)
 
     def end(*_: object) -> None:
         raise SystemExit(0)  # as the handler of SIGTERM does

@@ -95,7 +95,7 @@ class Library:
             tags=tags or {},
             taken_at=taken_at,
         )
-        self.catalog.accept([new], added_at)
+        self.catalog.take_in([new], added_at)
         self.commit(image_id, picture)
         if view:
             self.catch_up()

@@ -45,7 +45,7 @@ def accept(catalog: Catalog) -> int:
     """Some pictures more, numbered on; how many there are now."""
     start = sum(catalog.counts().values())
     stop = start + random.randint(1, 6)
-    catalog.accept([new_picture(number) for number in range(start, stop)], now=float(start))
+    catalog.take_in([new_picture(number) for number in range(start, stop)], now=float(start))
     return stop
 
 

@@ -60,7 +60,7 @@ class Store:
             captions=captions,
             taken_at=taken,
         )
-        self.catalog.accept([new], NOW)
+        self.catalog.take_in([new], NOW)
         return image_id
 
     def image(self, image_id: str) -> Image:

@@ -158,7 +158,7 @@ def test_pictures_that_wait_for_their_regions_are_told_beside_what_is_found(api:
     api.library.catalog.heartbeat("worker", NOW)
     api.library.add("red", two_coloured("red", "red"))
     assert checked(api.text("red"), 200, TextAnswer).get("note") is None
-    api.library.catalog.accept([picture(f"{number:032x}") for number in range(11)], NOW)
+    api.library.catalog.take_in([picture(f"{number:032x}") for number in range(11)], NOW)
     assert checked(api.text("red"), 200, TextAnswer)["note"] == "11 pictures that are stored cannot be found yet."
 
 

@@ -67,7 +67,7 @@ def test_a_list_goes_on_though_its_last_picture_is_erased_meanwhile(dated: Api, 
 
 def test_the_first_page_says_how_many_pictures_there_are(dated: Api) -> None:
     catalog = dated.library.catalog
-    catalog.accept([picture("waits", tags={"year": 2024})], NOW)
+    catalog.take_in([picture("waits", tags={"year": 2024})], NOW)
     (gone,) = (image.image_id for image in catalog.list_images(None, 1))
     catalog.delete(gone, NOW)
     first = checked(dated.get("/images", limit=2), 200, ImagesAnswer)

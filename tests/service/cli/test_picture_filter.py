@@ -22,7 +22,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     for number, value in enumerate(VALUES):
         name, content = read_tag(f"version={value}")
         assert content is not None
-        catalog.accept([picture(f"{number}", tags={name: content})], 1.0)
+        catalog.take_in([picture(f"{number}", tags={name: content})], 1.0)
         make_ready(catalog, f"{number}")
     yield catalog
     catalog.close()

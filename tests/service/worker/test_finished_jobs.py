@@ -30,7 +30,7 @@ def forget(catalog: Catalog) -> None:
 
 
 def test_a_folder_sent_every_night_keeps_the_jobs_of_a_month(catalog: Catalog, tmp_path: Path) -> None:
-    nights = [catalog.accept([picture("a"), picture("b")], NOW + day * SECONDS_PER_DAY) for day in range(40)]
+    nights = [catalog.take_in([picture("a"), picture("b")], NOW + day * SECONDS_PER_DAY).job_id for day in range(40)]
     make_ready(catalog, "a", "b")
     forget(catalog)
     known = [job_id for job_id in nights if catalog.job(job_id) is not None]
@@ -41,8 +41,8 @@ def test_a_folder_sent_every_night_keeps_the_jobs_of_a_month(catalog: Catalog, t
 
 
 def test_a_job_that_waits_is_kept_however_old(catalog: Catalog) -> None:
-    waiting = catalog.accept([picture("a")], NOW)
-    catalog.accept([picture("b")], NOW + 2 * LONG)
+    waiting = catalog.take_in([picture("a")], NOW).job_id
+    catalog.take_in([picture("b")], NOW + 2 * LONG)
     forget(catalog)
     assert catalog.job(waiting) is not None
     make_ready(catalog, "a")
@@ -51,15 +51,15 @@ def test_a_job_that_waits_is_kept_however_old(catalog: Catalog) -> None:
 
 
 def test_the_latest_job_is_kept_whatever_the_clock_says(catalog: Catalog) -> None:
-    only = catalog.accept([picture("a")], 0.0)  # of a machine whose clock was not set yet
+    only = catalog.take_in([picture("a")], 0.0).job_id  # of a machine whose clock was not set yet
     make_ready(catalog, "a")
     forget(catalog)
     assert catalog.job(only) is not None
 
 
 def test_a_job_of_a_clock_that_was_ahead_makes_no_later_one_old(catalog: Catalog) -> None:
-    ahead = catalog.accept([picture("a")], time.time() + 12 * LONG)
-    late = [catalog.accept([picture(name)], time.time()) for name in "bc"]
+    ahead = catalog.take_in([picture("a")], time.time() + 12 * LONG).job_id
+    late = [catalog.take_in([picture(name)], time.time()).job_id for name in "bc"]
     make_ready(catalog, "a", "b", "c")
     forget(catalog)
     assert all(catalog.job(job_id) is not None for job_id in [ahead, *late])

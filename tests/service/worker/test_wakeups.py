@@ -39,7 +39,7 @@ def test_without_redis_the_catalog_is_watched(catalog: Catalog) -> None:
     wakeups, stop = open_wakeups(None, catalog), threading.Event()
     assert isinstance(wakeups, Polling)
     wakeups.wait(stop)
-    catalog.accept([new("a" * 32)], now=0.0)
+    catalog.take_in([new("a" * 32)], now=0.0)
     before = time.monotonic()
     wakeups.wait(stop)  # a change between two waits is not missed: this returns at once
     started_looking = time.monotonic()
