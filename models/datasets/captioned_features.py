@@ -114,8 +114,10 @@ class CaptionedFeatures:
         image_of = [picture for picture, captions in enumerate(self.captions) for _ in captions]
         return [text for captions in self.captions for text in captions], torch.tensor(image_of)
 
-    def batches(self, size: int, seed: int) -> Iterator[tuple[np.ndarray, list[str]]]:
-        """One epoch of batches (pictures, a caption of each), shuffled by `seed`, in which every caption comes once.
+    def batches(self, size: int, seed: int, epoch: int = 0) -> Iterator[tuple[np.ndarray, list[str]]]:
+        """One epoch of batches (pictures, a caption of each), in which every caption comes once.
+
+        Each `seed` shuffles every `epoch` in its own way.
 
         No picture comes twice in a batch: its other captions would count as wrong answers. So an epoch is as many
         passes over the pictures as the most captions that one has. The last, smaller batch of a pass is left out
@@ -124,7 +126,7 @@ class CaptionedFeatures:
         """
         if sum(map(bool, self.captions)) < 2:
             raise ValueError("two pictures with captions, at least, are needed to learn from: one is told from another")
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng((seed, epoch))
         orders = [random.permutation(len(captions)) for captions in self.captions]
         for turn in range(max(map(len, orders))):
             pictures = random.permutation([picture for picture, order in enumerate(orders) if turn < len(order)])

@@ -121,6 +121,7 @@ class Training:
             "numbers in the features": digest_of_features(train),
             # By which the best is chosen, and the training ends: a rsum of others compares with none.
             "dev pictures": digest_of_pictures(dev.captions, dev.rows.tolist()),
+            "numbers in the dev features": digest_of_features(dev),
         }
 
     def run(self, log: Log, progress: Progress | None = None) -> SingleMatcher:
@@ -200,7 +201,7 @@ class Training:
     def _batches_from(self, step: int) -> Iterator[tuple[np.ndarray, list[str]]]:
         """The batches of all steps after `step`: passes of the warm-up (cut where it ends), then epochs."""
         warmup_steps = self.recipe.warmup_steps
-        passes = (self.data.batches(self.recipe.batch, self.recipe.seed + turn) for turn in count())
+        passes = (self.data.batches(self.recipe.batch, self.recipe.seed, turn) for turn in count())
         warmup = chain.from_iterable(islice(passes, -(-warmup_steps // self.steps_per_epoch)))
         epochs = chain.from_iterable(islice(passes, self.recipe.epochs))
         return islice(chain(islice(warmup, warmup_steps), epochs), step, max(step, self.total_steps))

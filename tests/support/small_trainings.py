@@ -42,7 +42,7 @@ def small(recipe: Recipe, **changes: Any) -> Recipe:
         "least_count": 1,
         "warmup_steps": 0 if recipe.starts_from else 30,
         "stage_one": "together",
-        "epochs": 12,
+        "epochs": 24,
         "learning_rate": RATES[recipe.optimizer],
         "decay_after": None if recipe.decay_after is None else (),
         "clip": 2.0,

@@ -99,7 +99,7 @@ def _plan(recipe: PhotographRecipe, lines: Sequence[CaptionLine]) -> Iterator[tu
     """Photographs and sentences of every step: another caption of each photograph in each epoch, while they last."""
     nothing = np.zeros((len(lines), 1, 1), np.float32)
     captioned = CaptionedFeatures.from_arrays(nothing, nothing[:, :, 0] == 0, [line.captions for line in lines], "")
-    passes = (captioned.batches(recipe.batch, recipe.seed + turn) for turn in count())
+    passes = (captioned.batches(recipe.batch, recipe.seed, turn) for turn in count())
     return islice(chain.from_iterable(passes), recipe.epochs * steps_per_epoch(recipe, lines))
 
 

@@ -161,7 +161,7 @@ class BackboneTraining:
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.recipe.lead_rate, total_steps=num_steps + 1)
         done = 0
         while done < num_steps:
-            for pictures, sentences in data.batches(self.matching.batch, done):
+            for pictures, sentences in data.batches(self.matching.batch, self.recipe.seed, done):
                 self.matcher.train()
                 regions = data.regions(pictures).to(self.matcher.device)
                 tokens = self.matcher.tokenize(sentences).to(self.matcher.device)

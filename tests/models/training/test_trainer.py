@@ -158,8 +158,12 @@ def test_a_training_goes_on_with_the_same_captioned_pictures_alone(tmp_path: Pat
             Training(recipe, other, data, tmp_path).resume()
     with pytest.raises(ValueError, match="begun on other dev pictures"):
         Training(recipe, data, data.first(20), tmp_path).resume()
+    others = replace(data, features=data.features.copy())
+    others.features[5] *= 3
     with pytest.raises(ValueError, match="begun on other numbers in the features"):
-        Training(recipe, replace(data, features=3 * data.features), data, tmp_path).resume()
+        Training(recipe, others, data, tmp_path).resume()
+    with pytest.raises(ValueError, match="begun on other numbers in the dev features"):
+        Training(recipe, data, others, tmp_path).resume()
     again = Training(recipe, data, data, tmp_path)
     again.resume()
     assert again.is_finished
