@@ -129,10 +129,14 @@ def fit_served(
     data: CaptionedFeatures,
     plan: CalibrationPlan,
     short_question: int,
+    compared: Bool[Tensor, " Q"] | None = None,
 ) -> FittedScores:
-    """The `whole` scores with those `by_sentence` for `short` questions of up to so many words, and what they mean."""
+    """The `whole` scores with those `by_sentence` for `short` questions of up to so many words, and what they mean.
+
+    `compared` are the captions that `by_sentence` has scores of their own for; None for all.
+    """
     own, others = plan.split(len(data))
-    pairs, summand = with_short_questions(whole, by_sentence, short, own)
+    pairs, summand = with_short_questions(whole, by_sentence, short, own, compared)
     calibration = replace(
         fit_scores(pairs, own, data.extractor_digest, plan.seed),
         short_question=short_question,
@@ -189,7 +193,7 @@ def calibrate_ensemble(
     scores, stage_one = (pairs.cpu() for pairs in score_all_pairs(matcher, data, progress=progress))
     whole = ScoredPairs(scores.of("image"), scores.image_of)
     short = short_captions(matcher, data, matcher.short_question)
-    served = fit_served(whole, scores, short, data, plan, matcher.short_question)
+    served = fit_served(whole, scores, short, data, plan, matcher.short_question, compared=short)
     parts = {
         "short_question": matcher.short_question,
         "rsum": served.rsums(served.pairs),
@@ -215,15 +219,22 @@ def fit_scores(pairs: ScoredPairs, pictures: Int64[Tensor, " F"], extractor: str
 
 
 def with_short_questions(
-    whole: ScoredPairs, by_sentence: ScoredPairs, short: Bool[Tensor, " Q"], own: Int64[Tensor, " F"]
+    whole: ScoredPairs,
+    by_sentence: ScoredPairs,
+    short: Bool[Tensor, " Q"],
+    own: Int64[Tensor, " F"],
+    compared: Bool[Tensor, " Q"] | None = None,
 ) -> tuple[ScoredPairs, float]:
     """The `whole` scores with those of `short` questions in their place, and the number that these have added.
 
-    That is what the best whole score of a question among the pictures `own` has more in the mean: so the best scores of
-    questions of every length mean the same.
+    That is what the best whole score of a question among the pictures `own` has more in the mean of those `compared`
+    (all where it is None), and 0 where there are none: so the best scores of questions of every length mean the same.
     """
     best, best_by_sentence = (pairs.among(own).scores.amax(1) for pairs in (whole, by_sentence))
-    summand = float((best - best_by_sentence).mean())
+    more = best - best_by_sentence
+    if compared is not None:
+        more = more[compared[torch.isin(whole.image_of, own)]]
+    summand = float(more.mean()) if len(more) else 0.0
     asked = torch.where(short[:, None], by_sentence.scores + summand, whole.scores)
     return ScoredPairs(asked, whole.image_of, whole.scores), summand
 

@@ -233,6 +233,8 @@ def test_short_questions_have_their_own_scores_on_the_level_of_the_others() -> N
     expected = torch.tensor([[4.0 + summand, 7.0 + summand], [3.0, 4.0], [9.0 + summand, 8.0 + summand]])
     torch.testing.assert_close(found.of("text"), expected)
     assert with_short_questions(whole, by_sentence, short, torch.tensor([0]))[1] == -3.0  # its own two sentences alone
+    assert with_short_questions(whole, by_sentence, short, torch.tensor([0, 1]), short)[1] == (2 + 6 - 7 - 9) / 2
+    assert with_short_questions(whole, by_sentence, short, torch.tensor([1]), ~short)[1] == 0.0  # it has no long one
     assert found.of("image") is whole.scores
     assert torch.equal(found.image_of, image_of)
 
