@@ -101,16 +101,18 @@ def rankings(matcher: SingleMatcher, pictures: CaptionedFeatures) -> dict[str, T
     }
 
 
-def compared(values: Mapping[str, Tensor], chosen: "np.ndarray[Any, np.dtype[np.bool_]]") -> dict[str, Any]:
-    """Mean nDCG of every ranking over the chosen queries, and its difference to the cosine's with an interval."""
+def compared_with(
+    base: str, values: Mapping[str, Tensor], chosen: "np.ndarray[Any, np.dtype[np.bool_]]"
+) -> dict[str, Any]:
+    """Mean nDCG of every ranking over the chosen queries, and its difference to that of `base` with an interval."""
     own = {name: value.numpy()[chosen] for name, value in values.items()}
     counts = resample_counts(int(chosen.sum()))
     shares = counts / counts.sum(1, keepdims=True)
     return {
         name: {
             "ndcg": float(value.mean()),
-            "difference": float((value - own["cosine"]).mean()),
-            "interval": percentile_interval(shares @ (value - own["cosine"])),
+            "difference": float((value - own[base]).mean()),
+            "interval": percentile_interval(shares @ (value - own[base])),
         }
         for name, value in own.items()
     }
@@ -132,7 +134,10 @@ def main() -> None:
     values = {name: ndcg(one, worth) for name, one in scores.items()}
     told = ~torch.isnan(values["cosine"]).numpy()
     is_first = np.arange(len(told)) < len(told) // 2
-    halves = {"first half": compared(values, told & is_first), "second half": compared(values, told & ~is_first)}
+    halves = {
+        "first half": compared_with("cosine", values, told & is_first),
+        "second half": compared_with("cosine", values, told & ~is_first),
+    }
     print(json.dumps({"model": given.model, "pictures": len(told), **halves}, indent=1))
 
 

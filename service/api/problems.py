@@ -49,7 +49,9 @@ def invalid_request(errors: Iterable[Mapping[str, Any]]) -> InvalidRequest:
 
 
 def _field_name(error: Mapping[str, Any]) -> str:
-    path = error["loc"][1:] if error["loc"][:1] in {("body",), ("query",), ("path",)} else error["loc"]
+    path = error["loc"]
+    if len(path) > 1 and path[0] in ("body", "query", "path"):  # alone it is a form's field of that name
+        path = path[1:]
     named = [str(step) for step in path if step not in ("", "[key]")]  # which stand for a name that is wrong itself
     return "body" if error["type"] == "json_invalid" or not named else ".".join(named)
 

@@ -36,8 +36,8 @@ def print_readings(answer: Mapping[str, Any]) -> None:
     """Say how misspelt words were read, which words are none, and what else stands out of what was asked."""
     if read_as := answer.get("read_as"):
         print(f"read as: {', '.join(f'{word} > {read}' for word, read in read_as.items())}")
-    if answer["unknown_words"]:
-        print(f"unknown words: {', '.join(answer['unknown_words'])}")
+    if unknown := answer.get("unknown_words"):
+        print(f"unknown words: {', '.join(unknown)}")
     if note := answer.get("note"):
         print(note)
 

@@ -48,6 +48,8 @@ from service.storage.region_records import PictureFeatures, detected_features
 DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
 TEXT_COST = 10_000  # the same of a search in the text index
 TYPICAL_WORDS = 14
+# Of the likeness to a picture, where what words ask for besides has 1: docs/lab/similar-pictures.md.
+PICTURE_WEIGHT = 0.4
 NO_CAPTIONS = (
     "No captions are stored, so there is none to find for a picture: give some with the pictures, or to a stored one"
     " (PATCH /images/{image_id}, `regard edit --caption`). Pictures like it are found without."
@@ -100,7 +102,7 @@ class SearchEngine:
         request, num_words = query.request, TYPICAL_WORDS
         if not query.needs_model:
             return TEXT_COST
-        if isinstance(request, TextSearchRequest):
+        if request.subject is not None:
             num_words = len(words_of(query.matcher, request.subject))
         pairs = self._pairs(request, num_words)
         return int(pairs * self._pair_costs.weight(query.matcher)) + detect * DETECTION_COST
@@ -126,7 +128,7 @@ class SearchEngine:
         matched: bool | None
         if query.needs_model:
             texts, embedding = self._encoded(query.matcher, request.subject, accelerate, watch)
-            read = reading_of(query)
+            read = reading_of(query, request.query, request.subject)
             candidates = scored_pictures(query, texts, embedding, accelerate, watch)
         matches = text_matches(query, watch)  # last: shards look for words where they score
         if candidates is None:
@@ -157,13 +159,16 @@ class SearchEngine:
         accelerate: Accelerate = run_here,
         watch: Stopwatch | None = None,
     ) -> ImageSearchResult[Any]:
-        """Captions for a picture, or pictures like it; `image_id` is its own where it is a stored one."""
+        """Captions for a picture, or pictures like it, which may have to show something besides.
+
+        `image_id` is the picture's own where it is a stored one. InvalidRequest where the words hold none.
+        """
         watch = watch or Stopwatch("detect", "encode", "shortlist", "rerank")
         images, embedding = encoded_picture(query, picture, accelerate, watch)
         if query.gallery.is_empty:
             found: dict[str, Any] = {"note": None if query.request.target == "images" else NO_CAPTIONS}
         elif query.request.target == "images":
-            found = pictures_like(query, embedding, image_id, watch)
+            found = pictures_like(query, self._sought(query, embedding, accelerate, watch), image_id, watch)
         else:
             found = captions_for(query, picture, images, embedding, accelerate, watch)
         return ImageSearchResult(
@@ -227,6 +232,16 @@ class SearchEngine:
         if not np.isfinite(score):
             raise FloatingPointError(f"{matcher.name} scores {score}")
 
+    def _sought(
+        self, query: Query[ImageSearchRequest], embedding: torch.Tensor, accelerate: Accelerate, watch: Stopwatch
+    ) -> torch.Tensor:
+        """The [1, E] embedding that finds pictures like one: its own, or the sum of that and of the words'."""
+        like = query.matcher.similarity_query(embedding)
+        if (subject := query.request.subject) is None:
+            return like
+        _, said = self._encoded(query.matcher, subject, accelerate, watch)
+        return said + PICTURE_WEIGHT * like
+
     def _encoded(self, matcher: Matcher, sentence: str, accelerate: Accelerate, watch: Stopwatch) -> Encoded:
         """The encoded sentence; InvalidRequest where it holds no word."""
         if (kept := self._encodings.get(matcher, sentence)) is not None:
@@ -285,28 +300,31 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
     return [hit if hit.rank == rank else replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
-def reading_of(query: Query[TextSearchRequest]) -> dict[str, Any]:
-    """The part of a result that says how the model reads the sentence."""
-    unknown = query.matcher.unknown_words(query.request.subject)
-    read_as = query.matcher.near_words(query.request.subject)
+def reading_of(query: Query[Any], said: str, subject: str) -> dict[str, Any]:
+    """The part of a result that says how the model reads what was said, of which the subject is looked for."""
+    unknown = query.matcher.unknown_words(subject)
+    read_as = query.matcher.near_words(subject)
     no_english = [*unknown, *read_as]
-    note = note_on(query.request.query, query.gallery.num_missing, no_english)
-    if language_of(query.request.subject, no_english) is not None:
+    note = note_on(said, query.gallery.num_missing, no_english)
+    if language_of(subject, no_english) is not None:
         read_as = {}  # words of another language, which came near to English ones
     return {"unknown_words": unknown, "read_as": read_as, "note": note}
 
 
 def pictures_like(
-    query: Query[ImageSearchRequest], embedding: torch.Tensor, image_id: str | None, watch: Stopwatch
+    query: Query[ImageSearchRequest], sought: torch.Tensor, image_id: str | None, watch: Stopwatch
 ) -> dict[str, Any]:
-    """The part of a result that has the pictures like one."""
+    """The part of a result that has the pictures nearest to an embedding, and how words asked with are read."""
+    request = query.request
     with watch.stage("shortlist"):
-        similarity = query.matcher.similarity_query(embedding)
-        candidates = query.gallery.nearest_pictures(similarity, query.request, without=image_id)
+        candidates = query.gallery.nearest_pictures(sought, request, without=image_id)
     hits, left_out = picture_hits(query, candidates)
-    if query.request.sort == "date":
+    if request.sort == "date":
         hits.sort(key=newest_first)
-    return {"results": ranked(hits), "left_out": left_out}
+    read = {}
+    if request.query is not None and request.subject is not None:
+        read = {"query": request.query, **reading_of(query, request.query, request.subject)}
+    return {"results": ranked(hits), "left_out": left_out, **read}
 
 
 def captions_for(

@@ -216,6 +216,11 @@ class SearchRequest(RequestModel):
         " `false` for 503 instead.",
     )
 
+    @property
+    def subject(self) -> str | None:
+        """The part of its words that is looked for: "a dog" of "show me a photo of a dog"; None without words."""
+        return None
+
     @field_validator("shortlist")
     @classmethod
     def _at_least_k(cls, shortlist: int, info: ValidationInfo) -> int:
@@ -246,7 +251,6 @@ class TextSearchRequest(SearchRequest):
 
     @property
     def subject(self) -> str:
-        """The part of the query that is looked for: "a dog" of "show me a photo of a dog"."""
         return subject_of(self.query)
 
 
@@ -254,8 +258,15 @@ class ImageSearchRequest(SearchRequest):
     """A search for the captions that describe a picture, or for the pictures that look like it."""
 
     target: Literal["captions", "images"] = Field("captions", description="What is looked for.")
+    query: QueryText | None = Field(
+        None, description="With target=images: what the pictures should show besides, in words."
+    )
     image_id: ImageId | None = Field(None, description="A stored picture to ask with, instead of uploading one.")
     sort: Order = Field("relevance", description="As of a search with a sentence; for target=images.")
+
+    @property
+    def subject(self) -> str | None:
+        return None if self.query is None else subject_of(self.query)
 
     @model_validator(mode="after")
     def _nothing_of_captions_for_pictures(self) -> Self:
@@ -263,6 +274,8 @@ class ImageSearchRequest(SearchRequest):
             raise InvalidRequest.field("group_near_duplicates", "captions are no pictures; use target=images")
         if self.target == "captions" and self.sort == "date":
             raise InvalidRequest.field("sort", "captions have no date; use target=images")
+        if self.target == "captions" and self.query is not None:
+            raise InvalidRequest.field("query", "captions are found by the picture alone; use target=images")
         if self.target == "images" and self.explain:
             raise InvalidRequest.field("explain", "pictures like a picture go by cosine, there is nothing to explain")
         if self.target == "images" and self.min_probability is not None:

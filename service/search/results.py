@@ -163,7 +163,13 @@ class TextSearchResult(SearchResult[RankedPicture]):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSearchResult(SearchResult[AnyRanked]):
-    """Captions for a picture, or pictures like it; `note` says why there is nothing to be found, where that is so."""
+    """Captions for a picture, or pictures like it; `note` says why there is nothing to be found, where that is so.
+
+    Where words were asked with too: these, how the model reads them, and in `note` what they are hardly understood as.
+    """
 
     target: Literal["captions", "images"]
+    query: str | None = None
+    unknown_words: list[str] | None = None
+    read_as: dict[str, str] | None = None
     note: str | None = None

@@ -65,6 +65,8 @@ def test_pictures_go_in_and_are_found_changed_and_deleted(
         assert (likeness["target"], likeness["results"][0]["image_id"]) == ("images", best["image_id"])
         other = await settled(client.search_similar(image_id=best["image_id"]))
         assert best["image_id"] not in [hit["image_id"] for hit in other["results"]]
+        besides = await settled(client.search_similar(image_id=best["image_id"], query="something blue"))
+        assert (besides["query"], besides["unknown_words"]) == ("something blue", ["something"])
         said = await settled(client.search_captions(photos["red"].read_bytes(), filter={"tags": {"year": 2024}}))
         assert [hit["text"] for hit in said["results"]] == ["a red wall"]
         await look_at_one(client, best["image_id"])

@@ -15,7 +15,7 @@ import pytest
 from generate_answers import written
 from generate_client import waiting_client
 from regard_client import AsyncClient, Client, Picture, UnexpectedAnswer, answers, version
-from regard_client.options import SearchOptions, TextSearchOptions
+from regard_client.options import SimilarSearchOptions, TextSearchOptions
 from tests.support.either_client import settled
 from tests.support.project_files import ROOT
 
@@ -132,7 +132,7 @@ def test_the_options_are_those_of_the_routes() -> None:
     body = OPENAPI["components"]["schemas"]["TextSearchRequest"]["properties"]
     assert set(get_type_hints(TextSearchOptions)) == set(body) - {"query"}
     form = OPENAPI["paths"]["/search/image"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
-    assert set(get_type_hints(SearchOptions)) == set(form["properties"]) - {"image", "image_id", "target"}
+    assert set(get_type_hints(SimilarSearchOptions)) == set(form["properties"]) - {"image", "image_id", "target"}
 
 
 def test_the_edit_is_that_of_the_route() -> None:

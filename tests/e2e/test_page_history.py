@@ -11,7 +11,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browser import Visit, search, send
+from tests.e2e.browser import Visit, accessibility_faults, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -61,6 +61,32 @@ def test_back_and_forward_go_through_the_questions(visit: Visit) -> None:
     page.reload()
     expect(status).to_have_text("Pictures like all red.")
     expect(shown).to_have_count(len(COLOURS) - 1)
+
+
+def test_words_beside_a_picture_are_a_question_that_back_leads_away_from(visit: Visit) -> None:
+    page, status = visit.page, visit.page.locator("#status")
+    search(page, "red")
+    page.locator("#main li.card").first.get_by_role("button", name="More like this").click()
+    expect(status).to_have_text("Pictures like all red.")
+    words = page.get_by_label("What they should show besides")
+    words.fill(" blue ")
+    with page.expect_request("**/search/image") as asked:
+        words.press("Enter")
+    assert 'name="query"\r\n\r\nblue\r\n' in (asked.value.post_data or "")
+    expect(status).to_have_text("Pictures like all red that show “blue”.")
+    expect(page.locator("#main li.card .title").first).to_have_text("all blue")
+    expect(words).to_have_value("blue")
+    assert accessibility_faults(page) == []
+    page.reload()
+    expect(status).to_have_text("Pictures like all red that show “blue”.")
+    expect(words).to_have_value("blue")
+    page.go_back()
+    expect(status).to_have_text("Pictures like all red.")
+    expect(words).to_have_value("")
+    page.go_forward()
+    words.fill("")
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(status).to_have_text("Pictures like all red.")
 
 
 def test_a_sentence_is_one_question_until_it_rests(visit: Visit) -> None:

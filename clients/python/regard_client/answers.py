@@ -85,6 +85,9 @@ class CaptionsAnswer(TypedDict):
     matched: bool | None
     shards: NotRequired[ShardCountsAnswer | None]
     target: Literal["captions"]
+    query: NotRequired[str | None]
+    unknown_words: NotRequired[list[str] | None]
+    read_as: NotRequired[dict[str, str] | None]
     note: NotRequired[str | None]
     results: list[CaptionHit]
     timings_ms: ImageTimings
@@ -356,6 +359,9 @@ class SimilarAnswer(TypedDict):
     matched: bool | None
     shards: NotRequired[ShardCountsAnswer | None]
     target: Literal["images"]
+    query: NotRequired[str | None]
+    unknown_words: NotRequired[list[str] | None]
+    read_as: NotRequired[dict[str, str] | None]
     note: NotRequired[str | None]
     results: list[PictureHit]
     timings_ms: ImageTimings

@@ -28,7 +28,7 @@ from regard_client.answers import (
 )
 from regard_client.call import Call, FilePart, content_of, json_as, nothing, part_of_path
 from regard_client.errors import Misconfigured
-from regard_client.options import SearchOptions, Sort, TextSearchOptions
+from regard_client.options import SearchOptions, SimilarSearchOptions, Sort, TextSearchOptions
 from regard_client.pictures import Content, Picture, as_picture, manifest_of
 
 
@@ -44,14 +44,14 @@ def search_captions(content: Content | None, image_id: str | None, options: Sear
     return Call(method="POST", path="/search/image", form=form, files=files, read=json_as(CaptionsAnswer))
 
 
-def search_similar(content: Content | None, image_id: str | None, options: SearchOptions) -> Call[SimilarAnswer]:
+def search_similar(content: Content | None, image_id: str | None, options: SimilarSearchOptions) -> Call[SimilarAnswer]:
     """Pictures like a picture, which is a file or a stored one."""
     form, files = _picture_form("images", content, image_id, options)
     return Call(method="POST", path="/search/image", form=form, files=files, read=json_as(SimilarAnswer))
 
 
 def _picture_form(
-    target: str, content: Content | None, image_id: str | None, options: SearchOptions
+    target: str, content: Content | None, image_id: str | None, options: SearchOptions | SimilarSearchOptions
 ) -> tuple[dict[str, str], list[FilePart]]:
     if (content is None) == (image_id is None):
         raise Misconfigured("ask with a picture or with the image_id of a stored one: one of them, not both")

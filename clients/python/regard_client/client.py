@@ -34,7 +34,7 @@ from regard_client.call import Call, refusal, unreachable
 from regard_client.connection import TIMEOUT, is_this_machine, reading_environment, request_headers, server_url
 from regard_client.errors import RegardError, RequestRefused, ServerUnreachable
 from regard_client.jobs import JobWait
-from regard_client.options import SearchOptions, Sort, TextSearchOptions
+from regard_client.options import SearchOptions, SimilarSearchOptions, Sort, TextSearchOptions
 from regard_client.pictures import (
     MAX_BATCH_BYTES,
     MAX_BATCH_FILES,
@@ -106,9 +106,12 @@ class Client:
         return self._send(calls.search_captions(picture, image_id, options))
 
     def search_similar(
-        self, picture: Content | None = None, *, image_id: str | None = None, **options: Unpack[SearchOptions]
+        self, picture: Content | None = None, *, image_id: str | None = None, **options: Unpack[SimilarSearchOptions]
     ) -> SimilarAnswer:
-        """Pictures like a picture, which is a file or a stored one; best first."""
+        """Pictures like a picture, which is a file or a stored one; best first.
+
+        With `query` they should show something besides, which it says in words.
+        """
         return self._send(calls.search_similar(picture, image_id, options))
 
     def explain_png(self, image_id: str, query: str, model: str | None = None) -> bytes:

@@ -22,6 +22,12 @@ class SearchOptions(TypedDict, total=False):
     partial: bool | None
 
 
+class SimilarSearchOptions(SearchOptions, total=False):
+    """Options of a search for pictures like a picture; `query` is what they should show besides, in words."""
+
+    query: str | None
+
+
 class TextSearchOptions(SearchOptions, total=False):
     """Options of a search with a sentence."""
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError, from_json
 
-from service.search.requests import ImageId, ImageSearchRequest, PictureFilter
+from service.search.requests import ImageId, ImageSearchRequest, PictureFilter, QueryText
 
 
 def _empty_as_none(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -33,6 +33,9 @@ class ImageSearchForm(ImageSearchRequest):
     k: int = Field(10, ge=1, le=100, description="How many results at most.")
     shortlist: int = Field(
         100, ge=1, le=1000, description="How many candidates stage one hands to the reranker; at least k."
+    )
+    query: Annotated[QueryText | None, WrapValidator(_empty_as_none)] = Field(
+        None, description="With target=images: what the pictures should show besides, in words."
     )
     explain: bool = Field(False, description="Add which region answered which word.")
     group_near_duplicates: bool = Field(

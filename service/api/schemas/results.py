@@ -194,8 +194,14 @@ class ImageAnswer(SearchAnswer):
     """Captions or pictures for a picture, best first."""
 
     target: Literal["captions", "images"]
+    query: str | None = Field(None, exclude_if=_is_none, description="The words that the pictures should fit besides.")
+    unknown_words: list[str] | None = Field(None, exclude_if=_is_none, description="Of the words: as of a sentence.")
+    read_as: dict[str, str] | None = Field(None, exclude_if=_is_none, description="Of the words: as of a sentence.")
     note: str | None = Field(
-        None, exclude_if=_is_none, description="Why nothing can be found: only where no captions are stored."
+        None,
+        exclude_if=_is_none,
+        description="For people: that no captions are stored, so that none can be found; or what of the words is hardly"
+        " understood.",
     )
     results: list[CaptionHit] | list[PictureHit]
     timings_ms: ImageTimings

@@ -7,7 +7,7 @@ import typer
 
 from service.cli.connection import connect
 from service.cli.given_ids import IMAGE_ID
-from service.cli.hits import print_caption_hits, print_loading, print_picture_hits, thumbnails_of
+from service.cli.hits import print_caption_hits, print_loading, print_picture_hits, print_readings, thumbnails_of
 from service.cli.options import (
     AsJson,
     GroupNearDuplicates,
@@ -26,13 +26,16 @@ from service.storage.originals import image_id_of_file
 if TYPE_CHECKING:
     from regard_client import Client
     from regard_client.answers import SimilarAnswer
-    from regard_client.options import SearchOptions
+    from regard_client.options import SearchOptions, SimilarSearchOptions
 
 NOT_FOUND = "not-found"
 
 
 def similar(
     picture: Annotated[str, typer.Argument(help="A picture file, or the id of a stored picture.")],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUERY]", help="What the pictures should show besides, in words.")
+    ] = None,
     k: NumResults = 10,
     shortlist: ShortlistLength = 100,
     captions: Annotated[bool, typer.Option("--captions", help="Find captions for it instead of pictures.")] = False,
@@ -54,7 +57,10 @@ def similar(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find pictures like a picture, or captions for it. Where it is stored itself, it is left out of these."""
+    """Find pictures like a picture, or captions for it. Where it is stored itself, it is left out of these.
+
+    With words behind it: pictures like it that show something besides ("in the snow").
+    """
     asked = asked_picture(picture)
     wanted: SearchOptions = {
         "k": k,
@@ -67,17 +73,21 @@ def similar(
         "group_near_duplicates": group_near_duplicates,
         "explain": explain,
     }
+    said = " ".join(words or [])
     if captions:
+        if said:
+            raise typer.BadParameter("captions are found by the picture alone: leave out the words, or --captions")
         print_captions(asked, url, as_json, **wanted)
         return
     with connect(url) as client:
-        answer = search_like(client, asked, wanted)
+        answer = search_like(client, asked, {**wanted, "query": said or None})
         small = thumbnails_of(client, answer["results"]) if thumbnails and not as_json else {}
     if as_json:
         print_json(answer)
     else:
         print_loading(answer)
         print_picture_hits(answer["results"], answer["left_out"], small, filtered=wanted["filter"] is not None)
+        print_readings(answer)
 
 
 def asked_picture(written: str) -> Path | str:
@@ -110,7 +120,7 @@ def print_captions(asked: Path | str, url: str | None, as_json: bool, **options:
     print_caption_hits(answer["results"], answer["left_out"], filtered=options["filter"] is not None)
 
 
-def search_like(client: "Client", asked: Path | str, wanted: "SearchOptions") -> "SimilarAnswer":
+def search_like(client: "Client", asked: Path | str, wanted: "SimilarSearchOptions") -> "SimilarAnswer":
     """Pictures like a stored one, or like a file: asked by its id where it is stored, so that the service leaves it
     out, otherwise sent."""
     if isinstance(asked, str):

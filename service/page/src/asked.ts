@@ -1,5 +1,5 @@
 // The picture that was asked with, small, before what else can be asked with it.
-import { el } from "./dom";
+import { button, el } from "./dom";
 import type { Asked } from "./history";
 
 export function askedPicture(asked: Asked, title: string, ...besides: HTMLElement[]): HTMLElement {
@@ -8,4 +8,16 @@ export function askedPicture(asked: Asked, title: string, ...besides: HTMLElemen
   // Browsers show no RAW and few HEIC files, which can be asked with all the same.
   const shown = el("img", { src: source, alt: `Asked with: ${title}`, onload: done, onerror: () => (done(), shown.remove()) });
   return el("div", { class: "asked" }, shown, ...besides);
+}
+
+/** A line for what pictures like it should show besides; `ask` is told what was written in it. */
+export function wordsBesides(words: string, ask: (words: string) => void): HTMLElement {
+  const line = el("input", { type: "search", dir: "auto", maxlength: 512, value: words, "aria-label": "What they should show besides" });
+  line.placeholder = "and show besides…";
+  line.enterKeyHint = "search";
+  const submit = (event: Event) => {
+    event.preventDefault();
+    ask(line.value.trim());
+  };
+  return el("form", { onsubmit: submit, autocomplete: "off" }, line, button("Find", () => ask(line.value.trim())));
 }

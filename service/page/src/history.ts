@@ -4,10 +4,16 @@
 /** A picture to ask with: a file, or a stored one. */
 export type Asked = { image: File } | { image_id: string };
 
-/** A sentence, "" for the library; or a picture that others, or stored sentences, are compared with. */
-export type Question =
-  | { kind: "text"; text: string }
-  | { kind: "pictures" | "sentences"; asked: Asked; title: string };
+/** A picture that others, or stored sentences, are compared with. The others may have to show something besides. */
+export interface PictureQuestion {
+  kind: "pictures" | "sentences";
+  asked: Asked;
+  title: string;
+  words?: string;
+}
+
+/** A sentence, "" for the library; or a picture. */
+export type Question = { kind: "text"; text: string } | PictureQuestion;
 
 /** Options by the names that addresses give them. */
 export type Chosen = [name: string, value: string][];
@@ -97,8 +103,9 @@ export function current(): Question {
   for (const kind of ["pictures", "sentences"] as const) {
     const image_id = hash.get(STORED[kind]);
     if (image_id === null) continue;
-    if (image_id) return { kind, asked: { image_id }, title: title ?? "this one" };
-    if (image) return { kind, asked: { image }, title: title ?? image.name };
+    const words = kind === "pictures" ? (hash.get("q") ?? "") : "";
+    if (image_id) return { kind, asked: { image_id }, title: title ?? "this one", words };
+    if (image) return { kind, asked: { image }, title: title ?? image.name, words };
   }
   return { kind: "text", text: hash.get("q") ?? "" };
 }
@@ -139,6 +146,8 @@ function addressOf(question: Question, chosen: Chosen): string {
 }
 
 function asAddressed(question: Question): Chosen {
-  if (question.kind === "text") return question.text ? [["q", question.text]] : [];
-  return [[STORED[question.kind], "image_id" in question.asked ? question.asked.image_id : ""]];
+  const said = question.kind === "text" ? question.text : question.words;
+  const asked: Chosen = said ? [["q", said]] : [];
+  if (question.kind === "text") return asked;
+  return [[STORED[question.kind], "image_id" in question.asked ? question.asked.image_id : ""], ...asked];
 }

@@ -15,19 +15,14 @@ export interface HowAsked {
 
 /** What is said of the pictures that a sentence found. */
 export function noteOfText(answer: TextAnswer, how: HowAsked): string {
-  const notes = [loadedFirst(answer)].filter(Boolean);
-  if (answer.unknown_words.length) notes.push(`Not understood: ${answer.unknown_words.map(isolated).join(", ")}.`);
-  for (const [word, other] of Object.entries(answer.read_as ?? {}))
-    notes.push(`“${isolated(word)}” was read as “${isolated(other)}”.`);
-  if (answer.note) notes.push(answer.note);
-  notes.push(...belowCutOff(answer));
-  return [...notes, ...howMany(answer, how)].join(" ");
+  return [loadedFirst(answer), ...readings(answer), ...belowCutOff(answer), ...howMany(answer, how)].filter(Boolean).join(" ");
 }
 
 /** What is said of the pictures that each of some models finds like one. */
 export function noteOfPictures(answers: ImageAnswer[], title: string, how: HowAsked): string {
   const { left_out, results } = answers[0]!;
-  const notes = [`Pictures like ${asName(title)}.`];
+  const { query } = answers[0]!;
+  const notes = [`Pictures like ${asName(title)}${query ? ` that show “${isolated(query)}”` : ""}.`, ...readings(answers[0]!)];
   if (!results.length && !left_out) notes.push(nothing("No other picture can be found.", how));
   notes.push(...belowCutOff(answers[0]!));
   if (how.isCutByPercent) notes.push("How alike pictures are is no percentage: no cut-off.");
@@ -40,6 +35,13 @@ export function noteOfSentences(answer: ImageAnswer, title: string, how: HowAske
   const found = (answer.results as CaptionHit[]).length ? `Sentences for ${asName(title)}.` : none;
   const nearest = answer.matched === false && answer.results.length ? "Nothing matches well. These come nearest:" : "";
   return [answer.note ?? found, nearest, loadedFirst(answer)].filter(Boolean).join(" ");
+}
+
+/** What is said of words: how they were read. */
+function readings({ unknown_words, read_as, note }: Pick<ImageAnswer, "unknown_words" | "read_as" | "note">): string[] {
+  const notes = unknown_words?.length ? [`Not understood: ${unknown_words.map(isolated).join(", ")}.`] : [];
+  for (const [word, other] of Object.entries(read_as ?? {})) notes.push(`“${isolated(word)}” was read as “${isolated(other)}”.`);
+  return note ? [...notes, note] : notes;
 }
 
 function howMany({ matched, matched_by_pictures, left_out, results }: TextAnswer, how: HowAsked): string[] {

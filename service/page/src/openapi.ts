@@ -63,6 +63,9 @@ export type ImageAnswer = {
   matched: boolean | null;
   shards?: ShardCountsAnswer | null;
   target: "captions" | "images";
+  query?: string | null;
+  unknown_words?: Array<string> | null;
+  read_as?: Record<string, string> | null;
   note?: string | null;
   results: Array<CaptionHit> | Array<PictureHit>;
   timings_ms: ImageTimings;

@@ -1,13 +1,13 @@
 // The page: what is asked, and what is shown for it.
 import { Adding } from "./adding";
 import { ask, isPassing, Latest } from "./api";
-import { askedPicture } from "./asked";
+import { askedPicture, wordsBesides } from "./asked";
 import { sideBySide, type Ranking } from "./comparing";
 import { Deleted } from "./deleted";
 import { Detail, type Shown } from "./detail";
 import { onDrop } from "./dropping";
 import { button, el, find } from "./dom";
-import { addressParameters, current, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type Asked, type Question } from "./history";
+import { addressParameters, current, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type PictureQuestion, type Question } from "./history";
 import { Library } from "./library";
 import { noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "./notes";
 import type { CaptionHit, ImageAnswer, ImageInfo, TextAnswer } from "./openapi";
@@ -135,8 +135,7 @@ function isLibrary(question: Question): boolean {
 
 function answerAsIs(question: Question): Promise<void> {
   if (question.kind === "text") return searchText(question.text);
-  const { asked, title } = question;
-  return question.kind === "pictures" ? searchPicture(asked, title) : searchSentences(asked, title);
+  return question.kind === "pictures" ? searchPicture(question) : searchSentences(question);
 }
 
 /** Shows what the entry of the history that the browser came to asks, where it was left. */
@@ -196,20 +195,23 @@ async function searchText(text: string): Promise<void> {
   );
 }
 
-async function searchPicture(asked: Asked, title: string): Promise<void> {
-  const [how, form] = [howAsked(), (model: string | null) => pictureForm(asked, "images", model, options, k)];
+async function searchPicture(question: PictureQuestion): Promise<void> {
+  const { asked, title, words = "" } = question;
+  const [how, form] = [howAsked(), (model: string | null) => pictureForm(question, model, options, k)];
   await searches.run(
     (signal) => byEachModel((model) => ask<ImageAnswer>("/search/image", { form: form(model), signal })),
     (answers) => {
       const sentences = button("Sentences for it", () => void askAnew({ kind: "sentences", asked, title }));
-      show(answers as Ranking[], noteOfPictures(answers, title, how), askedPicture(asked, title, sentences));
+      const besides = wordsBesides(words, (written) => void askAnew({ ...question, words: written }));
+      show(answers as Ranking[], noteOfPictures(answers, title, how), askedPicture(asked, title, besides, sentences));
     },
   );
 }
 
 /** Shows the stored captions that describe a picture best, or why there are none. */
-async function searchSentences(asked: Asked, title: string): Promise<void> {
-  const [how, form] = [howAsked(), pictureForm(asked, "captions", options.models[0], options, k)];
+async function searchSentences(question: PictureQuestion): Promise<void> {
+  const { asked, title } = question;
+  const [how, form] = [howAsked(), pictureForm(question, options.models[0], options, k)];
   await searches.run(
     (signal) => ask<ImageAnswer>("/search/image", { form, signal }),
     (answer) => {

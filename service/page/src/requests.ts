@@ -1,5 +1,5 @@
 // What is sent for a question, with the options as they are.
-import type { Asked } from "./history";
+import type { PictureQuestion } from "./history";
 import type { SearchOptions } from "./options";
 
 /** The body that asks for pictures with a sentence, of whatever model. */
@@ -17,18 +17,18 @@ export function textRequest(query: string, options: SearchOptions, k: number): R
 }
 
 /** The form that asks with a picture for others, or for sentences. */
-export function pictureForm(
-  asked: Asked,
-  target: "images" | "captions",
-  model: string | null,
-  options: SearchOptions,
-  k: number,
-): FormData {
+export function pictureForm(question: PictureQuestion, model: string | null, options: SearchOptions, k: number): FormData {
   const form = new FormData();
-  const fields: Record<string, unknown> = { ...asked, target, model, k, ...options.cutOff };
+  const { asked, kind, words } = question;
+  const fields: Record<string, unknown> = { ...asked, target: kind === "pictures" ? "images" : "captions", model, k, ...options.cutOff };
   if (options.filter) fields.filter = JSON.stringify(options.filter);
-  if (target === "images")
-    Object.assign(fields, { sort: options.order, group_near_duplicates: options.groups, min_probability: null });
+  if (kind === "pictures")
+    Object.assign(fields, {
+      query: words || null,
+      sort: options.order,
+      group_near_duplicates: options.groups,
+      min_probability: null,
+    });
   for (const [name, value] of Object.entries(fields))
     if (value !== null) form.set(name, value instanceof File ? value : String(value));
   return form;

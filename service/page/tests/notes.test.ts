@@ -58,6 +58,11 @@ test("pictures like one are told by its title, and what was left out", () => {
     noteOfPictures([image({ left_out: 1 })], "b", { ...HOW, isCutByPercent: true }),
     "Pictures like b. None of 1 candidate is above the cut-off. How alike pictures are is no percentage: no cut-off.",
   );
+  const words = { query: "in snow", unknown_words: ["qxz"], read_as: { teh: "the" }, note: "A note." };
+  assert.equal(
+    noteOfPictures([image({ ...words, results: [{}] })], "b", HOW),
+    "Pictures like b that show “in snow”. Not understood: qxz. “teh” was read as “the”. A note.",
+  );
   const second = image({ model: "sman", timings_ms: { load: 1000 } });
   assert.equal(
     noteOfPictures([image({ results: [{}] }), second], "b", HOW),

@@ -14,6 +14,7 @@ import pytest
 from service.api.routes.search import FORM_BYTES
 from service.api.schemas.results import ImageAnswer
 from service.model_loading import LoadedModels
+from service.search.engine import PICTURE_WEIGHT
 from service.settings import MB, Settings
 from tests.support.busy_accelerator import busy
 from tests.support.fakes import FakeExtractor, FakeMatcher
@@ -69,6 +70,10 @@ def test_a_picture_asks_for_captions_and_for_pictures(api: Api) -> None:
         ({"filter": '{"taken_at": "yesterday"}'}, "filter.taken_at"),
         ({"filter": '{"colour": "red"}'}, "filter.colour"),
         ({"sort": "date"}, "sort"),
+        ({"query": "a dog"}, "query"),
+        ({"target": "images", "query": " "}, "query"),
+        ({"target": "images", "query": "\u200b"}, "query"),
+        ({"target": "images", "query": "x" * 4000}, "query"),
         ({"target": "images", "explain": "true"}, "explain"),
         ({"target": "images", "min_probability": "0.5"}, "min_probability"),
         ({"min_probability": "0.5"}, "min_probability"),
@@ -183,3 +188,34 @@ def test_a_picture_that_is_refused_keeps_no_decoder_busy(api: Api, monkeypatch: 
                 stack.enter_context(api.services.decoding_slots.taken())
         told = problem(ask_with(api, content), 503, "overloaded")
     assert told["retry_after"] >= 1
+
+
+def test_words_beside_a_picture_are_what_the_others_show_too(api: Api) -> None:
+    def scores(own: str, **fields: Any) -> dict[str, float]:
+        answer = checked(ask_with(api, None, target="images", k=64, image_id=own, **fields), 200, ImageAnswer)
+        assert own not in {hit["image_id"] for hit in answer["results"]}
+        return {hit["filename"]: hit["score"] for hit in answer["results"]}
+
+    by_words = []
+    for own in (image_id_of("green and magenta"), image_id_of("red and white")):
+        like, besides = scores(own), scores(own, query="show me a photo of something blue")
+        assert besides != like == scores(own, query="")  # a form's empty field was not filled in
+        assert "blue" in next(iter(besides))
+        by_words.append({name: besides[name] - PICTURE_WEIGHT * like[name] for name in besides.keys() & like})
+    assert len(by_words[0].keys() & by_words[1]) == 62
+    assert all(
+        by_words[0][name] == pytest.approx(by_words[1][name], abs=1e-5) for name in by_words[0].keys() & by_words[1]
+    )
+
+
+def test_the_answer_tells_the_words_beside_a_picture_and_how_they_were_read(api: Api) -> None:
+    uploaded = ask_with(
+        api, png(two_coloured("green", "magenta")), target="images", query="a tartan zebra not blue", k=3
+    )
+    answer = checked(uploaded, 200, ImageAnswer)
+    assert (answer["query"], len(answer["results"])) == ("a tartan zebra not blue", 3)
+    assert {"tartan", "zebra"} <= {*answer["unknown_words"], *answer["read_as"]}
+    assert "hardly understood" in answer["note"]
+    assert set(answer["timings_ms"]) == {"detect", "encode", "shortlist", "rerank", "total"}
+    plain = ask_with(api, png(two_coloured("green", "magenta")), target="images").json()
+    assert plain.keys().isdisjoint({"query", "unknown_words", "read_as", "note"})

@@ -120,6 +120,11 @@ def test_a_picture_is_not_like_itself(regard: Regard, url: str, folder: Path, tm
     assert "red.png" not in said
     assert len(said.splitlines()) == 1 + 3
     two_coloured("red", "black").save(tmp_path / "new.png")
+    _, said, _ = regard("similar", elsewhere, "something", "blue", "--url", url, "-k", 1)
+    assert "blue.png" in said
+    assert "unknown words: something" in said
+    status, _, said = regard("similar", elsewhere, "blue", "--captions", "--url", url)
+    assert (status, "leave out the words" in said) == (2, True)
     _, said, _ = regard("similar", tmp_path / "new.png", "--url", url, "-k", 4)
     assert len(said.splitlines()) == 1 + 4
     _, said, _ = regard("similar", tmp_path / "new.png", "--url", url, "--date", "2023")
