@@ -20,6 +20,9 @@ _DAY, _MONTH = r"(\b\d{1,2})(?:st|nd|rd|th)\b", rf"(?:{'|'.join(sorted(MONTH_NAM
 DAY_BEFORE_MONTH = re.compile(rf"{_DAY}(?=\s+(?:of\s+)?{_MONTH})", re.IGNORECASE)
 DAY_AFTER_MONTH = re.compile(rf"(\b{_MONTH}\.?\s+\d{{1,2}})(?:st|nd|rd|th)\b", re.IGNORECASE)
 DAY_NAMES = {*MONTH_NAMES, *WEEKDAYS}
+DAY = re.compile(r"\d{1,2}")
+BESIDE_DATES = "{filename captions tags} : "  # the columns that FTS5 looks into
+BETWEEN_PARTS = re.compile(r"[\s/\\]+")
 # What a question holds besides what it asks for, in English.
 # fmt: off
 SMALL_WORDS = frozenset({
@@ -84,10 +87,11 @@ class TextSearch:
 def telling_words(question: str) -> list[str]:
     """The words that a picture must hold. Words written together, such as IMG_0412 and 2023-05, are one, with spaces.
 
-    Small words count only where there are no others.
+    A slash stands between a folder and a file, which are apart in the index. Small words count only where there are no
+    others.
     """
     plain = DAY_AFTER_MONTH.sub(r"\1", DAY_BEFORE_MONTH.sub(r"\1", numeric_dates(question)))
-    found = (split_words(part) for part in plain.split())
+    found = (split_words(part) for part in BETWEEN_PARTS.split(plain))
     parts = (each for words in found for each in ([[word] for word in words] if _is_named_date(words) else [words]))
     telling = list(dict.fromkeys(" ".join(part) for part in parts if part))
     return [word for word in telling if word not in SMALL_WORDS] or telling
@@ -104,12 +108,20 @@ def is_date(question: str) -> bool:
     return any(map(YEAR.fullmatch, words)) and all(word in DAY_NAMES or word.isdecimal() for word in words)
 
 
-def match_expression(question: str) -> str:
-    """The question as FTS5 takes it; empty where it holds no word.
+def word_expressions(question: str) -> list[str]:
+    """Each of the telling words as FTS5 takes it.
 
-    Each word is quoted, so that none means anything to FTS5 but itself. Words written together stand so, in this order.
+    Each is quoted, so that none means anything to FTS5 but itself. Words written together stand so, in this order. A
+    small number is that of a day only beside a month or a year: "3 dogs" were not taken on the third.
     """
-    return " AND ".join(f'"{word}"' for word in telling_words(question))
+    words = telling_words(question)
+    is_dated = any(word in DAY_NAMES or YEAR.fullmatch(word) for part in words for word in part.split())
+    return [f'{BESIDE_DATES}"{word}"' if DAY.fullmatch(word) and not is_dated else f'"{word}"' for word in words]
+
+
+def match_expression(question: str) -> str:
+    """The question as FTS5 takes it; empty where it holds no word."""
+    return " AND ".join(word_expressions(question))
 
 
 def ranked_matches(db: Connection, words: str, limit: int, condition: Filter) -> list[TextMatch]:

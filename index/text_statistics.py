@@ -13,7 +13,7 @@ from index.database import Database
 from index.filters import Filter
 from index.queries import to_images
 from index.records import Image
-from index.text_search import MOST_LOOKED_AT, match_expression, telling_words
+from index.text_search import MOST_LOOKED_AT, match_expression, word_expressions
 
 SATURATION, LENGTH_WEIGHT = 1.2, 0.75  # k1 and b, which FTS5 has as constants
 LEAST_IDF = 1e-6  # of a word that more than half of the texts hold
@@ -98,7 +98,7 @@ class SharedTexts:
         None for these where there are more than `limit`.
         """
         with self._database.reading() as db:
-            here, words = read_statistics(db, question), telling_words(question)
+            here, words = read_statistics(db, question), word_expressions(question)
             numbers = _holding(db, question, limit + 1, condition)
             if len(numbers) > limit:
                 return here, None
@@ -120,11 +120,10 @@ class SharedTexts:
 
 def read_statistics(db: Connection, question: str) -> TextStatistics:
     """The statistics of a catalog's texts, inside a transaction of the caller's."""
-    words = telling_words(question)
     found = db.execute("SELECT block FROM texts_data WHERE id = ?", [AVERAGES]).fetchone()
     num_texts, *lengths = varints(found[0]) if found is not None and found[0] else [0]
     sql = "SELECT count(*) FROM texts WHERE texts MATCH ?"
-    holding = tuple(int(db.execute(sql, [f'"{word}"']).fetchone()[0]) for word in words)
+    holding = tuple(int(db.execute(sql, [word]).fetchone()[0]) for word in word_expressions(question))
     return TextStatistics(num_texts, sum(lengths), holding)
 
 
@@ -135,7 +134,7 @@ def scored_texts(
 
     Of equal ones the latest comes first. Inside a transaction of the caller's.
     """
-    words, numbers = telling_words(question), _holding(db, question, MOST_LOOKED_AT, condition)
+    words, numbers = word_expressions(question), _holding(db, question, MOST_LOOKED_AT, condition)
     frequencies = _frequencies_of(db, words, read_statistics(db, question), numbers)
     scored = [
         (_rounded_distance(everywhere, of_words, _length(db, number)), number)
@@ -174,7 +173,7 @@ def _rounded_distance(everywhere: TextStatistics, frequencies: Sequence[float], 
 def _frequencies_of(
     db: Connection, words: Sequence[str], here: TextStatistics, numbers: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """Occurrences of each word in the text of each of these pictures."""
+    """Occurrences of each word, as FTS5 takes it, in the text of each of these pictures."""
     if not numbers:
         return []
     each = [_frequencies(db, word, here, place, set(numbers)) for place, word in enumerate(words)]
@@ -189,7 +188,7 @@ def _frequencies(
     # One look for all: bm25() counts the word's texts anew for each statement.
     found = db.execute(
         "SELECT rowid, bm25(texts) FROM texts WHERE texts MATCH ? AND rowid BETWEEN ? AND ?",
-        [f'"{word}"', min(wanted), max(wanted)],
+        [word, min(wanted), max(wanted)],
     )
     for number, distance in found:
         if number in wanted:

@@ -128,9 +128,10 @@ class SearchEngine:
         matched: bool | None
         if query.needs_model:
             texts, embedding = self._encoded(query.matcher, request.subject, accelerate, watch)
-            read = reading_of(query, request.query, request.subject)
             candidates = scored_pictures(query, texts, embedding, accelerate, watch)
         matches = text_matches(query, watch)  # last: shards look for words where they score
+        if query.needs_model:
+            read = reading_of(query, request.query, request.subject, in_texts=bool(matches))
         if candidates is None:
             hits, left_out = best_pictures(request, None, [], matches, gallery.images_at), 0
             texts, matched = None, bool(matches)
@@ -300,12 +301,15 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
     return [hit if hit.rank == rank else replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
-def reading_of(query: Query[Any], said: str, subject: str) -> dict[str, Any]:
-    """The part of a result that says how the model reads what was said, of which the subject is looked for."""
+def reading_of(query: Query[Any], said: str, subject: str, in_texts: bool = False) -> dict[str, Any]:
+    """The part of a result that says how the model reads what was said, of which the subject is looked for.
+
+    `in_texts` says whether texts of pictures hold its words.
+    """
     unknown = query.matcher.unknown_words(subject)
     read_as = query.matcher.near_words(subject)
     no_english = [*unknown, *read_as]
-    note = note_on(said, query.gallery.num_missing, no_english)
+    note = note_on(said, query.gallery.num_missing, no_english, in_texts)
     if language_of(subject, no_english) is not None:
         read_as = {}  # words of another language, which came near to English ones
     return {"unknown_words": unknown, "read_as": read_as, "note": note}

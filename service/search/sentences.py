@@ -102,9 +102,12 @@ def encoding_of(matcher: Matcher, sentence: str) -> JointWork[str, Encoded]:
 
 def verdict(candidates: Candidates, matcher: Matcher, sentence: str) -> bool | None:
     """Whether a picture matches a sentence by what it shows; keyboard noise, punctuation alone, and what is no English
-    match nothing. Of what a sentence rules out nothing can be told."""
+    match nothing. Of what a sentence rules out nothing can be told, and of a few words not that they match nothing:
+    their scores are as high where what they name is not there (docs/calibration.md)."""
     words = [word for word in words_of(matcher, sentence) if word not in (START, END) and any(map(str.isalnum, word))]
     unknown, read_as = matcher.unknown_words(sentence), matcher.near_words(sentence)
     if set(words) <= set(unknown) or is_in_another_language(sentence, [*unknown, *read_as]):
         return False
-    return None if candidates.matched and negation_in(sentence) else candidates.matched
+    if candidates.matched:
+        return None if negation_in(sentence) else True
+    return None if len(words) <= matcher.short_question else candidates.matched

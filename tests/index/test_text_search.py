@@ -117,6 +117,11 @@ def test_a_date_is_in_words_where_there_is_one() -> None:
         ("album", []),
         ("cd", []),
         ("47c", []),
+        ("14", ["scan"]),  # and not what was taken on some 14th
+        ("beach 14", []),
+        ("beach 14 May", ["beach"]),
+        ("beach/x.jpg", ["beach"]),  # as the page names a file of an album
+        ("beach\\x.jpg", ["beach"]),
         ("58147c87cd", ["digest"]),
         ("a picture of the zeppelin", ["caption"]),
         ("zeppelins", ["caption"]),

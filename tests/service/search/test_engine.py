@@ -197,6 +197,17 @@ def test_words_of_a_picture_match_and_keyboard_noise_does_not(full: Library, mon
         assert full.text("red and blue", match="text").matched_by_pictures is None
 
 
+def test_of_a_few_words_it_is_not_said_that_nothing_matches(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = LogOddsModel(8.0, -2.0)
+    monkeypatch.setattr(type(full.matcher), "short_question", property(lambda _: 3))
+    for threshold, (short, long) in ((1.0, (None, False)), (0.0, (True, True))):
+        meaning = Calibration(text=line, image=line, text_match=MatchTest(line, threshold, threshold))
+        monkeypatch.setattr(full.matcher, "calibration", meaning)
+        assert full.text("red and blue !", match="pictures").matched is short
+        assert full.text("red and blue everywhere", match="pictures").matched is long
+        assert full.text("xqzv wrtk", match="pictures").matched is False  # but keyboard noise
+
+
 @pytest.mark.parametrize("shortlist", [5, 20, 64])
 @pytest.mark.parametrize("tags", [{"left": "red"}, {"left": "black", "number": {"gte": 60}}, {"number": 9}])
 def test_a_filter_changes_no_probability(

@@ -38,6 +38,9 @@ def test_a_language_is_told_before_what_is_ruled_out() -> None:
         ("photos from last summer", "last summer"),
         ("three weeks ago", "three weeks ago"),
         ("yesterday", "yesterday"),
+        ("what we ate today", "today"),
+        ("the garden this morning", "this morning"),
+        ("a dog in the snow 2021", "2021"),
     ],
 )
 def test_a_time_that_no_text_holds_is_told(query: str, period: str) -> None:
@@ -45,10 +48,16 @@ def test_a_time_that_no_text_holds_is_told(query: str, period: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["May 2023", "2019-12-25", "summer", "the last supper", "12/2019", "a man before a car"]
+    "query",
+    ["May 2023", "2019-12-25", "2019", "summer", "the last supper", "12/2019", "a man before a car", "room 2150"],
 )
 def test_dates_and_other_words_are_no_such_time(query: str) -> None:
     assert note_on(query) is None
+
+
+def test_a_time_that_texts_hold_is_not_told() -> None:
+    assert note_on("winter 2021", in_texts=True) is None
+    assert "is hardly understood" in (note_on("a beach without people before 2020", in_texts=True) or "")
 
 
 def test_letters_of_another_form_are_no_other_question() -> None:

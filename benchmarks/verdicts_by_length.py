@@ -1,0 +1,96 @@
+"""Whether a gallery holds what a sentence says, told by the first answer: how often rightly, by the sentence's length.
+
+    python -m benchmarks.verdicts_by_length --features FEATURES --captions captions.jsonl --split dev
+
+Each caption asks a gallery of random pictures, once with its own among them and once without. Given are the area under
+the ROC curve of the test's probability, and the shares of verdicts that nothing matches and that something does, where
+it does and where it does not.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from benchmarks.similar_pictures import WEIGHTS
+from models.batches import MARKS
+from models.datasets.captioned_features import CaptionedFeatures
+from models.datasets.captions import read_captions
+from models.datasets.feature_store import open_features
+from models.evaluation.evaluate import score_all_pairs
+from models.matching.checkpoint import load_matcher
+from models.matching.log_odds import prior_log_odds
+from models.matching.match_verdict import MatchTest
+
+Floats = npt.NDArray[np.float64]
+
+LENGTHS = ((1, 4), (5, 6), (7, 8), (9, 12), (13, 1000))  # words
+SIZES = (100, 200, 500)  # pictures
+MOST = 600  # captions of a length
+
+
+def area(with_own: Floats, without: Floats) -> float:
+    """The area under the ROC curve: how often a value with the own picture is above one without; ties count half."""
+    both = np.sort(without)
+    below = np.searchsorted(both, with_own, "left") + np.searchsorted(both, with_own, "right")
+    return float(below.mean() / 2 / len(without))
+
+
+def probabilities(
+    test: MatchTest, scores: Floats, own: int, size: int, random: np.random.Generator
+) -> tuple[float, float]:
+    """The probability that a gallery holds an answer, for one with the own picture and one without it."""
+    others = random.choice(np.delete(np.arange(len(scores)), own), size, replace=False)
+    found = []
+    for gallery in (np.append(others[1:], own), others):
+        second, first = np.sort(scores[gallery])[-2:]
+        found.append(float(test.probability(first, first - second, prior_log_odds(size, 1.0))))
+    return found[0], found[1]
+
+
+def judged(test: MatchTest, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """The area, and the shares of each verdict."""
+    with_own, without = np.array(pairs).T
+    shares = {
+        "nothing, where it is": with_own < test.absent_below,
+        "nothing, where it is not": without < test.absent_below,
+        "something, where it is": with_own >= test.present_from,
+        "something, where it is not": without >= test.present_from,
+    }
+    told = {name: round(float(share.mean()), 3) for name, share in shares.items()}
+    return {"captions": len(pairs), "area": round(area(with_own, without), 3), **told}
+
+
+def main() -> None:
+    """Print one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--features", type=Path, required=True)
+    parser.add_argument("--captions", type=Path, required=True)
+    parser.add_argument("--split", default="dev")
+    parser.add_argument("--model", default="bfan-equal")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    pictures = CaptionedFeatures.join(open_features(given.features), read_captions(given.captions, given.split))
+    matcher = load_matcher(WEIGHTS / given.model)
+    assert matcher.calibration is not None
+    assert matcher.calibration.text_match is not None
+    test = matcher.calibration.text_match
+    lengths = np.array([len(matcher.words(text)) - MARKS for text in pictures.sentences()[0]])
+    pairs, _ = score_all_pairs(matcher, pictures)
+    scores, image_of, random = pairs.scores.double().numpy(), pairs.image_of.numpy(), np.random.default_rng(0)
+    found: dict[str, Any] = {}
+    for size in SIZES:
+        for least, most in LENGTHS:
+            asked = random.permutation(np.flatnonzero((lengths >= least) & (lengths <= most)))[:MOST]
+            each = [probabilities(test, scores[n], int(image_of[n]), size, random) for n in asked]
+            found[f"{size} pictures, {least} to {most} words"] = judged(test, each)
+    print(json.dumps({"model": given.model, **found}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
