@@ -1,5 +1,6 @@
 """A disk that really is full: what was accepted before it was stays, and all goes on once there is room."""
 
+import contextlib
 import errno
 import os
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,17 +25,29 @@ MOST_UPLOADS = 100
 
 
 class SmallDisk:
-    """A disk of a few megabytes: one of its own where this user may mount it, otherwise the room above a reserve."""
+    """A disk of a few megabytes: one of its own where this user may mount it, otherwise one of which it is told so.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Room on the disk that others write to, too, would be theirs to take.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.size = folder, SMALL
         made = ["mount", "-t", "tmpfs", "-o", f"size={SMALL}", "tmpfs", str(folder)]
         self.is_mounted = subprocess.run(made, capture_output=True, check=False).returncode == 0
-        free = shutil.disk_usage(folder).free
-        self.reserve = 0 if self.is_mounted else max(0, free - SMALL)
+        if not self.is_mounted:
+            monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=self.size - self._used()))
+
+    def _used(self) -> int:
+        """Bytes of all that lies on it, while others may remove some."""
+        found = 0
+        for path in self.folder.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                found += path.lstat().st_blocks * 512
+        return found
 
     def grow(self) -> None:
         """Make room."""
+        self.size = LARGE
         if self.is_mounted:
             subprocess.run(["mount", "-o", f"remount,size={LARGE}", str(self.folder)], check=True)
 
@@ -43,8 +57,8 @@ class SmallDisk:
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    made = SmallDisk(tmp_path)
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallDisk]:
+    made = SmallDisk(tmp_path, monkeypatch)
     yield made
     made.close()
 
@@ -78,7 +92,7 @@ def work_while_there_is_room(worker: Worker) -> int:
 @pytest.mark.slow
 def test_a_full_disk_costs_nothing_that_was_accepted(disk: SmallDisk) -> None:
     data = disk.folder / "data"
-    with whole_service(data, disk_reserve_bytes=disk.reserve) as service:
+    with whole_service(data) as service:
         statuses = []
         while len(statuses) < MOST_UPLOADS and (not statuses or statuses[-1] == 202):
             statuses.append(upload(service, len(statuses)))
