@@ -31,6 +31,8 @@ STEERING = (
     "REGARD_RECIPES",
 )
 
+# What cannot be asked of a machine: a device, what must be built, and what it keeps from whoever runs the tests.
+BEYOND = ("gpu", "detectron2", "kernel")
 PROGRAMS = {"redis": ["redis-server"], "browser": ["chromium"], "node": ["node", "npm"], "curl": ["curl"]}
 
 for name in [name for name in os.environ if name.startswith("REGARD_") and not name.startswith(STEERING)]:
@@ -93,9 +95,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where everything is required a skip is a failure; a GPU and what must be built cannot be asked for."""
+    """Where everything is required a skip is a failure, but of what is BEYOND."""
     report = yield
-    beyond = any(item.get_closest_marker(need) for need in ("gpu", "detectron2"))
+    beyond = any(item.get_closest_marker(need) for need in BEYOND)
     excused = beyond or hasattr(report, "wasxfail")
     if REQUIRE_ALL and report.skipped and not excused:
         report.outcome = "failed"

@@ -56,6 +56,7 @@ except ReadOnlyCatalog as fault:
 """
 
 
+@pytest.mark.kernel
 def test_a_folder_mounted_for_reading_is_read_and_not_written(path: Path) -> None:
     said = run_on_read_only(path.parent, READ, path).splitlines()
     assert said[0] == "True 1 ['a', 'b']"
@@ -63,6 +64,7 @@ def test_a_folder_mounted_for_reading_is_read_and_not_written(path: Path) -> Non
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
+@pytest.mark.kernel
 def test_what_a_living_writer_has_just_committed_is_seen_on_such_a_mount(path: Path) -> None:
     with closing(Catalog(path)) as catalog:
         catalog.take_in([picture("c")], now=1.0)
@@ -107,6 +109,7 @@ except ReadOnlyCatalog as fault:
 """
 
 
+@pytest.mark.kernel
 def test_changes_that_were_not_folded_in_are_never_passed_over(path: Path) -> None:
     writer = Catalog(path)
     writer.take_in([picture("c")], now=1.0)

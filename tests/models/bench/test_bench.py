@@ -146,6 +146,7 @@ def ten_megabytes(sizes: Sizes) -> Callable[[], object]:
 
 
 @pytest.mark.slow
+@pytest.mark.kernel
 @pytest.mark.skipif(not CLEAR_REFS.exists(), reason="this system keeps no mark of the memory used that can be reset")
 def test_the_peak_counts_memory_that_a_step_held_for_a_moment() -> None:
     assert peak_memory(ten_megabytes, SIZES) == pytest.approx(10, abs=3)

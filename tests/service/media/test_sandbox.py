@@ -83,6 +83,7 @@ def restricted(tmp_path: Path) -> dict[str, dict[str, str]]:
     return found
 
 
+@pytest.mark.kernel
 def test_what_decoding_does_not_need_is_refused(restricted: dict[str, dict[str, str]]) -> None:
     protection, outcomes = restricted["protection"], restricted["outcomes"]
     assert protection["no_new_privs"] == "on"
@@ -126,6 +127,7 @@ def test_a_decoding_process_has_no_environment_and_no_privileges_to_gain(tmp_pat
         assert (status["Seccomp"] == "2") == (pool.protection()["seccomp"] == "on")
 
 
+@pytest.mark.kernel
 def test_a_file_outside_the_readable_folders_is_not_decoded(tmp_path: Path) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for folder in (inside, outside):

@@ -199,6 +199,7 @@ def test_it_does_not_run_beside_a_worker(store: Store) -> None:
         compact(store)
 
 
+@pytest.mark.kernel
 def test_a_hole_takes_no_room_where_the_file_system_can(tmp_path: Path) -> None:
     layout = {"features": ((64, 1024), "f2")}
     with closing(Slab.open(tmp_path / "slab", layout, write=True)) as slab:
