@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import resource
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from service.settings import Settings
 from tests.support.processes import wait_until
 
 HEAD_S, STALL_S = 0.5, 0.5
+PATIENT_S = 300.0  # where a client that this machine holds up must not be taken for a slow one
 LARGE = b"x" * 2**20
 SMALL = b"x" * 48 * 2**10  # less than asyncio waits for clients to take, more than the kernel takes in TINY_BUFFERS
 TINY_BUFFERS = 4096
@@ -62,9 +64,10 @@ def app() -> App:
     return App()
 
 
-@pytest.fixture
-def address(app: App) -> Iterator[tuple[str, int]]:
-    settings = Settings(max_connections=4, header_timeout_s=HEAD_S, stall_timeout_s=STALL_S)
+@contextlib.contextmanager
+def serving(app: App, head_s: float = PATIENT_S, stall_s: float = STALL_S) -> Iterator[tuple[str, int]]:
+    """The address of a server that waits so long for a head, and for a body or a reader that stalls."""
+    settings = Settings(max_connections=4, header_timeout_s=head_s, stall_timeout_s=stall_s)
     with listening_socket("127.0.0.1", 0) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, TINY_BUFFERS)
         server = web_server(app, settings)
@@ -76,6 +79,19 @@ def address(app: App) -> Iterator[tuple[str, int]]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+@pytest.fixture
+def address(app: App) -> Iterator[tuple[str, int]]:
+    with serving(app) as served:
+        yield served
+
+
+@pytest.fixture
+def impatient_address(app: App) -> Iterator[tuple[str, int]]:
+    """A server that does not wait for heads either."""
+    with serving(app, head_s=HEAD_S) as served:
+        yield served
 
 
 @contextlib.contextmanager
@@ -93,42 +109,53 @@ def everything(client: socket.socket) -> bytes:
     return received
 
 
+def whole_answer(client: socket.socket) -> bytes:
+    """The bytes up to the end of one answer in chunks."""
+    received = b""
+    while not received.endswith(b"0\r\n\r\n"):
+        piece = client.recv(65536)
+        assert piece, received
+        received += piece
+    return received
+
+
+def answer_to_drops(client: socket.socket, drops: Iterable[bytes]) -> bytes:
+    """The first bytes that come while these are sent one after the other."""
+    for drop in drops:
+        try:
+            client.sendall(drop)
+        except ConnectionError:  # it closed before it had read the one before; what it said is there all the same
+            return everything(client)
+        with contextlib.suppress(TimeoutError):
+            return client.recv(1000)
+    return b""
+
+
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: loc", b"POST / HTTP/1.1\r\nContent-Length: 5\r\n"])
-def test_a_head_that_is_never_complete_ends_the_connection(address: tuple[str, int], sent: bytes) -> None:
-    with connected(address) as client:
+def test_a_head_that_is_never_complete_ends_the_connection(impatient_address: tuple[str, int], sent: bytes) -> None:
+    with connected(impatient_address) as client:
         client.sendall(sent)
         answer = everything(client)
     assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
     assert b"application/problem+json" in answer
 
 
-def test_a_head_that_drips_ends_the_connection(address: tuple[str, int]) -> None:
-    with connected(address) as client:
+def test_a_head_that_drips_ends_the_connection(impatient_address: tuple[str, int]) -> None:
+    with connected(impatient_address) as client:
         client.settimeout(HEAD_S / 10)
-        answer = b""
-        for byte in b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 10_000:
-            try:
-                client.sendall(bytes([byte]))
-                answer += client.recv(1000)
-            except TimeoutError:
-                continue
-            except (BrokenPipeError, ConnectionResetError):
-                break
-            if answer:
-                break
+        head = b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 10_000
+        answer = answer_to_drops(client, (bytes([byte]) for byte in head))
     assert b" 408 " in answer
 
 
-def test_a_second_request_on_a_connection_has_its_own_time(address: tuple[str, int]) -> None:
-    with connected(address) as client:
+def test_a_second_request_on_a_connection_has_its_own_time(app: App) -> None:
+    with serving(app, head_s=4 * HEAD_S) as address, connected(address) as client:
         client.sendall(GET)
-        first = client.recv(65536)
-        while not first.endswith(b"0\r\n\r\n"):
-            first += client.recv(65536)
+        first = whole_answer(client)
         client.sendall(GET[:20])
         assert b" 408 " in everything(client)
     assert first.startswith(b"HTTP/1.1 200")
@@ -148,11 +175,7 @@ def test_a_body_that_drips_ends_the_request(address: tuple[str, int], app: App) 
     with connected(address) as client:
         client.sendall(POST % 10**9)
         client.settimeout(STALL_S / 10)
-        answer = b""
-        while not answer:
-            with contextlib.suppress(TimeoutError):
-                client.sendall(b"x")
-                answer = client.recv(1000)
+        answer = answer_to_drops(client, itertools.repeat(b"x"))
     assert b" 408 " in answer
     assert app.hung_up.wait(60)
 
@@ -166,9 +189,7 @@ def test_a_body_that_came_leaves_no_deadline_to_the_next_request(
         client.sendall(POST % 10 + b"hello")
         time.sleep(STALL_S / 10)  # so that it is seen incomplete
         client.sendall(b"world")
-        answer = b""
-        while not answer.endswith(b"0\r\n\r\n"):
-            answer += client.recv(65536)
+        whole_answer(client)
         looks.clear()
         time.sleep(2 * STALL_S)
     assert looks == []
@@ -178,9 +199,7 @@ def test_a_body_that_came_leaves_no_deadline_to_the_next_request(
 def test_an_application_that_takes_its_time_is_not_the_clients_fault(address: tuple[str, int]) -> None:
     with connected(address) as client:
         client.sendall((POST % 5).replace(b"POST /", b"POST /slow") + b"hello")
-        answer = b""
-        while not answer.endswith(b"0\r\n\r\n"):
-            answer += client.recv(65536)
+        answer = whole_answer(client)
     assert answer.startswith(b"HTTP/1.1 200")
     assert b"\r\n5\r\n" in answer
 
@@ -192,8 +211,10 @@ def test_a_client_that_reads_nothing_is_let_go(address: tuple[str, int], app: Ap
         assert len(everything(client)) < 200 * len(LARGE)
 
 
-def test_a_client_that_reads_slowly_gets_all_of_an_answer(address: tuple[str, int]) -> None:
-    with socket.socket() as client:
+@pytest.mark.slow
+def test_a_client_that_reads_slowly_gets_all_of_an_answer(app: App) -> None:
+    stall_s = 4 * STALL_S  # longer than this machine may hold up one who reads
+    with serving(app, stall_s=stall_s) as address, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
         client.connect(address)
         client.sendall(GET.replace(b"/ ", b"/whole "))
@@ -202,7 +223,7 @@ def test_a_client_that_reads_slowly_gets_all_of_an_answer(address: tuple[str, in
             piece = client.recv(2**16)
             assert piece, f"cut off after {received} bytes"
             received, end = received + piece.count(b"x"), (end + piece)[-5:]
-            if time.monotonic() < begun + 4 * STALL_S:  # slower than it could, and never still
+            if time.monotonic() < begun + 2 * stall_s:  # slower than it could, and never still
                 time.sleep(0.02)
         assert received == WHOLE_BYTES
 
