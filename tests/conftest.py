@@ -14,8 +14,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from service.this_machine import free_port
 from tests.support.cli_runner import Regard
+from tests.support.ports import own_port
 from tests.support.redis_server import RedisServer
 
 TEST_DATA = "REGARD_TEST_DATA"
@@ -155,16 +155,18 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
         pytest.skip(reason)
     folder = tmp_path / "redis"
     folder.mkdir()
-    server = RedisServer(folder)
-    server.start()
-    yield server
-    server.kill()
+    with own_port() as port:
+        server = RedisServer(folder, port)
+        server.start()
+        yield server
+        server.kill()
 
 
 @pytest.fixture(name="free_port")
-def a_free_port() -> int:
-    """A port on the loopback address that nobody listens on just now."""
-    return free_port()
+def a_free_port() -> Iterator[int]:
+    """A port on the loopback address at which nobody listens, unless the test does."""
+    with own_port() as port:
+        yield port
 
 
 @pytest.fixture

@@ -27,7 +27,6 @@ from regard_client.connection import server_url
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
-from service.this_machine import free_port
 from tests.support.running_server import running_server
 
 KEY = create_key("me", Permission.READ, 0.0)[0]
@@ -161,8 +160,8 @@ def test_a_malformed_key_is_refused_before_it_is_sent(monkeypatch: pytest.Monkey
         AsyncClient()
 
 
-def test_nobody_at_the_address_is_said_in_words() -> None:
-    url = f"http://127.0.0.1:{free_port()}"
+def test_nobody_at_the_address_is_said_in_words(free_port: int) -> None:
+    url = f"http://127.0.0.1:{free_port}"
     with Client(url) as client:
         assert not client.is_alive()
         with pytest.raises(ServerUnreachable, match="regard serve"):
@@ -230,12 +229,12 @@ def test_a_proxy_of_the_environment_that_cannot_be_used_is_named(
 
 
 def test_nothing_that_is_meant_for_this_machine_goes_to_a_proxy(
-    monkeypatch: pytest.MonkeyPatch, answering_once: tuple[str, list[bytes]]
+    monkeypatch: pytest.MonkeyPatch, answering_once: tuple[str, list[bytes]], free_port: int
 ) -> None:
     proxy, received = answering_once
     monkeypatch.setenv("HTTP_PROXY", proxy)
     for host in ("127.0.0.1", "localhost", "[::1]"):
-        with Client(f"http://{host}:{free_port()}", api_key=KEY) as client, pytest.raises(ServerUnreachable):
+        with Client(f"http://{host}:{free_port}", api_key=KEY) as client, pytest.raises(ServerUnreachable):
             client.models()
     assert received == []
     with Client("http://photos.example", api_key=KEY) as client, pytest.raises(RegardError):

@@ -14,8 +14,8 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from service.this_machine import free_port
 from tests.e2e.pictures import Photo
+from tests.support.ports import own_port
 from tests.support.small_services import small_service
 
 T = TypeVar("T")
@@ -46,7 +46,8 @@ class Stack:
         """`settings` are REGARD_ variables for every process; nothing starts before `start`."""
         self.folder = folder
         self.data = folder / "data"
-        self.port = free_port()
+        self._own = contextlib.ExitStack()
+        self.port = self._own.enter_context(own_port())
         self.url = f"http://127.0.0.1:{self.port}"
         self.client = httpx.Client(base_url=self.url, timeout=120.0)
         self._settings = {
@@ -70,6 +71,7 @@ class Stack:
         """End everything; after a failure, show what the processes wrote."""
         self.client.close()
         self.kill(*list(self._processes))
+        self._own.close()
         if error is not None:
             for log in sorted((self.folder / "logs").iterdir()):
                 print(f"---- {log.name}\n{log.read_text(errors='replace')[-4000:]}")

@@ -51,11 +51,11 @@ def healthy(stack: Stack, server: RedisServer, one: Service) -> bool:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
+def server(tmp_path: Path, free_port: int) -> Iterator[RedisServer]:
     """Redis as compose starts it."""
     folder = tmp_path / "redis"
     folder.mkdir()
-    running = RedisServer(folder, service("redis").command)
+    running = RedisServer(folder, free_port, service("redis").command)
     running.start()
     yield running
     running.kill()

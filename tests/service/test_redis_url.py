@@ -7,7 +7,6 @@ from service.api.redis_cache import ping
 from service.cli.commands.doctor import CHECKS, run_check
 from service.redis_url import without_password
 from service.settings import Settings
-from service.this_machine import free_port
 
 
 @pytest.mark.parametrize(
@@ -32,8 +31,8 @@ def test_a_password_is_hidden_wherever_a_message_repeats_it() -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?password=hunter2"])
-def test_a_redis_that_does_not_answer_is_named_without_its_password(query: str) -> None:
-    url = f"redis://me:hunter2@127.0.0.1:{free_port()}/0{query}"
+def test_a_redis_that_does_not_answer_is_named_without_its_password(query: str, free_port: int) -> None:
+    url = f"redis://me:hunter2@127.0.0.1:{free_port}/0{query}"
     with pytest.raises(OSError, match=r"redis://\*\*\*@127") as refused:
         ping(url)
     assert "hunter2" not in str(refused.value)

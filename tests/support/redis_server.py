@@ -1,4 +1,4 @@
-"""Real servers for tests, on ports of their own, killable at any moment."""
+"""Real servers for tests, killable at any moment."""
 
 import shutil
 import subprocess
@@ -7,17 +7,15 @@ from pathlib import Path
 
 import redis
 
-from service.this_machine import free_port
-
 PATIENCE_S = 20.0
 
 
 class RedisServer:
     """A redis-server that keeps nothing on disk: killed, it has forgotten everything."""
 
-    def __init__(self, folder: Path, command: tuple[str, ...] = ("redis-server", "--save", "")) -> None:
-        """`command` without port and folder; neither starts before `start`."""
-        self.port = free_port()
+    def __init__(self, folder: Path, port: int, command: tuple[str, ...] = ("redis-server", "--save", "")) -> None:
+        """`command` without port and folder; it does not start before `start`."""
+        self.port = port
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._folder = folder
         self._command = command

@@ -17,7 +17,6 @@ from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
 from service.cli.connection import tell_of_waiting
 from service.settings import ClientSettings
-from service.this_machine import free_port
 from tests.support.busy_server import busy_server
 from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
@@ -31,14 +30,14 @@ def test_the_version_is_that_of_the_project(regard: Regard) -> None:
 
 
 def test_the_service_is_the_one_named_or_the_one_of_the_environment(
-    regard: Regard, url: str, monkeypatch: pytest.MonkeyPatch
+    regard: Regard, url: str, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = url.removeprefix("http://")
     assert regard("models", "--url", bare)[0] == 0
     assert regard("models", "--url", f"{url}/")[0] == 0
     monkeypatch.setenv("REGARD_URL", bare)
     assert regard("models")[0] == 0
-    nowhere = f"127.0.0.1:{free_port()}"
+    nowhere = f"127.0.0.1:{free_port}"
     monkeypatch.setenv("REGARD_URL", nowhere)
     assert regard("models", "--url", bare)[0] == 0
     status, said, noted = regard("models")

@@ -21,7 +21,6 @@ from service.cli.commands import doctor
 from service.cli.settings_options import flag_name
 from service.model_loading import LoadedModels
 from service.settings import Settings
-from service.this_machine import free_port
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.kernels import load_kernels
@@ -336,11 +335,11 @@ def test_doctor_says_what_computes_scores(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.redis
-def test_doctor_asks_redis(redis_server: RedisServer) -> None:
+def test_doctor_asks_redis(redis_server: RedisServer, free_port: int) -> None:
     redis = doctor.CHECKS["redis"]
     assert redis(Settings()) == "not used"
     assert "answers" in redis(Settings(redis_url=redis_server.url))
-    gone = doctor.run_check("redis", redis, Settings(redis_url=f"redis://127.0.0.1:{free_port()}/0"))
+    gone = doctor.run_check("redis", redis, Settings(redis_url=f"redis://127.0.0.1:{free_port}/0"))
     assert not gone["ok"]
 
 

@@ -18,7 +18,6 @@ from service.cli.still_files import SentFiles
 from service.cli.watch import COLLECTION_EVERY_S, FolderWatch, sent_files_path, watch_until_interrupted
 from service.ingest.manifest import ManifestEntry
 from service.media.decode_pool import DecodeFailed, DecodePool
-from service.this_machine import free_port
 from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
 from tests.support.project_files import ROOT
@@ -160,10 +159,10 @@ def test_new_and_changed_pictures_go_in_and_the_rest_is_told(
 
 
 def test_a_service_that_goes_away_is_waited_for(
-    sent: SentFiles, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sent: SentFiles, folder: Path, tmp_path: Path, free_port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paint(folder / "blue.png", "blue")
-    with Client(f"http://127.0.0.1:{free_port()}") as nobody:
+    with Client(f"http://127.0.0.1:{free_port}") as nobody:
         watch = FolderWatch(nobody, [folder], sent, 0.0, {})
         for _ in range(3):
             watch.look()
@@ -312,8 +311,10 @@ def test_a_key_that_is_refused_ends_it_and_other_refusals_are_waited_out(
     assert "1 files were not sent yet" in noted
 
 
-def test_a_wrong_address_or_folder_ends_it_at_once(regard: Regard, folder: Path, tmp_path: Path) -> None:
-    nowhere = f"127.0.0.1:{free_port()}"
+def test_a_wrong_address_or_folder_ends_it_at_once(
+    regard: Regard, folder: Path, tmp_path: Path, free_port: int
+) -> None:
+    nowhere = f"127.0.0.1:{free_port}"
     status, _, noted = regard("ingest", "--watch", folder, "--url", nowhere)
     assert (status, noted.startswith(f"regard: nobody answers at http://{nowhere}")) == (1, True)
     status, _, noted = regard("ingest", "--watch", tmp_path / "none", "--url", nowhere)

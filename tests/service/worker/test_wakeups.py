@@ -12,7 +12,6 @@ import redis
 from index.catalog import Catalog
 from index.records import Collection, NewPicture
 from service.redis_url import LEFT_ALONE_S
-from service.this_machine import free_port
 from service.worker.open_wakeups import open_notifier, open_wakeups
 from service.worker.redis_wakeups import GROUP, RedisNotifier, RedisWakeups, stream_name
 from service.worker.wakeups import POLL_S, SWEEP_S, Notifier, Polling
@@ -61,8 +60,8 @@ def test_a_stop_ends_the_wait(catalog: Catalog) -> None:
     assert waits == [POLL_S]
 
 
-def test_a_redis_that_is_not_there_is_no_trouble() -> None:
-    url = f"redis://127.0.0.1:{free_port()}/0"
+def test_a_redis_that_is_not_there_is_no_trouble(free_port: int) -> None:
+    url = f"redis://127.0.0.1:{free_port}/0"
     RedisNotifier(url, OURS).wake("job")
     wakeups, stop = RedisWakeups(url, OURS), threading.Event()
     wakeups.wait(stop)
