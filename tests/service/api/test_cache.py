@@ -15,6 +15,7 @@ from service.api.redis_cache import RedisCache
 from tests.support.redis_server import RedisServer
 
 OURS = Collection("aa", b"secret")
+PATIENT_S = 20.0  # a Redis that this machine holds up is not one that does not answer
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.binary(max_size=8)), max_size=60))
@@ -65,7 +66,7 @@ def test_every_part_of_a_question_counts() -> None:
 
 @pytest.mark.redis
 def test_redis_keeps_answers_and_is_a_miss_once_it_is_gone(redis_server: RedisServer) -> None:
-    cache = RedisCache.connect(redis_server.url, seconds_kept=60, collection=OURS, answer_format="f")
+    cache = RedisCache.connect(redis_server.url, 60, OURS, "f", PATIENT_S)
     assert cache.get("x") is None
     cache.put("x", b"\x00answer")
     assert cache.get("x") == b"\x00answer"
@@ -110,7 +111,7 @@ THEIRS = Collection("bb", b"another secret")
 @pytest.mark.redis
 def test_two_collections_on_one_redis_do_not_answer_for_each_other(redis_server: RedisServer) -> None:
     ours, theirs, later = (
-        RedisCache.connect(redis_server.url, 60, collection, form)
+        RedisCache.connect(redis_server.url, 60, collection, form, PATIENT_S)
         for collection, form in ((OURS, "f"), (THEIRS, "f"), (OURS, "another form"))
     )
     ours.put("x", b"ours")
@@ -125,11 +126,11 @@ def test_two_collections_on_one_redis_do_not_answer_for_each_other(redis_server:
 @pytest.mark.parametrize("forged", [b"", b"{}", b"x" * 500, "signed by others", "signed for another question"])
 def test_an_answer_that_was_not_written_here_is_a_miss(redis_server: RedisServer, forged: bytes | str) -> None:
     client = redis.Redis.from_url(redis_server.url)
-    cache = RedisCache.connect(redis_server.url, 60, OURS, "f")
+    cache = RedisCache.connect(redis_server.url, 60, OURS, "f", PATIENT_S)
     cache.put("x", b"answer")
     content: bytes | str | None = forged
     if forged == "signed by others":
-        other = RedisCache.connect(redis_server.url, 60, Collection("aa", b"guessed"), "f")
+        other = RedisCache.connect(redis_server.url, 60, Collection("aa", b"guessed"), "f", PATIENT_S)
         other.put("x", b"forged")
         other.close()
     else:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from index.catalog import Catalog
 from service.api.answers import answer_key
 from service.api.cache import LocalCache
+from service.api.redis_cache import RedisCache
 from service.api.schemas.results import ImageAnswer, TextAnswer, answer_format
 from service.search.requests import TextSearchRequest
 from tests.support.library import Library, two_coloured
@@ -124,7 +126,10 @@ def test_every_collection_has_an_id_of_its_own_that_stays_until_it_is_renewed(tm
         catalog.close()
 
 
-def test_copies_made_by_hand_do_not_answer_for_each_other(tmp_path: Path, redis_server: RedisServer) -> None:
+def test_copies_made_by_hand_do_not_answer_for_each_other(
+    tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RedisCache, "connect", partial(RedisCache.connect, timeout=20.0))  # however busy it is here
     library = Library(tmp_path / "a")
     ids = {colour: library.add(colour, two_coloured(colour, colour)) for colour in ("red", "blue", "green")}
     library.close()
