@@ -6,10 +6,12 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
+from service.cluster import shard_writer
 from service.cluster.cluster_view import ShardView
 from service.cluster.director import ClusterPlan, Director, read_plan, split_place
 from service.cluster.messages import Behind
@@ -279,15 +281,16 @@ def test_a_replica_that_hangs_keeps_no_other_shard_from_being_looked_after(
     director = opened()
     director.begin(2, 1, 1)
     wait_until(lambda: members(director) == [{0}, {0}])
-    hung, released = machines.running[0, 0], Future[Any]()
-    monkeypatch.setattr(hung, "begin", lambda *_: released)
-    time.sleep(0.1)  # it is asked
+    hung, released, is_asked = machines.running[0, 0], Future[Any](), Event()
+    monkeypatch.setattr(shard_writer, "POSITION_S", 120.0)
+    monkeypatch.setattr(hung, "begin", lambda *_: is_asked.set() or released)
+    is_asked.wait()
     other = machines.running[1, 0]
     other.close()
     other.open()
     began = time.monotonic()
     wait_until(lambda: other.joined)
-    assert time.monotonic() - began < 3.0  # and not the 5 s that the other replica has
+    assert time.monotonic() - began < 60.0  # and not the 120 s that the other replica has
     released.set_result(None)
 
 

@@ -112,7 +112,7 @@ class Hung:
 
 
 def test_changes_do_not_wait_one_behind_the_other_for_a_replica_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_writer, "POSITION_S", 0.2)
+    monkeypatch.setattr(shard_writer, "POSITION_S", 0.7)
     writer = ShardWriter(0, [Hung()], 1, timeout_s=30.0)
 
     def change() -> None:
@@ -122,8 +122,8 @@ def test_changes_do_not_wait_one_behind_the_other_for_a_replica_that_hangs(monke
     began = time.monotonic()
     with ThreadPoolExecutor(12) as threads:
         for refused in [threads.submit(change) for _ in range(12)]:
-            refused.result(timeout=20)
-    assert time.monotonic() - began < 2.0  # and not 12 x 0.2 s, or 12 x 30 s
+            refused.result(timeout=60)
+    assert time.monotonic() - began < 6.0  # and not 12 x 0.7 s, or 12 x 30 s
 
 
 def test_a_change_does_not_wait_for_ever_for_those_before_it(pair: list[Directory]) -> None:
