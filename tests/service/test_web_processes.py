@@ -40,11 +40,23 @@ sys.stdin.read()
 """
 
 
+def is_there(host: str) -> bool:
+    """Whether this machine has the address; containers often have none of IPv6."""
+    try:
+        with listening_socket(host, 0):
+            return True
+    except UserError:
+        return False
+
+
+LOOPBACKS = ["127.0.0.1", *filter(is_there, ["::1"])]
+
+
 def told(*own_keys: ApiKey) -> FirstProcess:
     return FirstProcess("release 1", "a collection", list(own_keys), keys_required=True)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("host", LOOPBACKS)
 def test_a_port_is_shared_with_own_processes_alone(host: str) -> None:
     with listening_socket(host, 0) as first, contextlib.ExitStack() as stack:
         file = ConnectionCounts.new_file(2)
