@@ -10,6 +10,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -47,8 +48,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Objects by the million live to the end; looking for cycles among them would take every process ten seconds more.
 atexit.register(gc.freeze)
 
-hypothesis.settings.register_profile("here", deadline=None)
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("here", **PATIENT)
+hypothesis.settings.register_profile("ci", **PATIENT, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if REQUIRE_ALL else "here")
 
 
