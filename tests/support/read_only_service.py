@@ -21,13 +21,15 @@ from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.project_files import ROOT
 from tests.support.web_app import Web
 
-PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
+PR_CAPBSET_READ, PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 23, 24, 1
 UNPRIVILEGED = "--unprivileged"
 
 
 def begin_again_without_privilege() -> None:
     """Become this program anew, which keeps to the permissions of files, also as root."""
-    if os.geteuid() == 0 and ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0):
+    call = ctypes.CDLL(None).prctl  # a container may have taken the privilege away, and the right to give it up
+    has_privilege = os.geteuid() == 0 and call(PR_CAPBSET_READ, CAP_DAC_OVERRIDE, 0, 0, 0) == 1
+    if has_privilege and call(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0):
         raise OSError("this root cannot go without its privileges")
     os.execv(sys.executable, [sys.executable, "-m", "tests.support.read_only_service", *sys.argv[1:], UNPRIVILEGED])
 
