@@ -36,7 +36,7 @@ def print_readings(answer: Mapping[str, Any]) -> None:
     """Say how misspelt words were read, which words are none, unless a text holds them, and what else stands out."""
     if read_as := answer.get("read_as"):
         print(f"read as: {', '.join(f'{word} > {read}' for word, read in read_as.items())}")
-    held = any("text" in hit.get("found_by", ()) for hit in answer.get("results", ()))  # every word, as that of a file name
+    held = any("text" in hit.get("found_by", ()) for hit in answer.get("results", ()))  # also what is no word
     if (unknown := answer.get("unknown_words")) and not held:
         print(f"unknown words: {', '.join(unknown)}")
     if note := answer.get("note"):
