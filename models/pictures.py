@@ -49,7 +49,8 @@ def downscale(picture: PIL.Image.Image, size: tuple[int, int]) -> PIL.Image.Imag
 def to_direct_colours(image: PIL.Image.Image) -> PIL.Image.Image:
     """The image as L, RGB or RGBA, whatever its mode: values that may be averaged, unlike those of a palette."""
     if image.mode.startswith("I;16"):
-        return image.point(lambda value: value / 256).convert("L")
+        numbers = image if image.mode == "I;16" else image.convert("I")  # Pillow scales those of no other byte order
+        return numbers.point(lambda value: value / 256).convert("L")
     if image.mode in ("I", "F"):
         return to_eight_bits(image)
     if image.has_transparency_data:

@@ -15,7 +15,7 @@ import torch
 
 from models.batches import Regions
 from models.datasets.npy_files import create_array, grow_array, open_array
-from models.datasets.photographs import open_upright
+from models.datasets.photographs import open_reduced
 from models.extractors.base import PICTURE, Detections, Extractor
 from models.pictures import LONGEST_SIDE
 from models.whole_files import write_whole
@@ -47,7 +47,8 @@ class ExtractedFeatures:
     features: np.ndarray
     """[N R D] float16."""
     boxes: np.ndarray
-    """[N R 4] float32, x1 y1 x2 y2 in pixels of the upright picture."""
+    """[N R 4] float32, x1 y1 x2 y2 in pixels of the upright picture; where release 0.1.0 or an earlier one wrote
+    them, of that picture with sides of LONGEST_SIDE at most, as the region that is all of it tells."""
     labels: np.ndarray
     """[N R] int16."""
     confidence: np.ndarray
@@ -82,7 +83,7 @@ def extract_features(
     """Extract the regions of `photographs` (name -> file) to the folder `out`, going on where an earlier run stopped.
 
     Photographs that the folder does not name yet come behind those that it does. Yields how many pictures are done.
-    ValueError if `out` was begun with another extractor, or names a picture that is not among the photographs.
+    ValueError if `out` was begun with another extractor, or holds a picture that is not among the photographs.
     """
     ids = in_stored_order(photographs, out)
     done = begin_folder(extractor, ids, out)
@@ -98,9 +99,14 @@ def pictures_at_once(extractor: Extractor) -> int:
 
 
 def regions_of_files(extractor: Extractor, files: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Regions that the extractor finds in picture files, an array a field. UnreadablePhotograph."""
-    regions = extractor.extract([open_upright(path, LONGEST_SIDE) for path in files])
-    return {name: tensor.cpu().numpy() for name, tensor in regions.tensors().items()}
+    """Regions that the extractor finds in picture files, an array a field; boxes are in pixels of the whole upright
+    pictures, whatever size the extractor saw. UnreadablePhotograph."""
+    opened = [open_reduced(path, LONGEST_SIDE) for path in files]
+    regions = extractor.extract([picture for picture, _ in opened])
+    found = {name: tensor.cpu().numpy() for name, tensor in regions.tensors().items()}
+    scales = [(full[0] / picture.width, full[1] / picture.height) for picture, full in opened]
+    found["boxes"] = found["boxes"] * np.array([(x, y, x, y) for x, y in scales], np.float32)[:, None]
+    return found
 
 
 def open_features(folder: Path) -> ExtractedFeatures:
@@ -126,18 +132,21 @@ def _open_rows(path: Path, num: int) -> np.ndarray:
 
 
 def in_stored_order(names: Iterable[str], out: Path) -> tuple[str, ...]:
-    """The names, first those that the folder `out` holds, in its order; as they are where it lacks one of these."""
+    """The names, first those that the folder `out` holds or waits for, in its order; as they are where they lack one
+    that it holds."""
     given = dict.fromkeys(names)
     stored = _read_ids(out) if (out / MANIFEST_FILE).exists() else ()
-    return tuple(dict.fromkeys((*stored, *given))) if all(name in given for name in stored) else tuple(given)
+    if stored and not given.keys() >= set(stored[: _read_manifest(out)["done"]]):
+        return tuple(given)
+    return tuple(dict.fromkeys((*(name for name in stored if name in given), *given)))
 
 
 def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
-    """Create the folder `out` with room for all pictures, or make room there for those behind the ones it names;
-    returns how many it already holds.
+    """Create the folder `out` with room for all pictures, or make room there for those behind the ones it holds;
+    returns how many these are.
 
-    ValueError if it was begun with another source, other pictures or another number of regions, or a name has a line
-    break. OSError where the disk has no room for all of it, and then leaves what was there before.
+    ValueError if it was made by another source, of other pictures or for another number of regions, or a name has a
+    line break. OSError where the disk has no room for all of it, and then leaves what was there before.
     """
     if (broken := next((name for name in ids if "\n" in name or "\r" in name), None)) is not None:
         raise ValueError(f"{broken!r} has a line break in its name, and {IDS_FILE} a name a line: rename it")
@@ -145,16 +154,17 @@ def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
         manifest, stored = _read_manifest(out), _read_ids(out)
         if manifest["digest"] != source.digest:
             raise ValueError(f"{out} was made by extractor {manifest['digest']}, not {source.digest}")
-        if ids[: len(stored)] != stored:
-            raise ValueError(_why_not_begun_with(ids, stored, out))
+        done = int(manifest["done"])
+        if ids[:done] != stored[:done]:
+            raise ValueError(_why_not_begun_with(ids, stored[:done], out))
         num_regions = open_array(out / "features.npy").shape[1]
         if num_regions != source.num_regions:
             raise ValueError(f"{out} was begun with room for {num_regions} regions, not {source.num_regions}")
-        if len(ids) > len(stored):
+        if ids != stored:  # more, or without some that are gone before anything was found in them
             for name in feature_layout(source):
                 grow_array(out / f"{name}.npy", len(ids))
             _write_ids(ids, out)  # last: until then the folder is that of before
-        return int(manifest["done"])
+        return done
     out.mkdir(parents=True, exist_ok=True)
     made = list[Path]()
     try:

@@ -7,6 +7,7 @@ import PIL.Image
 from models.pictures import ORIENTATION, size_within, upright_rgb
 
 CHECKED_SIDE = 32  # pixels, at which a JPEG is decoded several times faster, and still read to its end
+SIDEWAYS = (5, 6, 7, 8)  # EXIF orientations of pictures whose width and height are each other's
 FAULTS = (OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError)  # of Pillow, for damaged files
 
 
@@ -16,17 +17,29 @@ class UnreadablePhotograph(OSError):
 
 def open_upright(path: Path, longest_side: int | None = None) -> PIL.Image.Image:
     """The picture in RGB, turned as its camera was, with sides of so many pixels at most. UnreadablePhotograph."""
+    return open_reduced(path, longest_side)[0]
+
+
+def open_reduced(path: Path, longest_side: int | None) -> tuple[PIL.Image.Image, tuple[int, int]]:
+    """The picture of `open_upright`, and the size that all of its pixels have upright. UnreadablePhotograph."""
     try:
-        with PIL.Image.open(path) as image:
-            full = image.size
-            if longest_side is not None:
-                image.draft("RGB", size_within(full, longest_side))  # JPEG alone: at a half, a quarter or an eighth
-            image.load()
-            if image.format == "TIFF":  # which is turned while it is loaded
-                full = image.size
-            return upright_rgb(image, _orientation(image), size_within(full, longest_side or max(full)))
+        return _opened(path, longest_side)
     except FAULTS as fault:
         raise UnreadablePhotograph(f"{path}: {_reason(fault)}") from fault
+
+
+def _opened(path: Path, longest_side: int | None) -> tuple[PIL.Image.Image, tuple[int, int]]:
+    """`open_reduced`, which says what its FAULTS mean."""
+    with PIL.Image.open(path) as image:
+        full = image.size
+        if longest_side is not None:
+            image.draft("RGB", size_within(full, longest_side))  # JPEG alone: at a half, a quarter or an eighth
+        image.load()
+        if image.format == "TIFF":  # which is turned while it is loaded
+            full = image.size
+        orientation = _orientation(image)
+        picture = upright_rgb(image, orientation, size_within(full, longest_side or max(full)))
+    return picture, full[::-1] if orientation in SIDEWAYS else full
 
 
 def _orientation(image: PIL.Image.Image) -> int:
@@ -38,11 +51,9 @@ def _orientation(image: PIL.Image.Image) -> int:
 
 
 def why_unreadable(path: Path) -> str | None:
-    """The reason why a file is no whole picture; None for one that is. Reads all of it."""
+    """The reason why a file is no whole picture; None for one that `open_upright` opens. Reads all of it."""
     try:
-        with PIL.Image.open(path) as picture:
-            picture.draft("RGB", (CHECKED_SIDE, CHECKED_SIDE))
-            picture.load()
+        _opened(path, CHECKED_SIDE)
     except FAULTS as fault:
         return _reason(fault)
     return None

@@ -69,7 +69,7 @@ def extract_with_progress(
     """Write the features of photographs (name -> file) to `out`, or go on where an earlier run ended.
 
     `is_kept`: whether `out` is there for longer than the command. UserError where it holds pictures that are not among
-    these, or was begun with another detector; UnreadablePhotograph.
+    these, or was begun with another detector, and for a picture that can be read no longer.
     """
     from models.datasets.feature_store import (  # noqa: PLC0415
         begin_folder,
@@ -77,6 +77,7 @@ def extract_with_progress(
         in_stored_order,
         pictures_at_once,
     )
+    from models.datasets.photographs import UnreadablePhotograph  # noqa: PLC0415
 
     with sole_writer(out, goes_on=is_kept):
         with user_input():
@@ -86,8 +87,12 @@ def extract_with_progress(
             return
         task = progress.add_task("finding regions", len(photographs))
         task.update(held)
-        for done in extract_features(extractor, photographs, out, pictures_at_once(extractor)):
-            task.update(done)
+        try:
+            for done in extract_features(extractor, photographs, out, pictures_at_once(extractor)):
+                task.update(done)
+        except UnreadablePhotograph as fault:
+            goes_on = f": the same command leaves it out, and goes on with what {out} holds" if is_kept else ""
+            raise UserError(f"{fault}{goes_on}") from fault
 
 
 def extract_on_cluster(

@@ -13,6 +13,7 @@ from models.datasets import feature_store
 from models.datasets.feature_store import extract_features, open_features, pictures_at_once
 from models.datasets.npy_files import create_array, grow_array
 from models.extractors.base import Detections
+from models.pictures import ORIENTATION
 from tests.support.fakes import COLOURS, FakeExtractor
 
 
@@ -65,6 +66,34 @@ def test_another_extractor_or_other_photographs_are_refused(photographs: dict[st
     del photographs["red"]
     with pytest.raises(ValueError, match="other photographs, of which 1 are not among these, as red: give them too"):
         next(extract_features(FakeExtractor(), photographs, out))
+
+
+def test_a_picture_that_is_gone_before_it_was_looked_at_is_left_out(
+    photographs: dict[str, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    for _ in extract_features(FakeExtractor(), photographs, out, batch=3):
+        break  # as a kill after the first batch leaves it
+    names = list(photographs)
+    del photographs[names[5]]
+    assert list(extract_features(FakeExtractor(), photographs, out, batch=3)) == [6, 7]
+    found = open_features(out)
+    assert found.ids == tuple(photographs)
+    expected = FakeExtractor().extract([PIL.Image.open(photographs[name]) for name in found.ids])
+    np.testing.assert_allclose(found.features, expected.features.numpy(), rtol=1e-3)
+
+
+def test_boxes_are_in_pixels_of_the_whole_upright_picture(tmp_path: Path) -> None:
+    exif = PIL.Image.Exif()
+    exif[ORIENTATION] = 6
+    PIL.Image.new("RGB", (2000, 3000)).save(tmp_path / "a.jpg", exif=exif)  # is wide
+    PIL.Image.new("RGB", (16, 12)).save(tmp_path / "b.png")
+    list(extract_features(FakeExtractor(), {name: tmp_path / name for name in ("a.jpg", "b.png")}, tmp_path / "out"))
+    found = open_features(tmp_path / "out")
+    assert [found.picture_size(row) for row in (0, 1)] == [pytest.approx((3000, 2000)), (16, 12)]
+    left, right = found.boxes[:, [1, 2]].tolist()[0]
+    assert left == pytest.approx([0, 0, 1500, 2000], abs=2)
+    assert right == pytest.approx([1500, 0, 3000, 2000], abs=2)
 
 
 def test_more_photographs_are_added_behind_those_of_before(photographs: dict[str, Path], tmp_path: Path) -> None:

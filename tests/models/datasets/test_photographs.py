@@ -6,7 +6,8 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from models.datasets.photographs import UnreadablePhotograph, open_upright, why_unreadable
+from models.datasets import photographs
+from models.datasets.photographs import UnreadablePhotograph, open_reduced, open_upright, why_unreadable
 from models.pictures import LONGEST_SIDE
 from service.media.pixels import decode_file
 from tests.support import colour_profiles as profiles
@@ -39,6 +40,7 @@ def odd_pictures() -> dict[str, PIL.Image.Image]:
         "clear.png": clear,
         "palette.png": clear.convert("P"),
         "deep.png": PIL.Image.fromarray(deep),
+        "scan.tif": PIL.Image.fromarray(deep.astype(">u2")),
         "numbers.tif": PIL.Image.fromarray(deep.astype(np.int32)),
         "fractions.tif": PIL.Image.fromarray(deep.astype(np.float32) / 7),
         "clear.webp": clear,
@@ -68,10 +70,12 @@ def test_what_is_measured_and_learnt_from_is_what_the_service_sees(
         exif[ORIENTATION] = orientation
     odd_pictures()[name].save(path := tmp_path / name, exif=exif)
     served = decode_file(str(path), LONGEST_SIDE).picture
-    picture = open_upright(path, LONGEST_SIDE)
+    picture, full = open_reduced(path, LONGEST_SIDE)
     assert picture.mode == "RGB"
+    assert why_unreadable(path) is None
     assert np.array_equal(np.asarray(picture), np.asarray(served))
     whole = open_upright(path)
+    assert whole.size == full
     assert np.array_equal(np.asarray(whole), np.asarray(decode_file(str(path), None).picture))
 
 
@@ -88,6 +92,15 @@ def test_a_file_that_was_cut_or_is_none_is_named_with_its_reason(tmp_path: Path,
         with pytest.raises(UnreadablePhotograph) as fault:
             open_upright(path)
         assert str(fault.value).startswith(f"{path}: ")
+
+
+def test_a_picture_that_is_read_but_not_converted_has_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise ValueError("of no known mode")
+
+    monkeypatch.setattr(photographs, "upright_rgb", refused)
+    noise(0, 20, 20).save(tmp_path / "a.png")
+    assert why_unreadable(tmp_path / "a.png") == "is damaged, or no picture (of no known mode)"
 
 
 def test_a_file_that_is_not_there_has_a_reason(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def test_every_format_and_mode_becomes_rgb(pool: DecodePool, tmp_path: Path, kin
         ("PNG", "1", 0, 255),
         ("PNG", "I;16", 0, 65535),
         ("TIFF", "I;16", 0, 65535),
+        ("TIFF", "I;16B", 0, 65535),
         ("TIFF", "F", 0.0, 1.0),
         ("TIFF", "I", -5, 100_000),
     ],
