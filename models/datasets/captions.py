@@ -2,10 +2,13 @@
 
 import codecs
 import json
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+WORD_CATEGORIES = ("L", "N", "P", "S", "Cn")  # Cn: a letter or an emoji of a later Unicode than this Python's
 
 
 @dataclass(frozen=True)
@@ -26,14 +29,23 @@ def half_slices(num: int) -> dict[str, slice]:
     return {"first": slice(0, num // 2), "second": slice(num // 2, num)}
 
 
+def has_word(text: str) -> bool:
+    """Whether readers find a word in a text: a letter, digit, punctuation mark or symbol, which are all seen."""
+    return any(
+        unicodedata.category(one).startswith(WORD_CATEGORIES) for one in text if one != "\N{REPLACEMENT CHARACTER}"
+    )
+
+
 def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
     """The pictures of a JSON-lines file, of one split if it is given.
 
-    ValueError names a line that is not as `iter_captions` expects, a picture that comes twice in the file, or the file
-    where no picture is left.
+    ValueError names a line that is not as `iter_captions` expects or has a caption of invisible characters, a picture
+    that comes twice in the file, or the file where no picture is left.
     """
     lines, seen = [], set[str]()
-    for line in iter_captions(path):
+    for number, line in enumerate(iter_captions(path), 1):
+        if unread := next((caption for caption in line.captions if not has_word(caption)), None):
+            raise ValueError(f"{path}:{number}: the caption {unread!a} has no word to match: take it out")
         if line.image in seen:  # in another split, it would be measured on what it was learnt from
             raise ValueError(f"{path}: {line.image} comes twice; a picture has one line, with all its captions")
         seen.add(line.image)
@@ -47,7 +59,7 @@ def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
 def iter_captions(path: Path) -> Iterator[CaptionLine]:
     """Every line `{"image": "..", "captions": ["..", ..], "split": ".."}` of a file; the split may be missing.
 
-    ValueError names a line that is something else, or has a caption without a word.
+    ValueError names a line that is something else, or has a blank caption.
     """
     for number, text in enumerate(_lines(path), 1):
         try:
@@ -77,30 +89,36 @@ def _caption_line(text: str) -> CaptionLine:
 
 
 def read_sentences(path: Path, split: str = "train") -> list[str]:
-    """All captions of a file, in its order, without their pictures.
+    """All captions of a file that have a word, in its order, without their pictures.
 
     .jsonl is read as JSON lines, of which those of `split` and those without a split count; .json as COCO's caption
-    annotations; any other file as text with a caption a line, blank lines left out.
+    annotations; any other file as text with a caption a line.
     """
+    return [text for text in _sentences(path, split) if has_word(text)]
+
+
+def _sentences(path: Path, split: str) -> list[str]:
     if path.suffix == ".jsonl":
         return [text for line in iter_captions(path) if line.split in (None, split) for text in line.captions]
     if path.suffix == ".json":
         try:
-            return [annotation["caption"] for annotation in json.loads(path.read_text(encoding="utf-8"))["annotations"]]
-        except (ValueError, KeyError, TypeError) as problem:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            return [annotation["caption"].strip() for annotation in stored["annotations"]]
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise ValueError(f'{path}: expected COCO\'s {{"annotations": [{{"caption": "..."}}]}}') from problem
-    return [line.strip() for line in _lines(path) if line.strip()]
+    return [line.strip() for line in _lines(path)]
 
 
 def read_lines(path: Path, what: str = "a caption") -> list[str]:
     """The lines of a text file of which each is `what`, without the white space around.
 
-    Lines end at line feeds alone, as in the loaders of the published models. ValueError names a blank line, or the
-    file where it is empty.
+    Lines end at line feeds alone, as in the loaders of the published models. ValueError names a line that is blank or
+    of invisible characters, or the file where it is empty.
     """
     lines = [line.strip() for line in _lines(path)]
-    if "" in lines:
-        raise ValueError(f"{path}:{lines.index('') + 1}: an empty line, where every line is {what}")
+    if unread := next((number for number, line in enumerate(lines, 1) if not has_word(line)), None):
+        kind = "a line of invisible characters" if lines[unread - 1] else "an empty line"
+        raise ValueError(f"{path}:{unread}: {kind}, where every line is {what}")
     if not lines:
         raise ValueError(f"{path} is empty, where every line is {what}")
     return lines

@@ -8,11 +8,14 @@ import pytest
 from models.datasets.captions import (
     CaptionLine,
     captioned_photographs,
+    has_word,
     iter_captions,
     read_captions,
     read_lines,
     read_sentences,
 )
+from models.text.pretrained_reader import shipped_reader
+from models.text.reader import readable
 
 
 def test_captions_are_read_by_split_and_a_bad_line_is_named(tmp_path: Path) -> None:
@@ -63,12 +66,13 @@ def test_sentences_are_read_from_lines_of_a_split_from_coco_and_from_text(tmp_pa
              {"image": "3", "captions": ["four"], "split": "test"}]  # fmt: skip
     (tmp_path / "c.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (tmp_path / "c.json").write_text(json.dumps({"annotations": [{"caption": "one"}, {"caption": "two"}]}))
-    (tmp_path / "c.txt").write_text("one\n\ntwo\n")
+    (tmp_path / "c.txt").write_text("one\n\u200d\n\ntwo\n")
     assert read_sentences(tmp_path / "c.jsonl") == ["one", "two", "three"]
     assert read_sentences(tmp_path / "c.json") == read_sentences(tmp_path / "c.txt") == ["one", "two"]
-    (tmp_path / "bad.json").write_text("[1]")
-    with pytest.raises(ValueError, match="annotations"):
-        read_sentences(tmp_path / "bad.json")
+    for bad in ("[1]", '{"annotations": [{"caption": 3}]}'):
+        (tmp_path / "bad.json").write_text(bad)
+        with pytest.raises(ValueError, match="annotations"):
+            read_sentences(tmp_path / "bad.json")
 
 
 def test_a_caption_is_a_line_whatever_else_ends_lines_elsewhere(tmp_path: Path) -> None:
@@ -77,6 +81,28 @@ def test_a_caption_is_a_line_whatever_else_ends_lines_elsewhere(tmp_path: Path) 
     (tmp_path / "caps.txt").write_text("a\n \nb\n")
     with pytest.raises(ValueError, match=r"caps\.txt:2: an empty line"):
         read_lines(tmp_path / "caps.txt")
+    (tmp_path / "caps.txt").write_text("a\nb\n\ufeff\n")
+    with pytest.raises(ValueError, match=r"caps\.txt:3: a line of invisible characters"):
+        read_lines(tmp_path / "caps.txt")
+
+
+def test_readers_find_a_word_where_one_is_said_to_be() -> None:
+    reader = shipped_reader()
+    for text in (
+        "!",
+        "7",
+        "é",
+        "\u4e2d",
+        "\U0001f600",
+        "\U0001fabf",
+        "$",
+        "\u200b",
+        "\u0301",
+        "\ufffd",
+        "\ue000",
+        " \xad",
+    ):
+        assert (readable(reader.tokens, text) == text) == has_word(text), ascii(text)
 
 
 @pytest.mark.realdata
@@ -104,6 +130,7 @@ def test_a_folder_of_pictures_is_checked_before_anything_is_made_of_it(tmp_path:
         (b"[]", "the line names no image"),
         (b'{"image": "b.jpg"}', "the line has no list of captions"),
         (b'{"image": "b.jpg", "captions": ["", " "]}', "the line has a caption without a word"),
+        (rb'{"image": "b.jpg", "captions": ["a", "\u200b\ufe0f"]}', r":2: the caption '\u200b\ufe0f' has no word"),
         (b'{"image": "\xe9.jpg", "captions": ["a"]}', "is not UTF-8 text"),
         (b'{"image": "a.jpg", "captions": ["another"]}', "a.jpg comes twice"),
     ],
