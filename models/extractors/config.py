@@ -3,12 +3,14 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
 import torch
 from torch import nn
+
+from models.field_kinds import in_words, is_of_kind
 
 Config = TypeVar("Config")
 
@@ -26,7 +28,9 @@ class BadExtractor(ValueError):
 
 def read_kind(folder: Path) -> str | None:
     """The kind of the extractor in `folder`; None where its config.json names none. BadExtractor."""
-    kind: str | None = _read_json(folder).get(KIND_FIELD)
+    kind = _read_json(folder).get(KIND_FIELD)
+    if kind is not None and not isinstance(kind, str):
+        raise BadExtractor(f"{folder / CONFIG_FILE}: {KIND_FIELD!r} is a text, not {kind!r}")
     return kind
 
 
@@ -58,10 +62,25 @@ def config_of(kind: type[Config], folder: Path, fields: Mapping[str, Any]) -> Co
         raise BadExtractor(f"{file}: {unknown[0]!r} is no field of {kind.__name__}; there are {', '.join(known)}")
     if missing := sorted(needed - fields.keys()):
         raise BadExtractor(f"{file}: {missing[0]!r} is missing")
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    kinds = get_type_hints(kind)
+    for name, value in values.items():
+        if not is_of_kind(value, kinds[name]):
+            raise BadExtractor(f"{file}: {name!r} is {in_words(kinds[name])}, not {json.dumps(fields[name])}")
     try:
-        return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
-    except (TypeError, ValueError) as fault:
+        return kind(**values)
+    except ValueError as fault:
         raise BadExtractor(f"{file}: {fault}") from fault
+
+
+def check_ranges(config: object, above_zero: Iterable[str], shares: Iterable[str] = ()) -> None:
+    """ValueError names the first field of numbers that are to be above zero, or shares, from 0 to 1, which is not."""
+    for name in above_zero:
+        if (value := getattr(config, name)) <= 0:
+            raise ValueError(f"{name} is above 0, not {value}")
+    for name in shares:
+        if not 0 <= (value := getattr(config, name)) <= 1:
+            raise ValueError(f"{name} is from 0 to 1, not {value}")
 
 
 def _read_json(folder: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from models.extractors.backbones.base import BACKBONE_FEATURE_DIM
 from models.extractors.backbones.registry import find_architecture
+from models.extractors.config import check_ranges
 from models.extractors.region_features import FeatureKind
 from models.extractors.yolox import YOLOX_SIDE
 
@@ -17,6 +18,28 @@ CONCEPT_FIELDS = (
     "min_side",
     "coco_weight",
     "min_label",
+)
+POSITIVE_FIELDS = (
+    "num_regions",
+    "cells",
+    "surroundings",
+    "side",
+    "neck_width",
+    "head_width",
+    "num_proposals",
+    "batch",
+    "one_stage_side",
+    "coco_weight",
+    "picture_side",
+)
+SHARE_FIELDS = (
+    "class_overlap",
+    "any_overlap",
+    "one_stage_score",
+    "one_stage_overlap",
+    "min_side",
+    "min_label",
+    "picture_share",
 )
 PICTURE_FIELDS = ("picture_backbone", "picture_side", "picture_share", "picture_mirrored")
 
@@ -73,15 +96,17 @@ class DetectorConfig:
     """Whether it sees each picture's mirror image too."""
 
     def __post_init__(self) -> None:
-        """ValueError for an unknown backbone, and where vectors are to be in a space of concepts that there is not."""
+        """ValueError for an unknown backbone, a number that it cannot be, and where vectors are to be in a space of
+        concepts that there is not."""
+        check_ranges(self, POSITIVE_FIELDS, SHARE_FIELDS)
+        if self.concept_dim < 0:
+            raise ValueError(f"concept_dim is 0, for no concepts, or above, not {self.concept_dim}")
         for backbone in filter(None, (self.backbone, self.picture_backbone)):
             find_architecture(backbone)
         if self.sentence_map and not self.concept_dim:
             raise ValueError("a sentence map leads to the space of concepts: it needs concept_dim")
         if self.picture_backbone and not (self.sentence_map and self.whole_picture):
             raise ValueError("a network for whole pictures needs sentence_map and whole_picture")
-        if not 0 <= self.picture_share <= 1:
-            raise ValueError(f"picture_share is from 0 to 1, not {self.picture_share}")
 
     @property
     def feature_dim(self) -> int:

@@ -19,6 +19,7 @@ from models.batches import tiles
 from models.extractors.backbones.base import BACKBONE_FEATURE_DIM, STRIDE, Backbone
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.base import Detections, Extractor
+from models.extractors.config import check_ranges
 from models.extractors.faster_rcnn import WEIGHTS_FILE, load_detector
 from models.extractors.resize import stack_resized
 
@@ -34,6 +35,12 @@ class GridConfig:
     batch: int = 32
     """Pictures in one forward pass."""
 
+    def __post_init__(self) -> None:
+        """ValueError for a number that it cannot be."""
+        check_ranges(self, ["side", "batch"])
+        if self.side % STRIDE:
+            raise ValueError(f"the side of a grid is a multiple of {STRIDE} pixels, not {self.side}")
+
 
 class GridExtractor(Extractor):
     """The cells of the backbone's last map as regions, row by row from the top left."""
@@ -43,8 +50,6 @@ class GridExtractor(Extractor):
 
     def __init__(self, config: GridConfig, backbone: Backbone, digest: str = "untrained") -> None:
         super().__init__()
-        if config.side % STRIDE:
-            raise ValueError(f"the side of a grid is a multiple of {STRIDE} pixels, not {config.side}")
         self.config, self.backbone, self.digest = config, backbone, digest
         self.cells = config.side // STRIDE
         self.num_regions = self.cells**2

@@ -8,7 +8,7 @@ from pathlib import Path
 import PIL.Image
 
 from models.extractors.base import Detections, Extractor
-from models.extractors.config import KIND_FIELD, config_of, read_config
+from models.extractors.config import KIND_FIELD, check_ranges, config_of, read_config
 
 PRECOMPUTED = "precomputed"
 
@@ -27,6 +27,10 @@ class PrecomputedConfig:
     """The most regions of one picture."""
     feature_dim: int
     labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """ValueError for a number that it cannot be."""
+        check_ranges(self, ["num_regions", "feature_dim"])
 
     def to_json(self) -> bytes:
         """The bytes of config.json."""

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torchvision.models.detection import FasterRCNN, FasterRCNN_ResNet50_FPN_V2_Weights, fasterrcnn_resnet50_fpn_v2
 
-from models.extractors.config import ExtractorUnavailable, config_of, digest_of_extractor, read_config
+from models.extractors.config import ExtractorUnavailable, check_ranges, config_of, digest_of_extractor, read_config
 from models.extractors.two_stage import FirstStage, SecondStage, TwoStageConfig, TwoStageDetector, TwoStageNetwork
 from models.safe_load.weight_files import load_weights, read_weights
 
@@ -32,6 +32,11 @@ class TorchvisionConfig(TwoStageConfig):
     short_side: int = 800
     """Pixels of the resized picture, or fewer where its long side would be longer than `long_side`."""
     long_side: int = 1333
+
+    def __post_init__(self) -> None:
+        """ValueError for a number that it cannot be."""
+        super().__post_init__()
+        check_ranges(self, ["short_side", "long_side"])
 
 
 class TorchvisionFasterRcnn(TwoStageNetwork):

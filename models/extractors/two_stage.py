@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.extractors.base import PICTURE, Detections, Extractor
+from models.extractors.config import check_ranges
 from models.extractors.region_selection import select_regions
 
 TWO_STAGE_MIN_SIDE = 1 / 50  # of the side of a square as large as the picture: 16 pixels at 800
@@ -24,6 +25,10 @@ class TwoStageConfig:
     whole_picture: bool = True
     class_overlap: float = 0.3
     any_overlap: float = 0.7
+
+    def __post_init__(self) -> None:
+        """ValueError for a number that it cannot be."""
+        check_ranges(self, ["num_regions"], ["class_overlap", "any_overlap"])
 
 
 class FirstStage(NamedTuple):

@@ -1,12 +1,10 @@
 """The registry of models: names -> classes with their configs. No other place knows the names."""
 
-import math
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
+from models.field_kinds import in_words, is_of_kind
 from models.rerankers.base import Reranker
 from models.rerankers.bfan import Bfan, BfanConfig
 from models.rerankers.caan import Caan, CaanConfig
@@ -82,30 +80,6 @@ def entry_of(name: str, options: Mapping[str, Any] | None = None) -> RegistryEnt
             raise UnknownOption(f"the option {option} of {name} must be above 0, not {value}")
         changes[option] = float(value) if kinds[option] is float else value
     return entry._replace(config=replace(entry.config, **changes))
-
-
-def is_of_kind(value: object, kind: Any) -> bool:
-    """Whether a value is one that a field of this type may have; whole numbers are numbers, truth values are none."""
-    match get_origin(kind):
-        case typing.Literal:
-            return value in get_args(kind)
-        case typing.Union | types.UnionType:
-            return any(is_of_kind(value, one) for one in get_args(kind))
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, kind)
-
-
-def in_words(kind: Any) -> str:
-    """The values that a field of this type may have."""
-    if get_origin(kind) is typing.Literal:
-        return "one of " + ", ".join(map(repr, get_args(kind)))
-    if get_origin(kind) in (typing.Union, types.UnionType):
-        return " or ".join(map(in_words, get_args(kind)))
-    names = {float: "a number", int: "a whole number", bool: "true or false", str: "a text", types.NoneType: "null"}
-    return names.get(kind, str(kind))
 
 
 def build(name: str, encoders: EncoderConfig, options: Mapping[str, Any] | None = None) -> Reranker[Any]:

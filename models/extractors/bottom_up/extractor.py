@@ -23,12 +23,13 @@ from models.extractors.bottom_up.caffe_resnet import MIN_INPUT_SIDE
 from models.extractors.bottom_up.network import BottomUpNetwork
 from models.extractors.bottom_up.proposals import include_last_pixel, propose_boxes
 from models.extractors.bottom_up.weights import load_bottom_up_weights
-from models.extractors.config import config_of, digest_of_extractor, read_config
+from models.extractors.config import check_ranges, config_of, digest_of_extractor, read_config
 from models.extractors.region_selection import box_confidences, select_by_threshold
 from models.safe_load.weight_files import read_weights
 
 MEAN_PIXEL = (102.9801, 115.9465, 122.7717)  # blue, green and red of ImageNet's pictures
 SHORT_SIDE, LONG_SIDE = 600, 1000  # pixels of the resized picture
+NUM_STAGES = 4
 CLASS_OVERLAP = 0.3
 CONFIDENCE_THRESHOLD = 0.2
 
@@ -48,6 +49,14 @@ class BottomUpConfig:
     """Channels of the stem; every other width is a multiple."""
     blocks: tuple[int, ...] = (3, 4, 23, 3)
     """Blocks of the four stages: ResNet-101."""
+
+    def __post_init__(self) -> None:
+        """ValueError for a number that it cannot be."""
+        check_ranges(self, ["min_boxes", "max_boxes", "width"])
+        if self.min_boxes > self.max_boxes:
+            raise ValueError(f"min_boxes is at most max_boxes, {self.max_boxes}, not {self.min_boxes}")
+        if len(self.blocks) != NUM_STAGES or min(self.blocks) < 1:
+            raise ValueError(f"blocks are those of {NUM_STAGES} stages, not {self.blocks}")
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,15 @@ import torch
 
 from models.extractors.bottom_up.extractor import BottomUpExtractor
 from models.extractors.config import BadExtractor
-from models.extractors.detector_config import DetectorConfig
+from models.extractors.detector_config import POSITIVE_FIELDS, SHARE_FIELDS, DetectorConfig
 from models.extractors.faster_rcnn import FasterRcnn, save_detector
 from models.extractors.grid import GridExtractor
 from models.extractors.registry import LOADERS, UnknownExtractor, load_extractor
 from service.cli.user_errors import is_user_error
 from tests.models.extractors.bottom_up.test_extractor import folder
 from tests.support import caffe_weights
+
+ZEROS = {name: 0 * getattr(DetectorConfig, name) for name in POSITIVE_FIELDS}  # whole or not, as the fields are
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,23 @@ def test_the_named_kind_is_loaded(detector_folder: Path, tmp_path: Path) -> None
         ('{"labels": ["a"], "colour": 1}', "'colour' is no field of DetectorConfig; there are labels, backbone"),
         ('{"backbone": "mobilenet-v2"}', "'labels' is missing"),
         ('{"labels": ["a"], "backbone": "x"}', "no backbone is called 'x'"),
-        ('{"labels": ["a"], "picture_share": 2.0}', "picture_share is from 0 to 1"),
+        ('{"labels": ["a"], "feature": "mapp"}', "'feature' is one of 'region', 'map', 'map-mean', not \"mapp\""),
+        ('{"labels": ["a"], "min_label": null}', "'min_label' is a number, not null"),
+        ('{"labels": ["a"], "num_regions": "36"}', "'num_regions' is a whole number, not \"36\""),
+        ('{"labels": ["a", 1]}', "'labels' is a list, each of it a text, not [\"a\", 1]"),
+        ('{"labels": "cat"}', "'labels' is a list, each of it a text"),
+        *((f'{{"labels": ["a"], "{name}": {ZEROS[name]}}}', f"{name} is above 0, not 0") for name in ZEROS),
+        *((f'{{"labels": ["a"], "{name}": 1.5}}', f"{name} is from 0 to 1, not 1.5") for name in SHARE_FIELDS),
+        ('{"labels": ["a"], "concept_dim": -1}', "concept_dim is 0, for no concepts, or above, not -1"),
+        ('{"kind": []}', "'kind' is a text, not []"),
+        ('{"kind": "grid", "backbone": ".", "side": 40}', "multiple of 32 pixels, not 40"),
+        ('{"kind": "grid", "backbone": ".", "batch": 0}', "batch is above 0"),
+        ('{"kind": "precomputed", "digest": "a", "num_regions": 3, "feature_dim": 0}', "feature_dim is above 0"),
+        ('{"kind": "bottom-up", "weights": "w", "blocks": [1, 2, 1]}', "blocks are those of 4 stages"),
+        ('{"kind": "bottom-up", "weights": "w", "max_boxes": 35}', "min_boxes is at most max_boxes, 35, not 36"),
+        ('{"kind": "detectron2", "config": "c", "weights": "w", "any_overlap": 7.0}', "any_overlap is from 0 to 1"),
+        ('{"kind": "torchvision", "weights": 3}', "'weights' is a text or null, not 3"),
+        ('{"kind": "torchvision", "long_side": 0}', "long_side is above 0"),
         ('{"kind": "grid"}', "'backbone' names no detector's folder"),
         ('{"kind": "grid", "backbone": ".", "cells": 3}', "'cells' is no field of GridConfig"),
         ('{"kind": "precomputed", "num_regions": 3}', "'digest' is missing"),
