@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from models.conversion.authors_options import ConversionError
@@ -18,7 +17,7 @@ from models.extractors.config import CONFIG_FILE, config_of, read_config
 from models.extractors.detector_config import DetectorConfig
 from models.extractors.faster_rcnn import FasterRcnn, load_detector, read_detector_weights, save_detector
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
-from models.safe_load.weight_files import weight_mismatches
+from models.safe_load.weight_files import read_safetensors, weight_mismatches
 from models.text.bert_encoder import BertEncoder, load_bert_encoder
 
 # With concepts, instead of a plain detector's.
@@ -151,7 +150,7 @@ def read_picture_network(folder: Path) -> dict[str, Tensor]:
         if name.startswith(of_picture)
     }
     return {
-        **{f"backbone.features.{name}": tensor for name, tensor in load_file(folder / BACKBONE_FILE).items()},
+        **{f"backbone.features.{name}": tensor for name, tensor in read_safetensors(folder / BACKBONE_FILE).items()},
         **{f"project.{name}": tensor for name, tensor in maps.items()},
     }
 
@@ -159,7 +158,7 @@ def read_picture_network(folder: Path) -> dict[str, Tensor]:
 def read_classifier(file: Path, backbone: str) -> tuple[Tensor, Tensor]:
     """Weights [1000, 1280] and biases [1000] of an ImageNet classifier; ValueError where `file` holds none."""
     if file.suffix == ".safetensors":
-        state = load_file(file)
+        state = read_safetensors(file)
         if {f"{CLASSIFIER_KEY_PREFIX}weight", f"{CLASSIFIER_KEY_PREFIX}bias"} <= state.keys():
             return state[f"{CLASSIFIER_KEY_PREFIX}weight"], state[f"{CLASSIFIER_KEY_PREFIX}bias"]
     return find_architecture(backbone).read_classifier(file)
@@ -171,7 +170,7 @@ def read_sentence_map(file: Path) -> dict[str, Tensor]:
     The head.safetensors of `regard train backbone --sentence-encoder` has one map, of whole pictures, which then stands
     for that of regions too.
     """
-    state = load_file(file)
+    state = read_safetensors(file)
     maps = {name: tensor for name, tensor in state.items() if name.startswith(MAP_LAYERS)}
     if not maps:
         maps = {

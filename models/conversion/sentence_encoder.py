@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from models.quantised_rows import quantise_rows
+from models.safe_load.weight_files import read_safetensors
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, load_bert_encoder
 from models.text.lexicon import LETTERS
 from models.text.pretrained_reader import (
@@ -45,7 +45,9 @@ def convert_sentence_encoder(folder: Path, captions: Iterable[str], names: Itera
     """
     published = load_bert_encoder(folder)  # refuses what is none
     out.mkdir(parents=True, exist_ok=True)
-    weights = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / BERT_WEIGHTS_FILE).items()}
+    weights = {
+        name.removeprefix("bert."): tensor for name, tensor in read_safetensors(folder / BERT_WEIGHTS_FILE).items()
+    }
     write_tensors(out / BERT_WEIGHTS_FILE, few_bits(weights))
     tokenizer = Tokenizer.from_str(stored_tokenizer(folder))
     tokenizer.no_truncation()

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from models.conversion.authors_options import ConversionError
 from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.yolox import YoloxNano
+from models.safe_load.weight_files import read_safetensors
 from models.whole_files import write_tensors
 
 YOLOX_FILE = "yolox.safetensors"
@@ -30,7 +30,7 @@ def read_yolox(file: Path) -> YoloxNano:
 
     ConversionError where they are those of another network.
     """
-    state = load_file(file) if file.suffix == ".safetensors" else read_yolox_onnx(file)
+    state = read_safetensors(file) if file.suffix == ".safetensors" else read_yolox_onnx(file)
     network = YoloxNano(len(COCO_CLASSES))
     try:
         network.load_state_dict({name: tensor.float() for name, tensor in state.items()}, strict=True)

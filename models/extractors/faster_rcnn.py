@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import PIL.Image
 import torch
 from jaxtyping import Float, UInt8
-from safetensors.torch import load_file
 from torch import Tensor
 from torchvision.models.detection.image_list import ImageList
 from torchvision.ops import FeaturePyramidNetwork
@@ -36,7 +35,7 @@ from models.extractors.resize import fit_size, stack_resized
 from models.extractors.sentence_map import SentenceMap
 from models.extractors.yolox import OneStageBoxes, YoloxNano, canvas_size, letterbox
 from models.quantised_rows import dequantise_all, quantise_rows
-from models.safe_load.weight_files import load_weights
+from models.safe_load.weight_files import load_weights, read_safetensors
 from models.single_threads import single_threads
 from models.whole_files import write_tensors, write_whole
 
@@ -308,8 +307,11 @@ def _in_bytes(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def read_detector_weights(file: Path, shapes: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights that `save_detector` wrote, in float32; rows of bytes get the shapes of the layers that they are."""
-    weights = dequantise_all(load_file(file))
+    """The weights that `save_detector` wrote, in float32; rows of bytes get the shapes of the layers that they are.
+
+    RefusedFile for a file that is damaged.
+    """
+    weights = dequantise_all(read_safetensors(file))
     return {
         name: tensor.view(shapes[name].shape) if name in shapes and tensor.numel() == shapes[name].numel() else tensor
         for name, tensor in weights.items()

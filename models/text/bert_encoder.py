@@ -19,7 +19,6 @@ from threading import Lock
 
 import torch
 from jaxtyping import Bool, Float, Int64
-from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
@@ -35,6 +34,7 @@ from models.quantised_rows import (
     stored_shape,
     whole_rows,
 )
+from models.safe_load.weight_files import read_safetensors
 from models.text.packed_linear import pack_linear_layers
 from models.text.word_pieces import stored_tokenizer
 
@@ -221,7 +221,9 @@ def load_bert_encoder(folder: Path, keep_quantised: bool = False) -> BertEncoder
     `keep_quantised` leaves what is stored in a few bits a weight as it is, and makes the layers ready when they are
     needed (FrozenLayers): such an encoder is for the CPU, and is not trained.
     """
-    stored = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / BERT_WEIGHTS_FILE).items()}
+    stored = {
+        name.removeprefix("bert."): tensor for name, tensor in read_safetensors(folder / BERT_WEIGHTS_FILE).items()
+    }
     config = BertConfig.from_weights(stored)
     tokenizer = Tokenizer.from_str(stored_tokenizer(folder))
     with torch.device("meta"):  # no memory: what is stored becomes the parameters
