@@ -2,7 +2,8 @@
 
 A view's file only grows, so what was copied once stays right for as long as the same mapping is read. Rows up to the
 last one that was ever asked for are copied: those behind it may not be published yet. Where the view is mapped anew,
-as it is after it grew, all is copied anew; so it is where another view is read, as that of an ensemble of the model.
+as it is after it grew, all is copied anew; so it is where another view is read, as that of an ensemble of the model, or
+other fields of it, as those of another member of the ensemble.
 While a table grows, the old one and the new one are there, which may be twice the budget.
 """
 
@@ -25,6 +26,11 @@ def mapping_of(array: npt.NDArray[Any]) -> Any:
     return found
 
 
+def place_of(array: npt.NDArray[Any]) -> tuple[Any, ...]:
+    """Where the numbers of an array lie in memory, whatever its length: equal for what is the same field."""
+    return array.__array_interface__["data"][0], array.strides, array.shape[1:], array.dtype.str
+
+
 def on_device(array: npt.NDArray[Any], device: torch.device) -> Tensor:
     """A copy of rows on the device, through pinned memory where it is a GPU."""
     copy = torch.from_numpy(np.ascontiguousarray(array))
@@ -37,7 +43,8 @@ class DeviceRecords:
     def __init__(self, device: torch.device, budget: int) -> None:
         """`budget` in bytes; 0 keeps nothing there."""
         self._device, self._budget = device, budget
-        self._source: Any = None  # kept, so that its address is nobody else's
+        self._places: dict[str, tuple[Any, ...]] = {}
+        self._sources: list[Any] = []  # kept, so that their addresses are nobody else's
         self._tables: dict[str, Tensor] = {}
         self.resident = 0  # rows that are on the device
 
@@ -69,10 +76,10 @@ class DeviceRecords:
 
     def _extend(self, records: Mapping[str, npt.NDArray[Any]], wanted: int) -> None:
         """Bring the first `wanted` rows onto the device, as far as the budget goes."""
-        first = next(iter(records.values()))
-        source = mapping_of(first)
-        if source is not self._source:
-            self._tables, self.resident, self._source = {}, 0, source
+        places = {name: place_of(array) for name, array in records.items()}
+        if places != self._places:
+            self._tables, self.resident, self._places = {}, 0, places
+            self._sources = [mapping_of(array) for array in records.values()]
         each = sum(array[:1].nbytes for array in records.values())
         fitting = min(wanted, self._budget // each) if each else 0
         if fitting <= self.resident:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from models.batches import numbered_fields
 from models.kernels.device_library import DeviceKernels, lanes_for
 from models.kernels.device_records import DeviceRecords
 from tests.support.project_files import ROOT
@@ -90,6 +91,19 @@ def test_a_view_that_grows_keeps_what_is_there_and_one_that_is_mapped_anew_does_
     tables, places = held.tables(other, np.array([2]))
     assert held.resident == 3
     np.testing.assert_array_equal(tables["vectors"][places].numpy(), other["vectors"][[2]])
+
+
+def test_fields_of_two_members_in_one_file_are_told_apart() -> None:
+    packed = np.zeros(4, np.dtype([(f"{name}_{n}", "<f2", (2,)) for n in (0, 1) for name in ("vectors", "mask")]))
+    for number, name in enumerate(packed.dtype.names or ()):
+        packed[name] = number
+    both, held = {name: packed[name] for name in packed.dtype.names or ()}, DeviceRecords(CPU, 10_000)
+    for number in (0, 1, 0):
+        tables, places = held.tables(numbered_fields(both, number), np.array([0, 2]))
+        found = {name: table[places].unique().tolist() for name, table in tables.items()}
+        assert found == {"vectors": [2 * number], "mask": [2 * number + 1]}
+    tables, _ = held.tables({"mask": both["mask_0"]}, np.array([0]))
+    assert tables.keys() == {"mask"}
 
 
 def test_copies_of_a_matcher_share_the_records_on_the_device() -> None:
