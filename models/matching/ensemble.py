@@ -100,7 +100,8 @@ class Ensemble(Matcher):
 
     def tokenize(self, sentences: Sequence[str]) -> SeveralReadings:
         """Every sentence as each member reads the words that the first one splits it into."""
-        first = self.reader.encode(sentences)
+        first = super().tokenize(sentences)
+        assert not isinstance(first, SeveralReadings)  # it is by one reader
         read = {self.reader.identity: first}
         for member in self._members():
             if member.reader.identity not in read:

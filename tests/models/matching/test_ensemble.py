@@ -43,6 +43,12 @@ def encode(matcher: Matcher) -> tuple[EncodedImages, EncodedTexts]:
     return matcher.encode_regions(pictures())[0], matcher.encode_sentences(SENTENCES)[0]
 
 
+def test_a_sentence_is_not_read_as_a_list_of_letters() -> None:
+    ensemble = build_ensemble([small_member("scan-t2i-avg", seed) for seed in (1, 2)])
+    with pytest.raises(TypeError, match="sentences come as a list"):
+        ensemble.encode_sentences("dog")
+
+
 def log_odds(slope: float, intercept: float, margin_weight: float = 0.0) -> Calibration:
     return Calibration(text=LogOddsModel(slope, intercept, margin_weight), image=LogOddsModel(2 * slope, intercept - 1))
 
