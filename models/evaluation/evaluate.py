@@ -229,7 +229,12 @@ def evaluate_gallery(
     shortlists: Sequence[int] = SHORTLISTS,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The report of searching all pictures of `data` for its sentences, where some pictures have no caption."""
+    """The report of searching all pictures of `data` for its sentences, where some pictures have no caption.
+
+    ValueError where none has one.
+    """
+    if not any(data.captions):
+        raise ValueError("no picture has a caption to search for")
     check_feature_width(matcher, data)
     pairs, stage_one = score_all_pairs(matcher, data, progress=progress)
     return report_on_scores(matcher, pairs, stage_one, shortlists, TEXT_TO_IMAGE, progress)

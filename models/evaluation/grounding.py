@@ -135,7 +135,8 @@ def measure_grounding(
             count_pointing(tallies[kind], picture, weights, places, real, right[name])
         if progress is not None:
             progress("explaining", picture + 1, len(data))
-    shown_by = next((way for way in ("shares", "attention") if way in tallies[GROUNDING_TEMPLATES[0]]), None)
+    pointed_by = {way for own in tallies.values() for way in own}
+    shown_by = next((way for way in ("shares", "attention") if way in pointed_by), None)
     return {
         "iou": OVERLAP,
         "intervals": interval_settings(),

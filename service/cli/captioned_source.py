@@ -62,7 +62,7 @@ class CaptionedSource:
     def check(self, selection: Selection, all_captioned: bool = False) -> None:
         """UserError where something is missing or a line of the captions is wrong. Imports nothing heavy.
 
-        With `all_captioned` every picture must have a caption.
+        With `all_captioned` every picture must have a caption, and else one of them.
         """
         if self.precomp is not None:
             _check_files(self.precomp, [f"{_precomp_split(selection)}_{part}" for part in ("ims.npy", "caps.txt")])
@@ -71,6 +71,8 @@ class CaptionedSource:
         lines = selection.lines(self.captions)
         if all_captioned and (bare := next((line.image for line in lines if not line.captions), None)):
             raise UserError(f"{self.captions}: {bare} has no caption")
+        if not any(line.captions for line in lines):
+            raise UserError(f"{self.captions}: no picture that is chosen has a caption")
         if self.features is not None:
             _check_files(self.features, ["manifest.json", "ids.txt"])
         else:

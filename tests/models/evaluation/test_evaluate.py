@@ -144,6 +144,8 @@ def test_pictures_without_captions_are_searched_too() -> None:
     kept = shortlist_recalls(scores, stage_one, (5, 12), ("text_to_image",))
     assert {name: report[name] for name in kept} == kept
     assert evaluate_gallery(matcher, some_captioned.first_captions(3), shortlists=())["captions"] == 3
+    with pytest.raises(ValueError, match="no picture has a caption"):
+        evaluate_gallery(matcher, some_captioned.first_captions(0))
 
 
 def test_an_ensemble_scores_the_mean_of_its_members() -> None:

@@ -1,6 +1,7 @@
 """Pointing against plain loops: boxes by their formula, words by their places, random regions by their mean."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +130,12 @@ def test_models_without_a_matrix_have_the_random_region_alone() -> None:
     nothing = [PictureObjects(one.image, {}, frozenset()) for one in objects]
     with pytest.raises(ValueError, match="no object"):
         measure_grounding(made_matcher(), data, regions, nothing)
+
+
+def test_pictures_without_regions_have_nothing_that_points() -> None:
+    data, regions, objects = boxed()
+    found = measure_grounding(made_matcher(), replace(data, mask=np.zeros_like(data.mask)), regions, objects)
+    assert (found["pointing"], found["shown_by"], found["coverage"]["objects"]["percent"]) == ({}, None, 0)
 
 
 def test_words_that_name_a_class_are_found_as_a_run() -> None:

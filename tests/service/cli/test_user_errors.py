@@ -63,6 +63,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "blank.txt").write_text("a dog\n\n")
     (folder / "nonsense.npy").write_text("nonsense")
     (folder / "bare.jsonl").write_text(json.dumps({"image": "a.jpg", "captions": []}) + "\n")
+    lines = ({"image": f"{split}.png", "captions": said, "split": split} for split, said in MUTE.items())
+    (folder / "mute.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "blank.jsonl").write_text(json.dumps({"image": "a.jpg", "captions": [" "]}) + "\n")
     (folder / "nonsense.tsv").write_text("one\ttwo\n")
     (folder / "vocab.json").write_text("[]")
@@ -83,6 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+MUTE = {"dev": [], "train": ["a dog"]}
 SCORE = ["score", "--weights", "weights", "--out", "s.npy", "--captions", "captions.txt", "--features"]
 EVALUATE = ["evaluate", "--model", "weights", "--device", "cpu"]
 TRAIN = ["train", "scan-t2i-avg-f30k", "--device", "cpu", *CHANGES]
@@ -112,6 +115,10 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         ([*EVALUATE, "--precomp", "precomp", "--regions", "9"], "of which 9 cannot be kept"),
         ([*EVALUATE, "--images", "photos", "--captions", "bare.jsonl"], "a.jpg has no caption"),
         ([*EVALUATE, "--images", "photos", "--captions", "blank.jsonl"], "blank.jsonl:1: expected"),
+        (
+            [*EVALUATE, "--features", "found", "--captions", "mute.jsonl", "--split", "dev", "--gallery", "train"],
+            "mute.jsonl: no picture that is chosen has a caption",
+        ),
         (["extract", "whole", "--out", "out", "--detector", "detector"], "holds an extractor of kind 'nonsense'"),
         (["extract", "whole", "--out", "out", "--detector", "garbled"], "garbled"),
         (["extract", "whole", "--out", "captions.txt"], "captions.txt"),
