@@ -4,6 +4,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +17,7 @@ from index.files import make_folder, sync_folder
 from index.schema import check_version, prepare
 from index.text_index import add_functions
 
-BUSY_SECONDS = 30.0
+BUSY_SECONDS = 30.0  # for which a change waits at most until it may begin
 NEVER_CHANGES = "&immutable=1"  # of an address
 
 
@@ -179,12 +180,14 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One durable change: committed whole at the end, or not at all when anything is raised."""
+        """One durable change: committed whole at the end, or not at all when anything is raised.
+
+        sqlite3.OperationalError, with SQLite's number of a busy database, where others do not let it begin in time.
+        """
         if self.read_only:
             raise ReadOnlyCatalog(f"{self.path} may not be written here: nothing can be changed")
         connection = self.connection()
-        with self._turn, telling_damage(self.path):
-            connection.execute("BEGIN IMMEDIATE")
+        with telling_damage(self.path), self._turn_to_write(connection):
             try:
                 yield connection
                 reach(FaultPoint.BEFORE_COMMIT)
@@ -193,6 +196,26 @@ class Database:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _turn_to_write(self, connection: Connection) -> Iterator[None]:
+        """A transaction begins, after those of other threads, and of other processes.
+
+        There is one deadline for both: behind a process that keeps the file, threads do not wait one after the other.
+        """
+        deadline = time.monotonic() + BUSY_SECONDS
+        if not self._turn.acquire(timeout=BUSY_SECONDS):
+            raise still_locked()
+        try:
+            left = max(0.0, deadline - time.monotonic())
+            connection.execute(f"PRAGMA busy_timeout = {1000 * left:.0f}")
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS:.0f}")
+            yield
+        finally:
+            self._turn.release()
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
@@ -206,6 +229,13 @@ class Database:
         with self._opening:
             for connection in list(self._opened):
                 connection.close()
+
+
+def still_locked() -> sqlite3.OperationalError:
+    """The error that SQLite raises where another connection does not let go of the file."""
+    fault = sqlite3.OperationalError("database is locked")
+    fault.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    return fault
 
 
 def file_identity(path: Path) -> FileIdentity | None:

@@ -36,7 +36,7 @@ from service.api.services import Services
 from service.api.tracing import Tracing
 from service.errors import InvalidRequest
 
-BLOCKING_THREADS = 32
+BLOCKING_THREADS = 16  # besides one for each upload, which holds it while the catalog is kept by another process
 
 
 def create_app(services: Services, innermost: Callable[[ASGIApp], ASGIApp] | None = None) -> FastAPI:
@@ -48,7 +48,8 @@ def create_app(services: Services, innermost: Callable[[ASGIApp], ASGIApp] | Non
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         # Python's own default has a handful of threads on a small machine, and a slow upload holds one.
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(BLOCKING_THREADS))
+        threads = ThreadPoolExecutor(services.settings.max_uploads + BLOCKING_THREADS)
+        asyncio.get_running_loop().set_default_executor(threads)
         services.start()
         yield
         await services.close()

@@ -1,15 +1,16 @@
-"""Parts that routes share: services, uploaded forms, a query's model, short looks, work that ends with its client."""
+"""Parts that routes share: services, uploaded forms, a query's model, threads, work that ends with its client."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from fastapi import Depends, Request
 
+from index.database import BUSY_SECONDS, still_locked
 from service.api.services import Services
 from service.errors import Problem, UnreadablePicture
 from service.ingest.multipart import FormLimits, MultipartForm
@@ -18,6 +19,7 @@ from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.search.query import Query as EngineQuery
 from service.storage.free_space import refused_by_disk
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -127,3 +129,24 @@ async def _disconnect(request: Request) -> None:
 async def look_up(services: Services, work: Callable[..., T], *arguments: Any) -> T:
     """The result of a short piece of work, in threads that neither uploads nor scoring hold."""
     return await asyncio.get_running_loop().run_in_executor(services.threads.lookup, partial(work, *arguments))
+
+
+def in_change_thread(route: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A route that changes pictures, run in the threads for that: whoever only reads does not wait for a catalog that
+    another process keeps. Refused as by SQLite where no thread is free for as long as one waits there."""
+
+    @wraps(route)
+    async def run(*given: P.args, **named: P.kwargs) -> T:
+        services = named["services"]
+        assert isinstance(services, Services)
+        running = services.threads.changes.submit(partial(route, *given, **named))
+        answer = asyncio.wrap_future(running)
+        try:
+            await asyncio.wait([answer], timeout=BUSY_SECONDS)
+            if running.cancel():  # it has not begun
+                raise still_locked()
+            return await answer
+        finally:
+            running.cancel()
+
+    return run

@@ -7,6 +7,7 @@ from models.single_threads import SingleThreads, usual_threads
 
 SEARCH_THREADS = 16  # queries that wait side by side for an accelerator or for other machines
 LOOKUP_THREADS = 8  # what comes before a query that is not light: its view, its cost, a kept answer
+CHANGE_THREADS = 8  # changes that wait side by side for the catalog, which makes them one by one
 HEALTH_THREADS = 8
 
 
@@ -21,6 +22,8 @@ class RequestThreads:
     first: Executor
     """In which searches for a sentence begin: where most are light, they end there too."""
     lookup: Executor
+    changes: Executor
+    """For what writes the catalog: where another process keeps it, nothing else waits."""
     health: Executor
 
     @classmethod
@@ -34,10 +37,11 @@ class RequestThreads:
             light=light,
             first=light if light_first else lookup,
             lookup=lookup,
+            changes=ThreadPoolExecutor(CHANGE_THREADS, thread_name_prefix="change"),
             health=ThreadPoolExecutor(HEALTH_THREADS, thread_name_prefix="health"),
         )
 
     def close(self) -> None:
         """Let them end what they do, queries first."""
-        for threads in (self.search, self.light, self.lookup, self.health):
+        for threads in (self.search, self.light, self.lookup, self.changes, self.health):
             threads.shutdown()

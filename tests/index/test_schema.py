@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -50,6 +51,26 @@ def test_an_error_takes_the_whole_change_back(tmp_path: Path) -> None:
     with database.reading() as db:
         assert db.execute("SELECT count(*) FROM heartbeats").fetchone()[0] == 0
     database.close()
+
+
+def test_changes_wait_side_by_side_for_who_keeps_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("index.database.BUSY_SECONDS", 0.5)
+    database, other = (Database(tmp_path / "catalog.sqlite") for _ in range(2))
+
+    def write(number: int) -> float:
+        started = time.monotonic()
+        with pytest.raises(sqlite3.OperationalError) as fault, database.writing():
+            pass
+        assert fault.value.sqlite_errorcode == sqlite3.SQLITE_BUSY
+        assert database.connection().execute("PRAGMA busy_timeout").fetchone()[0] == 500
+        return time.monotonic() - started
+
+    with other.writing(), ThreadPoolExecutor(6) as threads:
+        assert max(threads.map(write, range(6))) < 1.5
+    with database.writing():
+        pass
+    for one in (database, other):
+        one.close()
 
 
 def test_a_look_belongs_to_one_moment(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from service.api.dependencies import ServicesDep, content_length
+from service.api.dependencies import ServicesDep, content_length, in_change_thread
 from service.api.job_events import EventStream, job_events
 from service.api.openapi import INGEST_FORM
 from service.api.page_cursors import cursor_after_failure, failure_place
@@ -151,6 +151,7 @@ def list_failures(
     status_code=202,
     responses=problem_responses(NotFound, Conflict, ReadOnlyCollection, DiskFull, Problem),
 )
+@in_change_thread
 def retry_failure(image_id: str, response: Response, services: ServicesDep) -> RetryAnswer:
     """A picture that was set aside is tried as if it had just come, in a job of its own."""
     job_id = services.pictures.retry(image_id, services.clock())

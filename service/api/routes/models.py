@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from service.api.dependencies import ServicesDep
+from service.api.dependencies import ServicesDep, in_change_thread
 from service.api.problems import problem_responses
 from service.api.schemas.resources import MigrationAnswer, ModelListed, ModelsAnswer
 from service.api.services import Services
@@ -32,6 +32,7 @@ def list_models(services: ServicesDep) -> ModelsAnswer:
     status_code=202,
     responses=problem_responses(UnknownModel, ReadOnlyCollection, DiskFull, Problem),
 )
+@in_change_thread
 def build_view(name: str, response: Response, services: ServicesDep) -> ModelListed:
     """A worker builds the view and keeps it up from now on; `GET /models` says how far it is."""
     model = services.models.named(name)

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from service.api.dependencies import ServicesDep
+from service.api.dependencies import ServicesDep, in_change_thread
 from service.api.problems import problem_responses
 from service.api.routes.images import find_image
 from service.api.schemas.changes import PictureEdit
@@ -23,6 +23,7 @@ router = APIRouter(tags=["pictures"])
     response_class=Response,
     responses=problem_responses(NotFound, ReadOnlyCollection, DiskFull, Problem),
 )
+@in_change_thread
 def delete_image(image_id: str, services: ServicesDep) -> Response:
     """The picture is not found or shown any more. For a day (`REGARD_DELETE_GRACE_S`) this can be undone,
     then it is erased."""
@@ -37,6 +38,7 @@ def delete_image(image_id: str, services: ServicesDep) -> Response:
     summary="Undo a deletion",
     responses=problem_responses(NotFound, ReadOnlyCollection, DiskFull, Problem),
 )
+@in_change_thread
 def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
     """The picture as it was, found and shown again at once. Of a picture that is not deleted nothing changes."""
     grace_s = services.settings.delete_grace_s
@@ -58,6 +60,7 @@ def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
     summary="Change captions, tags, date or name",
     responses=problem_responses(NotFound, InvalidRequest, ReadOnlyCollection, DiskFull, Problem),
 )
+@in_change_thread
 def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> ImageListed:
     """Fields that are not named stay as they are, and null takes away (JSON Merge Patch, RFC 7396).
 

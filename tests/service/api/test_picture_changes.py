@@ -1,10 +1,15 @@
 """PATCH, DELETE and restore over HTTP."""
 
+import asyncio
+import threading
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 import pytest
 
+from index.catalog import Catalog
+from service.api.request_threads import CHANGE_THREADS
 from service.api.schemas.resources import ImageListed, ImagesAnswer, TagsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from tests.support.library import NOW, two_coloured
@@ -180,3 +185,27 @@ def test_a_file_sent_again_after_the_grace_brings_back_nothing(api: Api) -> None
     assert (listed["image_id"], listed["captions"], listed["state"]) == (image_id, [], "ready")
     assert listed["tags"] == {"album": "new"}
     assert api.get(f"/images/{image_id}").status_code == 200
+
+
+def test_whoever_reads_does_not_wait_for_changes_that_cannot_begin(
+    api: Api, image_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.api.dependencies.BUSY_SECONDS", 0.3)
+    free = threading.Event()
+    monkeypatch.setattr(Catalog, "change", lambda *_: free.wait(30))
+
+    async def ask(client: httpx.AsyncClient) -> list[httpx.Response]:
+        changes = [asyncio.create_task(client.patch(f"/images/{image_id}", json={})) for _ in range(50)]
+        await asyncio.sleep(0)
+        listed = asyncio.create_task(client.get("/images"))
+        await asyncio.wait([listed, *changes], timeout=2)
+        seen = listed.done()
+        free.set()
+        answers = await asyncio.gather(listed, *changes)
+        assert seen
+        return answers[1:]
+
+    answers = api.together(ask)
+    assert [answer.status_code for answer in answers].count(200) == CHANGE_THREADS
+    refused = next(answer for answer in answers if answer.status_code != 200)
+    assert "another process" in problem(refused, 503, "not-ready")["detail"]
