@@ -110,7 +110,7 @@ def _kind_skipped(file: Path, root: Path) -> str | None:
     if is_raw and not can_read_raw():
         return RAW_PHOTOGRAPHS
     if is_raw or extension in PICTURE_EXTENSIONS:
-        if not file.resolve().is_relative_to(root):
+        if not Path(os.path.realpath(file)).is_relative_to(root):  # which takes links that go in a circle, too
             return "links that lead elsewhere"
         return None if file.is_file() else "links to nothing, and devices"
     for kind, extensions in SKIPPED_KINDS.items():

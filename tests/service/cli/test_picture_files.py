@@ -36,6 +36,8 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
     (photos / "loop").symlink_to(photos)
     (photos / "nowhere.jpg").symlink_to(tmp_path / "gone.jpg")
     (photos / "inside.jpg").symlink_to(photos / "a.jpg")
+    (photos / "circle.jpg").symlink_to("circle.jpg")
+    assert find_files([photos]).skipped["links to nothing, and devices"] == 1
     assert [name for name, _ in picture_files([photos])] == ["a.jpg", "inside.jpg"]
 
 
