@@ -101,13 +101,16 @@ def trouble_of(client: "Client") -> str:
 
 
 def receipts_of(client: "Client", pictures: "Iterable[Picture]") -> "Iterator[Receipt]":
-    """The receipts of pictures, sent in batches; a batch of which a file cannot be read, or that is refused for what is
-    said of one of its pictures, is sent one by one, and what fails then is a rejected file."""
+    """The receipts of pictures, sent in batches; what is left of a batch of which a file cannot be read, or that is
+    refused for what is said of one of its pictures, is sent one by one, and what fails then is a rejected file."""
     from regard_client import Receipt, RequestRefused, upload_batches  # noqa: PLC0415 - half a second, as above
 
     for batch in upload_batches(pictures):
+        left = batch
         try:
-            yield from client.upload(batch)
+            for receipt in client.upload(batch):  # several of one that was too large, in its order
+                left = left[len(receipt.accepted) + len(receipt.rejected) :]
+                yield receipt
             continue
         except OSError as fault:  # of a file: a service that cannot be reached is a RegardError
             problem, retryable = f"The file cannot be read: {fault.strerror or fault}.", True
@@ -115,11 +118,11 @@ def receipts_of(client: "Client", pictures: "Iterable[Picture]") -> "Iterator[Re
             if refused.status != HTTPStatus.UNPROCESSABLE_ENTITY:
                 raise
             problem, retryable = refused.reason, False
-        if len(batch) == 1:
-            rejected: Rejected = {"filename": batch[0].name, "problem": problem, "retryable": retryable}
+        if len(left) == 1:
+            rejected: Rejected = {"filename": left[0].name, "problem": problem, "retryable": retryable}
             yield Receipt(job_id=None, accepted=[], rejected=[rejected])
         else:
-            for one in batch:
+            for one in left:
                 yield from receipts_of(client, [one])
 
 

@@ -1,6 +1,7 @@
 """Pictures to upload, and how they are put together to requests of a bounded size."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -112,20 +113,24 @@ def upload_batches(
 ) -> Iterator[list[Picture]]:
     """The pictures in their order, in groups for one request each: within both bounds, no name twice.
 
-    A file larger than `max_bytes` is a group of its own. No more pictures are asked for than a group needs.
+    A file larger than `max_bytes` is a group of its own, and so is one that cannot be looked at, which fails when it is
+    sent. No more pictures are asked for than a group needs.
     """
     if max_files < 1:
         raise Misconfigured("a batch holds at least one file")
     if isinstance(pictures, str | Path):
         raise Misconfigured("pictures are a list, not one picture")
     batch: list[Picture] = []
-    num_bytes = 0
+    num_bytes = 0.0
     for picture in map(as_picture, pictures):
-        size = picture.num_bytes
+        try:
+            size: float = picture.num_bytes
+        except OSError:  # as where it was removed since it was listed
+            size = math.inf
         twice = any(picture.name == other.name for other in batch)
         if batch and (twice or len(batch) >= max_files or num_bytes + size > max_bytes):
             yield batch
-            batch, num_bytes = [], 0
+            batch, num_bytes = [], 0.0
         batch.append(picture)
         num_bytes += size
     if batch:

@@ -28,12 +28,19 @@ from tests.support.running_server import running_server
 
 
 class FailingDisk(Client):
-    """Reads one file in vain."""
+    """Reads one file in vain, and sends large batches in halves."""
 
     def upload(self, pictures: Iterable[Picture]) -> Iterator[Receipt]:
+        pictures = list(pictures)
         names = [one.name for one in pictures]
+        if len(names) > 3:
+            yield from self.upload(pictures[: len(names) // 2])
+            yield from self.upload(pictures[len(names) // 2 :])
+            return
         if "bad.png" in names:
             raise OSError(errno.EIO, "Input/output error")
+        for one in pictures:
+            assert isinstance(one.content, bytes) or one.content.open("rb").close() is None  # type: ignore[union-attr]
         yield Receipt(
             job_id="1",
             accepted=[{"image_id": name, "duplicate": False, "restored": False, "filename": name} for name in names],
@@ -42,16 +49,26 @@ class FailingDisk(Client):
 
 
 def test_a_file_that_cannot_be_read_keeps_no_other_from_being_sent() -> None:
-    pictures = [Picture(b"", name) for name in ("a.png", "bad.png", "b.png")]
+    pictures = [Picture(b"", name) for name in ("a.png", "b.png", "c.png", "bad.png", "d.png")]
     with FailingDisk("http://127.0.0.1:1") as client:
         receipts = list(receipts_of(client, pictures))
-    assert [one["filename"] for receipt in receipts for one in receipt.accepted] == ["a.png", "b.png"]
+    assert [one["filename"] for receipt in receipts for one in receipt.accepted] == [f"{one}.png" for one in "abcd"]
     (rejected,) = (one for receipt in receipts for one in receipt.rejected)
     assert rejected == {
         "filename": "bad.png",
         "problem": "The file cannot be read: Input/output error.",
         "retryable": True,
     }
+
+
+def test_a_file_that_vanishes_keeps_no_other_from_being_sent(tmp_path: Path) -> None:
+    pictures = [Picture(tmp_path / name) for name in ("a.png", "gone.png", "b.png")]
+    for one in (0, 2):
+        (tmp_path / pictures[one].name).write_bytes(b"x")
+    with FailingDisk("http://127.0.0.1:1") as client:
+        receipts = list(receipts_of(client, pictures))
+    assert [[one["filename"] for one in receipt.accepted] for receipt in receipts] == [["a.png"], [], ["b.png"]]
+    assert "No such file" in receipts[1].rejected[0]["problem"]
 
 
 def test_a_service_of_before_this_version_is_sent_nothing_that_it_refuses(
