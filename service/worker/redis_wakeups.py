@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import redis
@@ -77,6 +78,8 @@ class RedisWakeups:
         answer: Any = self._redis.xreadgroup(
             GROUP, CONSUMER, {self._stream: self._next}, count=LONGEST_STREAM, block=round(1000 * SWEEP_S)
         )
+        if isinstance(answer, dict):  # where the address asks for RESP3: lists of entries by the name of the stream
+            answer = [(name, chain.from_iterable(lists)) for name, lists in answer.items()]
         self._delivered += [entry for _, entries in answer for entry, _ in entries]
         self._next = ">"
 

@@ -132,12 +132,10 @@ def wait_for_delivery(server: RedisServer, wakeups: RedisWakeups) -> None:
 
 
 @pytest.mark.redis
-def test_a_wake_up_is_delivered_and_acknowledged_after_the_work(redis_server: RedisServer) -> None:
-    notifier, wakeups, stop = (
-        RedisNotifier(redis_server.url, OURS),
-        RedisWakeups(redis_server.url, OURS),
-        threading.Event(),
-    )
+@pytest.mark.parametrize("options", ["", "?protocol=2", "?protocol=3", "?decode_responses=true"])
+def test_a_wake_up_is_delivered_and_acknowledged_after_the_work(redis_server: RedisServer, options: str) -> None:
+    url = redis_server.url + options
+    notifier, wakeups, stop = RedisNotifier(url, OURS), RedisWakeups(url, OURS), threading.Event()
     wakeups.wait(stop)  # makes the group
     notifier.wake("one")
     wait_for_delivery(redis_server, wakeups)
