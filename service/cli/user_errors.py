@@ -1,5 +1,7 @@
 """The exceptions that tell of a user's mistake. Any other one is a bug, and shows its traceback."""
 
+import sqlite3
+
 from service.errors import UserError
 from service.storage.free_space import is_disk_full
 
@@ -31,10 +33,16 @@ LIBRARY_ERRORS = frozenset(
     }
 )
 
+# What to do about faults of a catalog that are no bugs, by SQLite's numbers.
+SQLITE_ADVICE = {
+    sqlite3.SQLITE_BUSY: "another process keeps the catalog: let it end, or end it, and try again",
+    sqlite3.SQLITE_CANTOPEN: "see that the catalog's folder is there, and may be read and written by this user",
+}
+
 
 def is_user_error(error: BaseException) -> bool:
     """Whether the user can put it right; what the operating system refuses (a file, a disk) counts among that."""
-    if isinstance(error, UserError | OSError) or is_disk_full(error):
+    if isinstance(error, UserError | OSError) or is_disk_full(error) or sqlite_advice(error) is not None:
         return True
     return any(f"{kind.__module__}.{kind.__qualname__}" in LIBRARY_ERRORS for kind in type(error).__mro__)
 
@@ -45,5 +53,14 @@ def one_line(error: BaseException) -> str:
         return f"{error.filename}: {error.strerror}"
     if is_disk_full(error):
         return "the disk that is written to is full: make room there, and try again"
+    if (advice := sqlite_advice(error)) is not None:
+        return f"{error}: {advice}"
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def sqlite_advice(error: BaseException) -> str | None:
+    """Advice on a fault of SQLite; None where it is none, or a bug."""
+    if not isinstance(error, sqlite3.OperationalError):
+        return None
+    return SQLITE_ADVICE.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF)  # the lowest byte is the kind

@@ -1,6 +1,7 @@
 """`regard doctor`: whether everything is there that Regard needs."""
 
 import platform
+import sqlite3
 import stat
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from index.catalog_faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
 from service.cli.options import AsJson
 from service.cli.output import Progress, print_json, print_table, show_progress
 from service.cli.settings_options import with_settings
+from service.cli.user_errors import one_line, sqlite_advice
 from service.errors import UserError
 from service.settings import Settings
 
@@ -20,7 +22,17 @@ Verify = Annotated[
 ]
 Check = Callable[[Settings], str]
 BROUGHT_UP = "brought up to date when `regard serve` or `regard worker` starts next"
-FAULTS = (UserError, ValueError, OSError, RuntimeError, ImportError, DamagedCatalog, ReadOnlyCatalog, UnknownSchema)
+FAULTS = (
+    UserError,
+    ValueError,
+    OSError,
+    RuntimeError,
+    ImportError,
+    DamagedCatalog,
+    ReadOnlyCatalog,
+    UnknownSchema,
+    sqlite3.OperationalError,
+)
 
 
 @with_settings("role", "host", "port")
@@ -52,7 +64,12 @@ def run_check(part: str, check: Check, settings: Settings) -> dict[str, Any]:
     try:
         return {"part": part, "ok": True, "found": check(settings)}
     except FAULTS as fault:
-        return {"part": part, "ok": False, "found": f"{fault}" or type(fault).__name__}
+        return {"part": part, "ok": False, "found": told(fault)}
+
+
+def told(fault: Exception) -> str:
+    """A fault in words, with advice where there is some."""
+    return one_line(fault) if sqlite_advice(fault) else str(fault) or type(fault).__name__
 
 
 def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
@@ -68,12 +85,12 @@ def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
         if check_schema(path).is_old:
             return [{"part": "stored", "ok": False, "found": f"compared once the catalog is {BROUGHT_UP}"}]
     except FAULTS as fault:
-        return [{"part": "stored", "ok": False, "found": str(fault)}]
+        return [{"part": "stored", "ok": False, "found": told(fault)}]
     task = progress.add_task("reading what is stored", None)
     try:
         damage = list(find_damage(settings.data_dir, lambda: task.advance(1)))
     except FAULTS as fault:
-        damage = [str(fault)]
+        damage = [told(fault)]
     return [{"part": "stored", "ok": False, "found": one} for one in damage] or [
         {"part": "stored", "ok": True, "found": "everything matches its checksum"}
     ]

@@ -5,10 +5,12 @@ import shutil
 import sqlite3
 import tarfile
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from index.catalog import Catalog
 from service.cli.commands import doctor
 from service.settings import Settings
 from tests.support.cli_runner import Regard
@@ -54,3 +56,19 @@ def test_doctor_says_that_uploads_are_refused_where_the_disk_has_less_than_is_ke
     assert not found["ok"]
     assert "REGARD_DISK_RESERVE_BYTES" in found["found"]
     assert "uploads are refused" in found["found"]
+
+
+def test_doctor_goes_on_where_another_process_keeps_the_catalog(
+    regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Catalog(tmp_path / "catalog.sqlite").close()
+    monkeypatch.setattr(doctor, "CHECKS", {name: doctor.CHECKS[name] for name in ("catalog", "keys")})
+    with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as database, monkeypatch.context() as hasty:
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("UPDATE counters SET value = value")
+        hasty.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0))
+        status, said, _ = regard("doctor", "--verify", "--data-dir", tmp_path, "--json")
+    catalog, keys, stored = json.loads(said)["checks"]
+    assert (status, keys["ok"]) == (1, True)
+    assert catalog["found"] == stored["found"]
+    assert catalog["found"].startswith("database is locked: another process keeps the catalog")

@@ -5,6 +5,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 
 import models.matching.single_matcher
 import models.training.trainer
+from index.database import still_locked
 from index.lock import WriterLock
 from models.datasets.feature_store import extract_features
 from service.cli.user_errors import LIBRARY_ERRORS, is_user_error, one_line
@@ -246,6 +248,11 @@ def test_mistakes_and_bugs_are_told_apart() -> None:
     full.sqlite_errorcode = sqlite3.SQLITE_FULL
     assert is_user_error(full)
     assert one_line(full) == "the disk that is written to is full: make room there, and try again"
+    with closing(sqlite3.connect(":memory:")) as memory, pytest.raises(sqlite3.OperationalError) as away:
+        memory.execute("ATTACH '/nowhere/at.all' AS other")
+    for fault, advice in ((still_locked(), "another process keeps the catalog"), (away.value, "see that the catalog")):
+        assert is_user_error(fault)
+        assert one_line(fault).startswith(f"{fault}: {advice}")
     for bug in (
         sqlite3.OperationalError("no such table"),
         ValueError("x"),
