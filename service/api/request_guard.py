@@ -23,7 +23,6 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        take_path_of_target(scope)
         if scope["method"] == "HEAD":
             as_get = {**scope, "method": "GET"}
             try:

@@ -15,6 +15,7 @@ from service.api.content_policy import protective_headers
 from service.api.dependencies import content_length
 from service.api.failure_log import log_failure
 from service.api.problems import AWAY_RETRY_S, problem_response
+from service.api.request_guard import take_path_of_target
 from service.api.services import Services
 from service.errors import NotReady, Problem, TooLarge
 
@@ -39,6 +40,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        take_path_of_target(scope)  # before anything goes by it
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
         request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         scope["request_id"] = request_id

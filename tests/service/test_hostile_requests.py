@@ -104,6 +104,7 @@ CASES: dict[str, tuple[bytes, int]] = {
     "whole address as a target": (request(b"GET http://localhost/livez", host=EVIL), 200),
     "whole address without a path": (request(b"GET HTTP://localhost", key=None), 200),
     "whole address of a file outside the page": (request(b"GET http://localhost/page/%2e%2e%2fapp.py"), 404),
+    "whole address of a large upload": (upload((NAMED, bytes(2**20)), path=b"http://localhost/ingest"), 422),
     "tunnel": (request(b"CONNECT evil.example:443"), 404),
     "asterisk": (request(b"OPTIONS *"), 404),
     "TRACE": (request(b"TRACE /images"), 405),
