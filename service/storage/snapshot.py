@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +112,9 @@ def copy_into(
     FileNotFoundError where something went away meanwhile.
     """
     originals = Originals(data.root, write=False)
-    with temporary_folder(SCRATCH, scratch) as folder, originals.adding():
+    # Where features alone were taken in, there is no folder of originals, and nothing that could be erased.
+    staying = originals.adding() if data.originals.is_dir() else nullcontext()
+    with temporary_folder(SCRATCH, scratch) as folder, staying:
         copied = folder / "copied" / CATALOG  # a catalog that is opened locks its folder
         copied.parent.mkdir()
         copied_catalog(data.catalog, copied)

@@ -1,6 +1,7 @@
 """`regard evaluate`: recall of a model on captioned pictures."""
 
 import hashlib
+import os
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -197,7 +198,7 @@ def _note_without_captions(captions: Path, data: "CaptionedFeatures", grounding:
 
 def boxes_name(boxes: Path) -> str:
     """The name of a folder of features: both measurements by one file of boxes share it."""
-    return hashlib.sha256(str(boxes.resolve()).encode()).hexdigest()
+    return hashlib.sha256(os.fsencode(boxes.resolve())).hexdigest()
 
 
 def _print_measured(report: dict[str, Any], as_json: bool) -> None:

@@ -8,7 +8,7 @@ import typer
 from service.cli.connection import connect
 from service.cli.given_ids import IMAGE_ID, each_picture, ids_given, print_each
 from service.cli.options import AsJson, Url
-from service.cli.output import print_json, print_note, show_progress
+from service.cli.output import print_json, print_note, show_progress, visible
 
 WHAT_TO_NAME = "name ids of deleted pictures, or a snapshot and the folder to make of it"
 
@@ -54,5 +54,6 @@ def _restore_snapshot(source: Path, data_dir: Path, as_json: bool) -> None:
         print_json({"data_dir": str(data_dir), "pictures": pictures, "deleted": deleted})
     else:
         besides = f", and {deleted} that were deleted, erased REGARD_DELETE_GRACE_S from now" * bool(deleted)
-        print(f"{data_dir} holds {pictures} pictures{besides}; start `regard serve --data-dir {data_dir}`")
+        folder = visible(str(data_dir))
+        print(f"{folder} holds {pictures} pictures{besides}; start `regard serve --data-dir {folder}`")
     print_note("views are built anew while it runs; API keys were not in the snapshot")

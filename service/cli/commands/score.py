@@ -9,7 +9,7 @@ import typer
 from models.datasets.captions import CaptionLine, read_scored_sentences
 from service.cli.captioned_source import FIRST_REGIONS, check_finite, check_reads
 from service.cli.options import Device, NumRegions
-from service.cli.output import show_progress
+from service.cli.output import show_progress, visible
 from service.errors import UserError, user_input
 from service.model_names import check_checkpoint
 
@@ -65,7 +65,8 @@ def score(
     out = out if out.suffix == ".npy" else out.with_name(f"{out.name}.npy")  # as np.save names it
     _save(scores, out, weights)
     num_pictures, num_captions = scores.shape
-    print(f"{out}: a row for each of {num_pictures} pictures, a column for each of {num_captions} captions, in float64")
+    rows = f"a row for each of {num_pictures} pictures, a column for each of {num_captions} captions, in float64"
+    print(f"{visible(str(out))}: {rows}")
 
 
 def _load(features: Path, regions: int | None) -> "CaptionedFeatures":

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from service.cli.options import AsJson, DataFolder
-from service.cli.output import print_json, show_progress
+from service.cli.output import print_json, show_progress, visible
 from service.cli.settings_options import read_settings
 
 
@@ -32,4 +32,4 @@ def snapshot(
         return
     deleted = f", and {content.deleted} that were deleted, which can still be undone" * bool(content.deleted)
     missing = f"; {content.missing} are without original" * bool(content.missing)
-    print(f"{out} holds {content.pictures} pictures{deleted}{missing}")
+    print(f"{visible(str(out))} holds {content.pictures} pictures{deleted}{missing}")

@@ -8,7 +8,7 @@ from models.training.recipes import Recipe
 from models.training.trainer import BEST_FOLDER, Training
 from service.cli.captioned_source import CaptionedSource, Selection
 from service.cli.out_folder import sole_writer
-from service.cli.output import Progress, print_note
+from service.cli.output import Progress, print_note, visible
 from service.cli.training.run import TrainingRun, shown_training
 from service.errors import UserError, user_input
 from service.model_loading import device_of
@@ -35,7 +35,7 @@ def train_matcher(
             _tell_of_words(training, word_vectors)
         _go_on(training, run.out)
     rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)
-    best = run.out / BEST_FOLDER
+    best = visible(str(run.out / BEST_FOLDER))
     print(
         f"{best}: rsum {rsum:.1f} on {num_dev} dev pictures, the best of {training.step} of at most"
         f" {training.total_steps} steps; measure it with `regard evaluate --model {best}`"

@@ -27,6 +27,7 @@ from service.storage.temporary_folders import locked_folder
 from service.worker.erasure import Erasure
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor
+from tests.support.feature_layouts import take_in, theirs
 from tests.support.pictures import encoded
 from tests.support.worker_store import COLOURS, NOW, Store, noise
 
@@ -353,6 +354,26 @@ def test_a_snapshot_of_a_store_without_regions_is_one(tmp_path: Path) -> None:
     assert copy.catalog.counts()["ready"] == 1
     copy.catalog.close()
     shutil.rmtree(tmp_path / "restored")
+
+
+def test_a_data_directory_of_features_alone_is_copied_and_made_again(tmp_path: Path) -> None:
+    take_in(theirs(tmp_path), tmp_path / "data")
+    assert not (tmp_path / "data" / "originals").exists()
+    assert take_snapshot(tmp_path / "data", tmp_path / "copy").pictures == 5
+    assert restore_snapshot(tmp_path / "copy", tmp_path / "restored")["ready"] == 5
+    with closing(Catalog(tmp_path / "restored" / "catalog.sqlite")) as catalog:
+        assert catalog.num_slots() == 5
+
+
+def test_folders_of_any_name_hold_a_snapshot_and_what_is_made_of_it(
+    regard: Regard, store: Store, tmp_path: Path
+) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/K\xfche")
+    for made, arguments in ((odd, ["--data-dir", store.folder]), (f"{odd}2", [])):
+        command = ["snapshot", odd] if arguments else ["restore", odd, made]
+        status, said, _ = regard(*command, *arguments)
+        assert (status, Path(made).is_dir()) == (0, True)
+        assert "K\N{REPLACEMENT CHARACTER}he" in said
 
 
 def test_a_hyphen_is_no_name_of_a_snapshot(
