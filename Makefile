@@ -111,6 +111,19 @@ docs: $(VENV)/.dev
 page: docs
 	cd service/page && npm ci --no-audit --no-fund && npm run build && npm run check && npm test
 
+# Wheels of other systems and processors than Linux has here, and of Pythons that are too old or without a global lock.
+ELSEWHERE = win32|win_|macosx|ios_|android|emscripten|-musllinux|ppc64le|s390x|armv7l|riscv64|i686|-pp3|graalpy|-cp3(6|7|8|9|10)-cp3|-cp3[0-9]+-cp3[0-9]+t-
+# A lock without their hashes, which were most of it in a checkout whose size is bounded: no other file can be installed.
+define for_linux
+$(UV) pip compile --quiet --no-deps --universal --format pylock.toml $(1) --output-file $(VENV)/pylock.toml
+sed -nE 's/.*($(ELSEWHERE)).*sha256 = "([0-9a-f]+)".*/\3/p' $(VENV)/pylock.toml > $(VENV)/elsewhere
+awk -v list=$(VENV)/elsewhere 'BEGIN { while ((getline hash < list) > 0) drop["--hash=sha256:" hash] } \
+  ($$1 in drop) { next } { sub(/ *\\$$/, "") } $$1 ~ /^--hash/ { printf " \\\n%s", $$1; next } { printf "%s%s", (NR > 1 ? "\n" : ""), $$0 } \
+  END { print "" }' $(1) > $(VENV)/for_linux.lock
+mv $(VENV)/for_linux.lock $(1)
+
+endef
+
 # A lock is renewed with what it holds now as the preference; remove it first to take the newest of everything.
 lock: $(VENV)/.uv
 	cat $(wildcard $(DEV_LOCKS)) > $(WHOLE)
@@ -120,7 +133,7 @@ lock: $(VENV)/.uv
 	$(LOCK) --extra cluster $(call BESIDE,requirements.lock) --output-file requirements-cluster.lock
 	$(LOCK) --all-extras $(call BESIDE,$(filter-out requirements-dev.lock,$(DEV_LOCKS))) --output-file requirements-dev.lock
 	echo ziglang | $(COMPILER_LOCK) --output-file requirements-compiler.lock -
-	sed -i 's/^ *--hash/--hash/' requirements*.lock  # 30 kB of spaces, in a checkout whose size is bounded
+	$(foreach lock,$(wildcard requirements*.lock),$(call for_linux,$(lock)))
 
 # Both tools run in environments of their own: what they report on is the lock, not what they bring along.
 audit: $(VENV)/.uv
