@@ -192,10 +192,12 @@ class Shortlist:
         query = np.ascontiguousarray(query, np.float32)
         found_scores = [np.full((len(query), k), -np.inf, np.float32)]
         found_rows = [np.full((len(query), k), -1, np.int64)]
-        start = 0
+        start, is_indexed = 0, any(part.exact is not None for part in self.parts)
         for part in self.parts:
             stop = start + len(part)
             scores, rows = part.search(query, k, None if allowed is None else _cut(allowed, start, stop))
+            if is_indexed and part.exact is None:  # FAISS adds up in another order: equal vectors scored unequally
+                scores, rows = _rescored(part.vectors(), query, rows, k)
             found_scores.append(np.where(rows < 0, np.float32(-np.inf), scores))
             found_rows.append(np.where(rows < 0, -1, rows + start))
             start = stop

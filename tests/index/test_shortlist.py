@@ -186,6 +186,14 @@ def test_rows_found_by_their_codes_are_ordered_by_their_vectors() -> None:
         assert set(found[:10]) <= set(np.argsort(-products)[:12])
 
 
+def test_equal_vectors_score_alike_wherever_they_lie() -> None:
+    rows, query = (np.random.default_rng(6).standard_normal((n, 48)).astype(np.float32) for n in (60, 3))
+    shortlist = Shortlist(48, [inverted_part(rows)]).extended(rows)
+    scores, found = shortlist.search(query, 120)
+    np.testing.assert_array_equal(scores[:, ::2], scores[:, 1::2])
+    np.testing.assert_array_equal(found[:, ::2] + 60, found[:, 1::2])
+
+
 def test_codes_take_a_byte_a_number() -> None:
     rows = clustered(20_000, seed=1)
     assert inverted_part(rows).index.code_size == 32
