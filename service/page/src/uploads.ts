@@ -7,6 +7,7 @@ const BATCH_FILES = 20;
 const BATCH_BYTES = 64 * 2 ** 20;
 const LONGEST_ALBUM = 512; // characters, as of any tag
 const ESCAPES = /%(22|[01][0-9a-f])/i; // what stands for another character in a form, unless the manifest has it
+const OF_ONE_FILE = [413, 422]; // statuses of refusals that one file may have brought upon all of a request
 const NO_PICTURE = /^(video|audio|text)\/|^application\/(pdf|zip|json)/;
 
 export interface Outcome {
@@ -37,7 +38,7 @@ function named(path: string): { name: string; album: string | null } {
   const [folder, ...below] = path.split("/");
   if (!below.length) return { name: path, album: null };
   const album = below.length > 1 ? below.slice(0, -1).join("/") : folder!;
-  return { name: below.join("/"), album: album.slice(-LONGEST_ALBUM) };
+  return { name: below.join("/"), album: [...album].slice(-LONGEST_ALBUM).join("") };
 }
 
 function withoutReason({ filename }: { filename: string }): Outcome {
@@ -107,39 +108,49 @@ export class Upload {
 
   private async sendAll(pictures: Found[]): Promise<void> {
     for (const batch of batches(pictures)) {
-      const receipt = await this.send(batch);
+      await this.send(batch);
       this.unsent -= batch.length;
       this.changed();
-      if (!receipt) continue;
-      void this.follow(receipt.job_id);
-      this.onsent();
     }
   }
 
-  /** The receipt of a batch; null where nothing of it was taken. A service that does not answer is waited for. */
-  private async send(batch: Found[]): Promise<IngestAnswer | null> {
+  /** Sends a batch. A service that does not answer is waited for. */
+  private async send(batch: Found[]): Promise<void> {
     for (let files = batch; files.length; files = await this.readable(files)) {
+      let receipt: IngestAnswer;
       try {
-        const receipt = await ask<IngestAnswer>("/ingest", { form: formOf(files) });
-        this.leaveOut(receipt.rejected);
-        this.progress.known.push(...receipt.accepted.filter((one) => one.duplicate).map(withoutReason));
-        this.progress.restored.push(...receipt.accepted.filter((one) => one.restored).map(withoutReason));
-        // A job counts pictures, of which two files may be copies.
-        this.progress.done += receipt.accepted.length - new Set(receipt.accepted.map((one) => one.image_id)).size;
-        return receipt;
+        receipt = await ask<IngestAnswer>("/ingest", { form: formOf(files) });
       } catch (fault) {
         if (!isPassing(fault)) return this.refused(files, fault);
         this.changed(messageOf(fault));
         await pause(fault);
+        continue;
       }
+      return this.taken(receipt);
     }
-    return null;
   }
 
-  private refused(files: Found[], fault: unknown): null {
-    const rejected = fault instanceof Refusal ? (fault.problem.rejected as Rejected[] | undefined) : undefined;
-    this.leaveOut(rejected ?? files.map(({ path }) => ({ filename: named(path).name, problem: messageOf(fault) })));
-    return null;
+  private taken({ job_id, accepted, rejected }: IngestAnswer): void {
+    this.leaveOut(rejected);
+    this.progress.known.push(...accepted.filter((one) => one.duplicate).map(withoutReason));
+    this.progress.restored.push(...accepted.filter((one) => one.restored).map(withoutReason));
+    // A job counts pictures, of which two files may be copies.
+    this.progress.done += accepted.length - new Set(accepted.map((one) => one.image_id)).size;
+    void this.follow(job_id);
+    this.onsent();
+  }
+
+  /** Leaves out what was refused. Where one file may be at fault for all, halves are sent, until it stands alone. */
+  private async refused(files: Found[], fault: unknown): Promise<void> {
+    const refusal = fault instanceof Refusal ? fault : null;
+    const rejected = refusal?.problem.rejected as Rejected[] | undefined;
+    const middle = files.length >> 1;
+    if (refusal && !rejected && middle && OF_ONE_FILE.includes(refusal.status)) {
+      await this.send(files.slice(0, middle));
+      await this.send(files.slice(middle));
+    } else {
+      this.leaveOut(rejected ?? files.map(({ path }) => ({ filename: named(path).name, problem: messageOf(fault) })));
+    }
   }
 
   /** Those that can still be read: one that was changed or moved since looks to a request like a lost connection. */

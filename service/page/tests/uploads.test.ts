@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Progress, Upload } from "../src/uploads";
+
+/** A service whose answer to a request with files is given by their names; jobs are done at once. */
+function serve(answer: (names: string[]) => [status: number, body: unknown]): FormData[] {
+  const forms: FormData[] = [];
+  const done = (names: string[]) => names.map((filename) => ({ filename, image_id: filename }));
+  class Events extends EventTarget {
+    constructor(address: string) {
+      super();
+      const job = { done: Number(address.split("/")[2]), state: "done", failures: [] };
+      setTimeout(() => this.dispatchEvent(new MessageEvent("progress", { data: JSON.stringify(job) })));
+    }
+    close() {}
+  }
+  const fetch = async (_: string, { body }: { body: FormData }) => {
+    forms.push(body);
+    const names = body.getAll("images").map((file) => (file as File).name);
+    const [status, said] = answer(names);
+    const receipt = { job_id: `${names.length}`, accepted: done(names), rejected: [] };
+    return Response.json(status === 202 ? receipt : said, { status });
+  };
+  Object.assign(globalThis, { fetch, EventSource: Events, sessionStorage: { getItem: () => null } });
+  return forms;
+}
+
+async function sent(paths: string[]): Promise<Progress> {
+  const upload = new Upload(() => {}, () => {});
+  await upload.add(paths.map((path) => ({ path, file: new File(["x"], path) })), []);
+  assert(!upload.hasUnsent);
+  return upload.progress;
+}
+
+const NAMES = ["a.png", "b.png", "bad.png", "c.png", "d.png"];
+
+for (const [status, body] of [[413, {}], [422, { detail: "It is too much." }]] as const)
+  test(`a batch that is refused with ${status} for one file is sent without it`, async () => {
+    serve((names) => (names.includes("bad.png") ? [status, body] : [202, null]));
+    const { done, skipped, faults } = await sent(NAMES);
+    assert.deepEqual([done, skipped.map((one) => one.filename), faults], [4, ["bad.png"], []]);
+  });
+
+test("what is refused for every file by name, or for no file, is sent once", async () => {
+  const rejected = NAMES.map((filename) => ({ filename, problem: "no picture" }));
+  for (const answer of [[422, { rejected }], [403, { detail: "No." }]] as [number, unknown][]) {
+    const forms = serve(() => answer);
+    assert.equal((await sent(NAMES)).skipped.length, NAMES.length);
+    assert.equal(forms.length, 1);
+  }
+});
+
+test("an album is cut between letters, never in one", async () => {
+  const forms = serve(() => [202, null]);
+  await sent([`top/${"\u{1f333}".repeat(600)}/a.png`]);
+  const [{ default_tags }] = Object.values(JSON.parse(forms[0]!.get("manifest") as string)) as any[];
+  assert.equal(default_tags.album, "\u{1f333}".repeat(512));
+});
