@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 Report = dict[str, Any]
-LONGEST_LINE = 400  # characters, for the recalls of one ranking with their intervals
+LONGEST_LINE = 1000  # characters, for the recalls of one ranking with their intervals
 
 
 def rounded(value: Any) -> Any:
