@@ -24,8 +24,10 @@ def finite_sum(losses: Mapping[str, Tensor]) -> Float[Tensor, ""]:
     return total
 
 
-def clip_finite(parameters: Iterable[Tensor], largest: float) -> None:
-    """Limit the norm of the gradients of all parameters together. Diverged where it is not finite, as it may be where
-    the loss still is."""
-    if not clip_grad_norm_(parameters, largest).isfinite():
+def clip_finite(parameters: Iterable[Tensor], largest: float) -> float:
+    """Limit the norm of the gradients of all parameters together, and return that of before. Diverged where it is not
+    finite, as it may be where the loss still is."""
+    norm = clip_grad_norm_(parameters, largest)
+    if not norm.isfinite():
         raise Diverged(f"the gradients of a step are not finite: {REASONS}")
+    return float(norm)

@@ -30,12 +30,16 @@ def build_schedule(recipe: Recipe, optimizer: Optimizer, steps_per_epoch: int) -
         rising = min(0.1, 100 / max(1, total))
         if rising * (total + 1) == 1:  # a rise that is over at the first step, by whose length PyTorch divides
             rising = math.nextafter(rising, 1)
-        return OneCycleLR(optimizer, recipe.learning_rate, total_steps=total + 1, pct_start=rising)
+        # Of SGD the momentum is the recipe's; AdamW's goes down and up again, as all its recipes were tried.
+        moves = recipe.optimizer != "sgd"
+        rate = recipe.learning_rate
+        return OneCycleLR(optimizer, rate, total_steps=total + 1, pct_start=rising, cycle_momentum=moves)
     milestones = [recipe.warmup_steps + epochs * steps_per_epoch for epochs in recipe.decay_after]
     return MultiStepLR(optimizer, milestones, gamma=0.1)
 
 
-def clip_gradients(recipe: Recipe, matcher: SingleMatcher) -> None:
-    """Limit the norm of the gradient; that of stage one's layers separately where these learn apart."""
-    for part in [matcher] if recipe.stage_one == "together" else [matcher.reranker, matcher.pooled]:
-        clip_finite(part.parameters(), recipe.clip)
+def clip_gradients(recipe: Recipe, matcher: SingleMatcher) -> float:
+    """Limit the norm of the gradient, and return that of before; stage one's layers separately where these learn
+    apart."""
+    parts = [matcher] if recipe.stage_one == "together" else [matcher.reranker, matcher.pooled]
+    return math.hypot(*(clip_finite(part.parameters(), recipe.clip) for part in parts))

@@ -88,7 +88,7 @@ class Recipe:
     validate_images: int = 500
     mixed_precision: bool = True  # bfloat16 on a GPU; a CPU computes in float32
     save_every: int = 100  # steps
-    weight_bits: Literal[8, 16] = 16  # of a number of the matrices that are kept; scores are computed in float32
+    weight_bits: Literal[8, 16, 32] = 16  # of a number of the matrices that are kept; scores are computed in float32
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -139,6 +139,10 @@ class Recipe:
             raise ValueError("adadelta has no momentum, which one cycle of the learning rate moves: set decay_after")
         if self.stage_one == "apart" and self.embed_dim is None:
             raise ValueError("stage one learns apart in layers of its own, which there are none of: set embed_dim")
+        if self.warmup_steps and not self.pooled_weight:
+            raise ValueError(
+                "stage one, which a warm-up is of, learns nothing with pooled_weight=0: set warmup_steps=0 too"
+            )
 
     def _check_text(self) -> None:
         """Check the name, and what depends on how sentences are read."""
@@ -154,10 +158,15 @@ class Recipe:
         """The fields that change nothing, as others are."""
         unread = {
             ("momentum",): self.optimizer != "sgd",
-            ("own_share", "neighbours"): not self.warmup_captions,
+            ("warmup_captions",): not self.warmup_steps,
+            ("own_share", "neighbours"): not (self.warmup_captions and self.warmup_steps),
             ("margin",): self.loss != "hinge",
             ("score_temperature",): self.loss != "info_nce" and not self.question_weight,
-            ("word_dim", "least_count"): self.text == "pretrained",
+            ("temperature",): not self.pooled_weight and not self.question_weight,
+            ("word_dim",): self.text == "pretrained",
+            ("least_count",): self.text == "pretrained" or self.starts_from is not None,
+            ("concept_start",): not self.concept_dim or self.starts_from is not None,
+            ("word_map",): self.starts_from is not None,
         }
         return tuple(name for names, unused in unread.items() if unused for name in names)
 

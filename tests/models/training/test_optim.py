@@ -49,6 +49,20 @@ def test_without_named_epochs_the_rate_goes_up_once_and_down_to_nothing() -> Non
     assert found[-1] < 0.01
 
 
+@pytest.mark.parametrize(("optimizer", "kept"), [("sgd", True), ("adamw", False)])
+def test_one_cycle_leaves_the_momentum_of_a_recipe_alone(optimizer: str, kept: bool) -> None:
+    recipe = Recipe(model="x", optimizer=optimizer, momentum=0.5)  # type: ignore[arg-type]
+    made = build_optimizer(recipe, matcher())
+    schedule = build_schedule(recipe, made, 10)
+    found = []
+    for _ in range(9):
+        (group,) = made.param_groups
+        found.append(group["momentum"] if optimizer == "sgd" else group["betas"][0])
+        made.step()
+        schedule.step()
+    assert (set(found) == {0.5}) is kept
+
+
 def test_one_cycle_may_be_of_any_number_of_steps() -> None:
     for steps in range(1, 13):
         found = rates(Recipe(model="scan-t2i-avg", warmup_steps=0, epochs=1, learning_rate=1.0), steps)

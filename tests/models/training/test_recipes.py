@@ -78,6 +78,10 @@ def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
         ("momentum=2", "momentum must be 0 or more and less than 1"),
         ("stage_one=apart", "stage one learns apart in layers of its own, which there are none of: set embed_dim"),
         ("optimizer=adadelta", "adadelta has no momentum, which one cycle of the learning rate moves: set decay_after"),
+        (
+            "pooled_weight=0",
+            "stage one, which a warm-up is of, learns nothing with pooled_weight=0: set warmup_steps=0",
+        ),
         ("embed_dim=0", "embed_dim must be above 0, not 0"),
         (f"seed={1 << 63}", "seed must be less than 2 ** 63"),
         ("loss=binary", "the binary loss is for CAMP's models, and the score of scan-t2i-avg is no probability"),
@@ -90,6 +94,21 @@ def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
 def test_changes_that_make_no_recipe_say_what_is_wrong(change: str, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         change_recipe(RECIPES["scan-t2i-avg-flickr8k"], ["patience=4", change])
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "unread"),
+    [
+        ("scan-t2i-avg-flickr8k", [], ["concept_start"]),
+        ("caan-flickr8k", [], ["least_count", "concept_start", "word_map", "warmup_captions"]),
+        ("scan-t2i-avg-flickr8k", ["warmup_steps=0", "pooled_weight=0"], ["temperature", "warmup_captions"]),
+        ("bfan-equal-flickr8k-staged", [], ["least_count", "word_dim", "concept_start", "word_map"]),
+    ],
+)
+def test_fields_that_change_nothing_are_known(name: str, changes: list[str], unread: list[str]) -> None:
+    assert set(change_recipe(RECIPES[name], changes).set_aside) >= set(unread)
+    read = change_recipe(RECIPES["bfan-equal-flickr8k-stage-one"], ["pooled_weight=1"]).set_aside
+    assert not {"concept_start", "word_map", "temperature", "warmup_captions", "own_share"} & set(read)
 
 
 def test_changes_are_taken_as_what_they_stand_for() -> None:
