@@ -115,13 +115,13 @@ class CaptionedFeatures:
         return [text for captions in self.captions for text in captions], torch.tensor(image_of)
 
     def batches(self, size: int, seed: int, epoch: int = 0) -> Iterator[tuple[np.ndarray, list[str]]]:
-        """One epoch of batches (pictures, a caption of each), in which every caption comes once.
+        """One epoch of batches (pictures, a caption of each), in which no caption comes twice.
 
-        Each `seed` shuffles every `epoch` in its own way.
+        Each `seed` shuffles every `epoch` in its own way, and leaves others out.
 
         No picture comes twice in a batch: its other captions would count as wrong answers. So an epoch is as many
-        passes over the pictures as the most captions that one has. The last, smaller batch of a pass is left out
-        unless it is the only one, and so is one of a single picture, which holds no wrong answer to learn from.
+        passes over the pictures as the most captions that one has. The last, smaller batch of a pass is left out, with
+        its captions, unless it is the only one; and so is one of a single picture, which holds no wrong answer.
         ValueError where no two pictures have captions.
         """
         if sum(map(bool, self.captions)) < 2:

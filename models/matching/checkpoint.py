@@ -14,6 +14,7 @@ digest               first 16 hex digits of a SHA-256 over the files above
 import json
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
 from models.digests import digest_of
 from models.matching.calibration import Calibration
@@ -72,10 +74,7 @@ def save_matcher(
         (folder / VOCABULARY).unlink(missing_ok=True)
     else:
         matcher.vocabulary.save(folder / VOCABULARY)
-    state = matcher.state_dict()
-    few_bits = quantise_matrices(state, matrix_bits) if matrix_bits < 16 else state
-    stored = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in few_bits.items()}
-    write_tensors(folder / TENSORS, stored)
+    write_tensors(folder / TENSORS, _stored_tensors(matcher, dtype, matrix_bits))
     config = {
         "format": FOLDER_FORMAT,
         "model": matcher.model,
@@ -91,6 +90,19 @@ def save_matcher(
     if matcher.calibration is None:
         return _write_digest(folder)
     return save_calibration(folder, matcher.calibration, matcher.hubness.banks if matcher.hubness else None)
+
+
+def as_stored(matcher: SingleMatcher, dtype: torch.dtype = torch.float16, matrix_bits: int = 16) -> SingleMatcher:
+    """A copy of a matcher with the weights that `load_matcher` finds where `save_matcher` wrote it so."""
+    rounded = deepcopy(matcher)
+    rounded.load_state_dict(dequantise_all(_stored_tensors(matcher, dtype, matrix_bits)))
+    return rounded
+
+
+def _stored_tensors(matcher: SingleMatcher, dtype: torch.dtype, matrix_bits: int) -> dict[str, Tensor]:
+    state = matcher.state_dict()
+    few_bits = quantise_matrices(state, matrix_bits) if matrix_bits < 16 else state
+    return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in few_bits.items()}
 
 
 def save_calibration(folder: Path, calibration: Calibration, banks: HubnessBanks | None = None) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, count, islice
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.evaluate import Progress, evaluate
-from models.matching.checkpoint import BadCheckpoint, checked_digest, save_matcher
+from models.matching.checkpoint import BadCheckpoint, as_stored, checked_digest, save_matcher
 from models.matching.single_matcher import SingleMatcher
 from models.text.pretrained_reader import PretrainedReader, shipped_reader
 from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch, refuse_lone_regions
@@ -89,7 +90,8 @@ class Training:
         self.matcher = matcher.to(device)
         self.average = AveragedModel(self.matcher, multi_avg_fn=get_ema_multi_avg_fn(recipe.averaging))  # type: ignore[no-untyped-call]
         self.optimizer = build_optimizer(recipe, self.matcher)
-        self.steps_per_epoch = sum(1 for _ in train.batches(recipe.batch, 0))
+        sizes = [len(pictures) for pictures, _ in train.batches(recipe.batch, 0)]
+        self.steps_per_epoch, self.captions_per_epoch = len(sizes), sum(sizes)
         self.total_steps = recipe.total_steps(self.steps_per_epoch)
         self.schedule = build_schedule(recipe, self.optimizer, self.steps_per_epoch)
         self.early_stopping = EarlyStopping()
@@ -145,8 +147,9 @@ class Training:
         for pictures, sentences in self._batches_from(self.step):
             if self.early_stopping.num_stale >= self.recipe.patience:
                 break
-            losses = self._train_step(pictures, sentences)
-            log({"step": self.step, "steps": self.total_steps, **losses})
+            started = perf_counter()
+            told = self._train_step(pictures, sentences)
+            log({"step": self.step, "steps": self.total_steps, **told, "seconds": round(perf_counter() - started, 4)})
             if self._is_validated():
                 self._validate(log, progress)
             if self._is_validated() or self.step % self.recipe.save_every == 0:
@@ -207,7 +210,7 @@ class Training:
         return islice(chain(islice(warmup, warmup_steps), epochs), step, max(step, self.total_steps))
 
     def _train_step(self, pictures: np.ndarray, sentences: list[str]) -> dict[str, float]:
-        """One step on matching pairs; the losses before it."""
+        """One step on matching pairs; the losses before it, the learning rate and the norm of the gradient."""
         self.matcher.train()
         losses = self._losses(pictures, sentences)
         self.optimizer.zero_grad()
@@ -217,12 +220,14 @@ class Training:
             why = self.data.not_finite(pictures) or REASONS
             raise Diverged(f"the loss of step {self.step + 1} is {float(total.detach())}: {why}")
         total.backward()  # type: ignore[no-untyped-call]
-        clip_gradients(self.recipe, self.matcher)
+        norm = clip_gradients(self.recipe, self.matcher)
+        rate = float(self.optimizer.param_groups[0]["lr"])
         self.optimizer.step()
         self.schedule.step()
         self.average.update_parameters(self.matcher)
         self.step += 1
-        return {name: float(loss.detach()) for name, loss in losses.items()}
+        found = {name: float(loss.detach()) for name, loss in losses.items()}
+        return {**found, "learning_rate": rate, "gradient_norm": norm}
 
     def _losses(self, pictures: np.ndarray, sentences: list[str]) -> dict[str, Tensor]:
         device, is_warmup = self.matcher.device, self.step < self.recipe.warmup_steps
@@ -244,11 +249,18 @@ class Training:
         )
 
     def _validate(self, log: Log, progress: Progress | None = None) -> None:
-        """Evaluate the averaged matcher, and keep it where it is the best so far."""
-        report = evaluate(self.averaged_matcher(), self.dev, shortlists=(100,), progress=progress)
+        """Evaluate the averaged matcher as it would be kept, and keep it where it is the best so far."""
+        kept = as_stored(self.averaged_matcher(), *self._precision)
+        report = evaluate(kept, self.dev, shortlists=(100,), progress=progress)
+        is_best = self.early_stopping.is_best(report["exhaustive"]["rsum"])
+        report["digest"] = self._save_best() if is_best else None
         log({"step": self.step, "steps": self.total_steps, "validation": report})
-        if self.early_stopping.is_best(report["exhaustive"]["rsum"]):
-            self._save_best()
 
-    def _save_best(self) -> None:
-        save_matcher(self.averaged_matcher(), self.out / BEST_FOLDER, matrix_bits=self.recipe.weight_bits)
+    @property
+    def _precision(self) -> tuple[torch.dtype, int]:
+        bits = self.recipe.weight_bits
+        return torch.float32 if bits == 32 else torch.float16, bits
+
+    def _save_best(self) -> str:
+        dtype, bits = self._precision
+        return save_matcher(self.averaged_matcher(), self.out / BEST_FOLDER, dtype, matrix_bits=bits)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from models.datasets.captions import CaptionLine, captioned_photographs, half_slices, read_captions
+from service.cli.output import print_note
 from service.errors import UserError, user_input
 
 if TYPE_CHECKING:
@@ -134,6 +135,12 @@ def check_finite(data: "CaptionedFeatures") -> None:
     """UserError names pictures whose features hold numbers that are not finite."""
     if bad := data.not_finite():
         raise UserError(bad)
+
+
+def note_not_finite(data: "CaptionedFeatures") -> None:
+    """Notes which pictures have features that are no finite numbers, where there are any: they are found last."""
+    if bad := data.not_finite():
+        print_note(f"{bad}, which counts against the model")
 
 
 def check_reads(matcher: "Matcher", made: str, width: int, name: object, regions: int | None = None) -> None:

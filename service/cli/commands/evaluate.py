@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from service.cli.boxed_pictures import BoxedSource, measure_boxed, print_grounding, print_short_questions
-from service.cli.captioned_source import CaptionedSource, Selection, check_fits, check_reads, refuse_beside_precomp
+from service.cli.captioned_source import (
+    CaptionedSource,
+    Selection,
+    check_fits,
+    check_reads,
+    note_not_finite,
+    refuse_beside_precomp,
+)
 from service.cli.feature_extraction import extract_with_progress, load_detector
 from service.cli.options import (
     AsJson,
@@ -263,12 +270,6 @@ def _measure(
 
     _check_number(len(data), fold5, halves)
     return evaluate_all(matcher, data, fold5=fold5, halves=halves, progress=progress.report)
-
-
-def note_not_finite(data: "CaptionedFeatures") -> None:
-    """Notes which pictures have features that are no finite numbers, where there are any: they are found last."""
-    if bad := data.not_finite():
-        print_note(f"{bad}, which counts against the model")
 
 
 def print_recalls(report: dict[str, Any]) -> None:

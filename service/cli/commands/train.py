@@ -36,8 +36,9 @@ Of backbone, head and detector the photographs are looked for in the folder of t
 
 A recipe's fields, for --set, with what they are unless the recipe says otherwise: {FIELDS}.
 
-OUT gets the best weights so far (best), all that is needed to go on (last.pt), and the course of it: log.jsonl, and
-tensorboard where that is installed. It stops after `patience` validations without a better sum of recalls."""
+OUT gets the best weights so far (best), all that is needed to go on (last.pt), what it is of (recipe.json), and the
+course of it: log.jsonl, and tensorboard where that is installed. It stops after `patience` validations without a better
+sum of recalls."""
 
 
 def train(
@@ -89,7 +90,7 @@ def train(
     if recipe not in (*PARTS, *RECIPES):
         raise UserError(f"no recipe is called {recipe}{advice_on_name(recipe, (*PARTS, *RECIPES))}")
     keep_freed_memory()
-    run = TrainingRun(out, change or [], device, start)
+    run = TrainingRun(out, change or [], device, start, recipe)
     of_parts = {"--backbone": backbone, "--sentence-encoder": sentence_encoder, "--teacher": teacher}
     of_models: dict[str, Any] = {
         "--extractor": extractor,
@@ -168,8 +169,10 @@ def _check_recipe(name: str, run: TrainingRun, word_vectors: Path | None) -> Rec
     if run.start is not None:
         check_checkpoint(run.start)
     if (recipe.starts_from is None) != (run.start is None):
-        what = f"the weights of {recipe.starts_from}, give them" if recipe.starts_from else "random weights, give none"
-        raise UserError(f"the recipe {name} starts from {what} with --from")
-    if recipe.near is not None and recipe.starts_from is None and word_vectors is None:
+        what = f"the weights of {recipe.starts_from}, give them with --from"
+        if recipe.starts_from is None:
+            what = f"random weights: leave --from out, or add --set starts_from={name}, or of what recipe they are"
+        raise UserError(f"the recipe {name} starts from {what}")
+    if recipe.near is not None and word_vectors is None:
         raise UserError(f"the recipe {name} reads unknown words as near ones: give --word-vectors")
     return recipe

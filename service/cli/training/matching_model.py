@@ -1,17 +1,26 @@
 """Training of a matching model. PyTorch comes with this module."""
 
+import json
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from models.matching.checkpoint import load_uncalibrated
 from models.training.recipes import Recipe
 from models.training.trainer import BEST_FOLDER, Training
-from service.cli.captioned_source import CaptionedSource, Selection
+from models.whole_files import write_whole
+from service import VERSION
+from service.cli.captioned_source import CaptionedSource, Selection, note_not_finite
 from service.cli.out_folder import sole_writer
 from service.cli.output import Progress, print_note, visible
 from service.cli.training.run import TrainingRun, shown_training
 from service.errors import UserError, user_input
 from service.model_loading import device_of
+
+RECIPE_FILE = "recipe.json"
+MANY_LEFT_OUT = 0.03  # of the captions of an epoch
 
 
 def train_matcher(
@@ -27,12 +36,20 @@ def train_matcher(
         print_note(f"{bare} of {len(train)} pictures to learn from have no caption, and are left out")
     if train.feature_dim != dev.feature_dim:
         raise UserError(f"the features to learn from have {train.feature_dim} numbers, those of dev {dev.feature_dim}")
+    if bad := train.not_finite(np.flatnonzero([bool(own) for own in train.captions])):
+        raise UserError(f"{bad}: extract them again, or take them out of the captions")
+    note_not_finite(dev)
     with sole_writer(run.out):
         with user_input():
             initial = load_uncalibrated(run.start) if run.start else None
             training = Training(recipe, train, dev, run.out, device_of(run.device), initial, word_vectors)
         if word_vectors is not None:
             _tell_of_words(training, word_vectors)
+        with user_input(run.out):
+            training.resume()
+        if training.step == 0:
+            _tell_of_epochs(training)
+            _write_recipe(run, training, source, selections, word_vectors)
         _go_on(training, run.out)
     rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)
     best = visible(str(run.out / BEST_FOLDER))
@@ -49,10 +66,40 @@ def _tell_of_words(training: Training, word_vectors: Path) -> None:
         print_note(f"{len(vocabulary.near_words)} other words are read as near ones")
 
 
+def _tell_of_epochs(training: Training) -> None:
+    """Notes how many captions an epoch leaves out, where they are many."""
+    total = sum(map(len, training.data.captions))
+    left_out = total - training.captions_per_epoch
+    if training.recipe.epochs and left_out > MANY_LEFT_OUT * total:
+        print_note(
+            f"an epoch leaves out {left_out} of {total} captions ({left_out / total:.0%}), each time others: the rest"
+            f" of each pass over the pictures, which makes no whole batch of {training.recipe.batch} (--set batch)"
+        )
+
+
+def _write_recipe(
+    run: TrainingRun,
+    training: Training,
+    source: CaptionedSource,
+    selections: tuple[Selection, Selection],
+    word_vectors: Path | None,
+) -> None:
+    """Write what the training is of, for people."""
+    paths = {"from": run.start, "word_vectors": word_vectors, "precomp": source.precomp, "features": source.features}
+    given = {name: str(path.absolute()) for name, path in (paths | {"captions": source.captions}).items() if path}
+    (split, regions), dev = (selections[0].split, selections[0].regions), selections[1].split
+    record = {
+        "release": VERSION,
+        "recipe_name": run.recipe,
+        "recipe": asdict(training.recipe),
+        "given": given | {"split": split, "dev": dev, "regions": regions, "device": run.device},
+        "digests": dict(training.checkpoint.learns_from),
+    }
+    write_whole(run.out / RECIPE_FILE, (json.dumps(record, indent=1, default=str) + "\n").encode())
+
+
 def _go_on(training: Training, out: Path) -> None:
     """Train from where an earlier run came to."""
-    with user_input(out):
-        training.resume()
     if not training.is_finished:
         with shown_training(out, training.total_steps) as (log, progress):
             training.run(log, partial(_report_validation, progress))

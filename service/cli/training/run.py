@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class TrainingRun:
     """One training: the folder of its results, changes of its recipe (name=value), its device by the name that
-    --device takes, and the weights, detector or earlier training that it starts from."""
+    --device takes, the weights, detector or earlier training that it starts from, and the recipe's name."""
 
     out: Path
     changes: Sequence[str]
     device: str
     start: Path | None = None
+    recipe: str = ""
 
 
 @dataclass(frozen=True)

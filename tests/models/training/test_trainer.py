@@ -224,6 +224,25 @@ def test_a_training_that_no_longer_improves_stops_and_keeps_the_best(tmp_path: P
     assert load_matcher(tmp_path / "best").name == "scan-t2i-avg"
 
 
+@pytest.mark.parametrize(("bits", "width"), [(8, 8), (32, 20)])
+def test_what_is_validated_is_what_is_kept(tmp_path: Path, bits: Any, width: int) -> None:
+    data, entries = synthetic(24), list[dict[str, Any]]()
+    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=2, warmup_steps=1, width=width, weight_bits=bits)
+    training = Training(recipe, data, data, tmp_path)
+    matcher = training.run(entries.append)
+    kept = load_matcher(tmp_path / "best")
+    (best,) = [one["validation"] for one in entries if "validation" in one and one["validation"]["digest"]][-1:]
+    assert best["digest"] == kept.digest
+    assert best == evaluate(kept, data, shortlists=(100,))
+    weight = "reranker.region_encoder.fc.weight"
+    assert torch.equal(matcher.state_dict()[weight], kept.state_dict()[weight]) is (bits == 32)
+    steps = [entry for entry in entries if "validation" not in entry]
+    rates = {entry["learning_rate"] for entry in steps}
+    assert len(rates) == len(steps)
+    assert 0.9 < max(rates) / recipe.learning_rate <= 1
+    assert all(entry["seconds"] > 0 and entry["gradient_norm"] > 0 for entry in steps)
+
+
 def test_a_training_that_is_cut_within_an_epoch_is_validated_at_its_end(tmp_path: Path) -> None:
     data, entries = synthetic(24), list[dict[str, Any]]()
     recipe = small(RECIPES["scan-t2i-avg-flickr8k"], warmup_steps=1, epochs=9, batch=8, most_steps=14, save_every=7)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from models.datasets.photographs import open_upright
@@ -79,8 +80,23 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     recipe = ("epochs=1", "warmup_steps=0", "width=8", "word_dim=6", "embed_dim=4", "batch=5", "least_count=1")
     changes = [word for change in recipe for word in ("--set", change)]
     named = ("--precomp", own, "--device", "cpu", "--extractor", "mine")
-    status, _, noted = regard("train", "scan-t2i-avg-flickr8k", "--out", tmp_path / "run", *named, *changes)
-    assert status == 0, noted
+    train = ["train", "scan-t2i-avg-flickr8k", "--out", tmp_path / "run", *named, *changes]
+    status, _, noted = regard(*train)
+    assert (status, "leaves out" in noted) == (0, False), noted
+    run = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    assert (run["recipe_name"], run["recipe"]["width"], run["given"]["dev"]) == ("scan-t2i-avg-flickr8k", 8, "dev")
+    assert run["digests"]["features"] == "mine"
+    noted = regard(*train[:3], tmp_path / "other", *train[4:], "--from", best)[2]
+    assert "leave --from out, or add --set starts_from=scan-t2i-avg-flickr8k" in noted
+    np.save(own / "dev_ims.npy", np.full_like(np.load(own / "dev_ims.npy"), np.nan))
+    others = ["--set", "batch=4", "--set", "starts_from=scan-t2i-avg-flickr8k", "--from", best]
+    at = [one for one in changes if one != "--set" and one not in ("batch=5", "least_count=1")]
+    given = [*named, *(word for one in at for word in ("--set", one)), *others]
+    noted = regard("train", "scan-t2i-avg-flickr8k", "--out", tmp_path / "tuned", *given)[2]
+    assert "an epoch leaves out" in noted
+    assert "numbers that are not finite, which counts against the model" in noted
+    assert (tmp_path / "tuned" / "best").is_dir()
+    scan_layout(own, arrays(), "dev")
     status, _, noted = regard("evaluate", "--model", best, "--split", "dev", *named)
     assert status == 0, noted
     status, _, noted = regard("evaluate", "--model", best, "--split", "dev", *named[:4])

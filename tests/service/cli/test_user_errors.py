@@ -159,7 +159,7 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         ([*TRAIN, "--precomp", "precomp", "--out", "new", "--word-vectors", "captions.txt"], "captions.txt"),
         (
             [*TRAIN, "--precomp", "infinite", "--out", "new"],
-            "is nan: the features of picture 0, picture 1, picture 2 and 2 others hold",
+            "picture 2 and 2 others hold numbers that are not finite: extract them again, or",
         ),
         (["convert", "scan", "captions.txt", "--out", "new", "--vocab", "vocab.json"], "captions.txt"),
         (["convert", "tsv", "nonsense.tsv", "--out", "new"], "nonsense.tsv:1: 2 columns"),
