@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from models.batches import tiles
+from models.batches import Regions, tiles
 from models.datasets.captioned_features import CaptionedFeatures
-from models.matching.encoded import EncodedTexts
+from models.matching.encoded import EncodedImages, EncodedTexts
+from models.matching.ensemble import EnsembleRows
 from models.matching.matcher import Matcher
 from models.matching.single_matcher import SingleMatcher
 
@@ -31,27 +32,40 @@ def encode_in_batches(
 
 @torch.no_grad()
 def score_all(
-    matcher: SingleMatcher,
+    matcher: Matcher,
     data: CaptionedFeatures,
     sentences: list[str],
     report_progress: Callable[[int], object] = lambda num_images: None,
+    asked: bool = False,
 ) -> Float[np.ndarray, "K Q"]:
     """float64 scores of all pictures of `data` with `sentences`.
 
     As the authors evaluate: encoders compute in float32, everything after them in float64. Sentences are scored as
-    answers: a short one, asked as a question, may have other scores. `report_progress` is called with the number of
-    pictures scored so far.
+    answers or, where they are `asked`, as questions, as which short ones may have other scores. `report_progress` is
+    called with the number of pictures scored so far.
     """
     exact = deepcopy(matcher).double()
     texts = [
-        (chosen, exact.texts_from(encoded.words.to(dtype=torch.float64), asked=False))
+        (chosen, exact.texts_from(encoded.words.to(dtype=torch.float64), asked))
         for chosen, encoded, _ in encode_in_batches(matcher, sentences, ENCODING_BATCH)
     ]
     scores = np.empty((len(data), len(sentences)))
     for tile in tiles(len(data), ENCODING_BATCH):
-        regions = data.regions(tile).to(matcher.device)
-        images = exact.encode_projected(matcher.reranker.project(regions).to(dtype=torch.float64))
+        images = _exact_images(matcher, exact, data.regions(tile).to(matcher.device))
         for chosen, encoded in texts:
             scores[tile, chosen.numpy()] = exact.score_in_blocks(images, encoded).T.cpu().numpy()
         report_progress(tile.stop)
     return scores
+
+
+def _exact_images(matcher: Matcher, exact: Matcher, regions: Regions) -> EncodedImages:
+    """Pictures as a matcher's encoders, and all that comes after them in its double, encode them."""
+    members = [
+        double.encode_projected(single.reranker.project(regions).to(dtype=torch.float64))
+        for single, double in zip(_singles(matcher), _singles(exact), strict=True)
+    ]
+    return members[0] if isinstance(matcher, SingleMatcher) else EncodedImages(EnsembleRows(tuple(members)))
+
+
+def _singles(matcher: Matcher) -> Iterator[SingleMatcher]:
+    return (module for module in matcher.modules() if isinstance(module, SingleMatcher))

@@ -2,7 +2,7 @@
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,17 +11,19 @@ from service.cli.captioned_source import FIRST_REGIONS, check_finite, check_read
 from service.cli.options import Device, NumRegions
 from service.cli.output import show_progress, visible
 from service.errors import UserError, user_input
-from service.model_names import check_checkpoint
+from service.model_names import check_models
 
 if TYPE_CHECKING:
     import numpy as np
 
     from models.datasets.captioned_features import CaptionedFeatures
-    from models.matching.single_matcher import SingleMatcher
+    from models.matching.matcher import Matcher
 
 
 def score(
-    weights: Annotated[Path, typer.Option(exists=True, file_okay=False, help="Folder of a checkpoint.")],
+    weights: Annotated[
+        str, typer.Option(help="Folder of a checkpoint, a shipped model, or several with + between: their mean.")
+    ],
     features: Annotated[
         Path,
         typer.Option(
@@ -34,6 +36,10 @@ def score(
     out: Annotated[Path, typer.Option(help="Where to write the scores [pictures, captions], as .npy.")],
     split: Annotated[str | None, typer.Option(help="Split of the JSON lines; all if not given.")] = None,
     regions: NumRegions = None,
+    ask: Annotated[
+        Literal["text", "image"],
+        typer.Option(help="text: captions ask for pictures; image: pictures for captions. Short captions may differ."),
+    ] = "image",
     device: Device = "auto",
 ) -> None:
     """Score all pictures with all captions, in float64 as the published evaluations do."""
@@ -41,7 +47,7 @@ def score(
 
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {out.parent} to write {out.name} to")
-    check_checkpoint(weights)
+    check_models([weights])
     with user_input(features):
         open_regions(features)
     if split is not None and captions.suffix != ".jsonl":
@@ -49,19 +55,17 @@ def score(
     with user_input(captions):
         sentences = read_scored_sentences(captions, split)
     from models.evaluation.score_matrix import score_all  # noqa: PLC0415 - PyTorch comes with it
-    from models.matching.checkpoint import load_matcher  # noqa: PLC0415
-    from service.model_loading import device_of  # noqa: PLC0415
+    from service.model_loading import device_of, load_model  # noqa: PLC0415
 
     with show_progress() as progress:
         with progress.activity("loading the model and checking the features"):
-            with user_input(weights):
-                matcher = load_matcher(weights, device_of(device))
+            matcher = load_model(weights, device_of(device))
             data = _load(features, regions)
             _check_reads(matcher, data, weights, regions)
             check_finite(data)
         with progress.activity("encoding the captions"):
             task = progress.add_task("scoring", len(data))
-            scores = score_all(matcher, data, sentences, task.update)
+            scores = score_all(matcher, data, sentences, task.update, ask == "text")
     out = out if out.suffix == ".npy" else out.with_name(f"{out.name}.npy")  # as np.save names it
     _save(scores, out, weights)
     num_pictures, num_captions = scores.shape
@@ -88,7 +92,7 @@ def _load(features: Path, regions: int | None) -> "CaptionedFeatures":
         return data.first_regions(regions) if regions else data
 
 
-def _check_reads(matcher: "SingleMatcher", data: "CaptionedFeatures", weights: Path, regions: int | None) -> None:
+def _check_reads(matcher: "Matcher", data: "CaptionedFeatures", weights: str, regions: int | None) -> None:
     """UserError unless the model reads the features; those by themselves may be of its extractor, all regions or as
     many as it was trained on."""
     made, few = data.extractor_digest, FIRST_REGIONS.fullmatch(matcher.extractor_digest)
@@ -98,7 +102,7 @@ def _check_reads(matcher: "SingleMatcher", data: "CaptionedFeatures", weights: P
     check_reads(matcher, made, data.feature_dim, weights, regions)
 
 
-def _save(scores: "np.ndarray", out: Path, weights: Path) -> None:
+def _save(scores: "np.ndarray", out: Path, weights: str) -> None:
     """Write the file whole. UserError, and no file, for scores that are not finite."""
     import numpy as np  # noqa: PLC0415
 

@@ -8,9 +8,10 @@ from PIL import Image
 
 from models.datasets.feature_store import extract_features
 from models.evaluation import score_matrix
+from models.matching.checkpoint import save_matcher
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor
-from tests.support.small_matchers import small_weights
+from tests.support.small_matchers import fused, fused_but_for_short_questions, small_weights
 
 GIVEN = ["score", "--weights", "w", "--captions", "c.txt", "--out", "s.npy", "--features"]
 
@@ -34,6 +35,18 @@ def test_padding_is_no_region(regard: Regard) -> None:
         assert regard(*GIVEN, features)[0] == 0
         scores.append(np.load("s.npy").item())
     assert abs(scores[0] - scores[1]) > 1e-3
+
+
+def test_the_mean_of_models_scores_short_captions_as_they_ask(regard: Regard) -> None:
+    for name, matcher in (("a", fused_but_for_short_questions("scan-t2i-avg", 2)), ("b", fused("scan-t2i-avg"))):
+        save_matcher(matcher, Path(name))
+    found = []
+    for weights, ask in (("a", "text"), ("a", "image"), ("a+b", "image")):
+        status, _, noted = regard(*GIVEN, "alone.npy", "--weights", weights, "--ask", ask)
+        assert status == 0, noted
+        found.append(np.load("s.npy").item())
+    assert len(set(np.round(found, 4))) == 3
+    assert "no model called zzz is shipped" in regard(*GIVEN, "alone.npy", "--weights", "zzz")[2]
 
 
 def test_scores_that_are_not_finite_are_not_written(regard: Regard, monkeypatch: pytest.MonkeyPatch) -> None:
