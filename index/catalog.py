@@ -41,6 +41,7 @@ from index.records import (
     NewPicture,
     PictureChange,
     QueuedPicture,
+    Restoration,
     TagUse,
 )
 from index.region_stores import RegionStoreTable
@@ -337,8 +338,8 @@ class Catalog:
         with self._database.changing() as db:
             return mark_deleted(db, image_id, now)
 
-    def restore(self, image_id: str, kept_since: float) -> bool:
-        """Take the tombstone down; False unless there is one, not older than `kept_since`."""
+    def restore(self, image_id: str, kept_since: float) -> Restoration:
+        """Take the tombstone down, if there is one, not older than `kept_since`."""
         with self._database.changing() as db:
             return restore(db, image_id, kept_since)
 

@@ -12,7 +12,7 @@ from sqlite3 import Connection
 from index.database import Database
 from index.decided_fields import forget_decided
 from index.queries import to_images
-from index.records import ErasedPicture, Image
+from index.records import ErasedPicture, Image, Restoration
 from index.text_index import remove_text
 
 
@@ -22,10 +22,12 @@ def mark_deleted(db: Connection, image_id: str, now: float) -> bool:
     return db.execute(sql, [now, image_id]).rowcount > 0
 
 
-def restore(db: Connection, image_id: str, kept_since: float) -> bool:
-    """Show the picture again as it was; False unless it was deleted, and not before `kept_since`."""
+def restore(db: Connection, image_id: str, kept_since: float) -> Restoration:
+    """Show the picture again as it was, if it was deleted, and not before `kept_since`."""
     sql = "UPDATE images SET deleted_at = NULL WHERE image_id = ? AND state = 'deleted' AND deleted_at >= ?"
-    return db.execute(sql, [image_id, kept_since]).rowcount > 0
+    came_back = db.execute(sql, [image_id, kept_since]).rowcount > 0
+    rows = db.execute("SELECT * FROM images WHERE image_id = ? AND erased_at IS NULL", [image_id]).fetchall()
+    return Restoration(next(iter(to_images(db, rows)), None), came_back)
 
 
 def delete_anew(db: Connection, now: float) -> None:

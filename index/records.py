@@ -92,6 +92,15 @@ class AcceptedJob:
     restored: Set[str]
 
 
+@dataclass(frozen=True)
+class Restoration:
+    """The outcome of undoing a deletion: the picture as that left it, which is "deleted" where it was for too long;
+    None where there is none. `came_back` where it had been deleted."""
+
+    image: "Image | None"
+    came_back: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class ErasedPicture:
     """A picture that was erased from the catalog and whose files are to be removed."""

@@ -7,7 +7,7 @@ from typing import Protocol
 from index.catalog import Catalog
 from index.failures import FailureKey
 from index.filters import Filter
-from index.records import Failure, Image, ImageOrder, ListPlace, PictureChange, TagUse
+from index.records import Failure, Image, ImageOrder, ListPlace, PictureChange, Restoration, TagUse
 from service.search.model_views import ModelView, ModelViews, ViewState
 from service.storage.ballast import release_ballast
 from service.storage.free_space import is_disk_full
@@ -43,8 +43,8 @@ class StoredPictures(Protocol):
     def delete(self, image_id: str, now: float) -> bool:
         """Delete a picture; False when there is no such picture, or it is deleted already."""
 
-    def restore(self, image_id: str, kept_since: float) -> bool:
-        """Undo a deletion; False unless there is one, not older than `kept_since`."""
+    def restore(self, image_id: str, kept_since: float) -> Restoration:
+        """Undo a deletion, if there is one, not older than `kept_since`."""
 
     def change(self, image_id: str, change: PictureChange) -> bool:
         """Change the description of a picture; False where there is none, or it is deleted."""
@@ -109,8 +109,8 @@ class LocalPictures:
                 raise
             return self._catalog.delete(image_id, now)
 
-    def restore(self, image_id: str, kept_since: float) -> bool:
-        """Undo a deletion; False unless there is one, not older than `kept_since`."""
+    def restore(self, image_id: str, kept_since: float) -> Restoration:
+        """Undo a deletion, if there is one, not older than `kept_since`."""
         return self._catalog.restore(image_id, kept_since)
 
     def change(self, image_id: str, change: PictureChange) -> bool:

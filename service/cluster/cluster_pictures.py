@@ -16,6 +16,7 @@ from index.records import (
     ImageOrder,
     ListPlace,
     PictureChange,
+    Restoration,
     TagUse,
     TagValue,
 )
@@ -60,9 +61,10 @@ class ClusterPictures:
         deleted = [self._writers.write(shard, Delete(image_id=image_id, now=now)) for shard in places]
         return any(deleted)
 
-    def restore(self, image_id: str, kept_since: float) -> bool:
-        """Undo a deletion; False unless there is one, not older than `kept_since`."""
-        return bool(self._write_at_home(image_id, Restore(image_id=image_id, kept_since=kept_since)))
+    def restore(self, image_id: str, kept_since: float) -> Restoration:
+        """Undo a deletion, if there is one, not older than `kept_since`."""
+        outcome: Restoration | None = self._write_at_home(image_id, Restore(image_id=image_id, kept_since=kept_since))
+        return outcome or Restoration(self.image(image_id), came_back=False)  # None where all had made it before
 
     def change(self, image_id: str, change: PictureChange) -> bool:
         """Change the description of a picture; False where there is none, or it is deleted."""

@@ -42,8 +42,7 @@ def delete_image(image_id: str, services: ServicesDep) -> Response:
 def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
     """The picture as it was, found and shown again at once. Of a picture that is not deleted nothing changes."""
     grace_s = services.settings.delete_grace_s
-    services.pictures.restore(image_id, services.clock() - grace_s)
-    image = services.pictures.image(image_id)
+    image = services.pictures.restore(image_id, services.clock() - grace_s).image
     if image is None:
         raise NotFound(f"There is no picture {image_id}, or it was deleted for good: send the file again.")
     if image.state == "deleted":

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from index.catalog import Catalog
+from index.records import Restoration
 from service.api.request_threads import CHANGE_THREADS
 from service.api.schemas.resources import ImageListed, ImagesAnswer, TagsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
@@ -111,6 +112,23 @@ def test_a_deletion_is_undone_for_a_day(api: Api, image_id: str) -> None:
     problem(api.request("PATCH", f"/images/{image_id}", json={"captions": []}), 404, "not-found")
     assert checked(api.request("POST", f"/images/{image_id}/restore"), 200, ImageListed) == shown
     assert [hit["image_id"] for hit in checked(api.text("red"), 200, TextAnswer)["results"]] == [image_id]
+
+
+def test_a_picture_that_somebody_deletes_while_it_comes_back_is_answered_as_it_came_back(
+    api: Api, image_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore = Catalog.restore
+
+    def restored_and_deleted(catalog: Catalog, restored: str, kept_since: float) -> Restoration:
+        try:
+            return restore(catalog, restored, kept_since)
+        finally:
+            catalog.delete(restored, NOW)
+
+    monkeypatch.setattr(Catalog, "restore", restored_and_deleted)
+    for _ in range(2):  # it is not deleted at first, and later it is
+        answer = checked(api.request("POST", f"/images/{image_id}/restore"), 200, ImageListed)
+        assert (answer["image_id"], answer["state"]) == (image_id, "ready")
 
 
 def test_what_was_deleted_is_listed_until_it_is_back_or_gone(api: Api, image_id: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 from index.catalog import Catalog
 from index.failures import failure_key
 from index.filters import EVERY, Filter
-from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange
+from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange, Restoration
 from service.cluster.cluster_jobs import ClusterJobs, merged_job
 from service.cluster.cluster_picture_store import ClusterPictureStore, steps
 from service.cluster.fan_out import FanOut
@@ -168,8 +168,12 @@ def test_a_picture_is_changed_where_it_lies(shards: Shards, whole: Directory, tm
     assert theirs is not None
     assert (ours.captions, ours.tags) == (theirs.captions, theirs.tags) == (("another",), theirs.tags)
     assert shards.pictures.image(second).state == "deleted"  # type: ignore[union-attr]
-    assert shards.pictures.restore(second, 0.0)
-    assert shards.pictures.image(second).state == "ready"  # type: ignore[union-attr]
+    assert not shards.pictures.restore(second, NOW + 1).came_back
+    outcome = shards.pictures.restore(second, 0.0)
+    assert outcome.came_back
+    assert outcome.image == shards.pictures.image(second)
+    assert outcome.image.state == "ready"  # type: ignore[union-attr]
+    assert shards.pictures.restore("f" * 32, 0.0) == Restoration(None, came_back=False)
     assert shards.pictures.retry(second, NOW) is None
 
 

@@ -80,7 +80,7 @@ class Both:
         elif kind == "delete":
             done = [one.delete(image_id, now) for one in (self._shards.pictures, self._whole.catalog)]
         elif kind == "restore":
-            done = [one.restore(image_id, NOW) for one in (self._shards.pictures, self._whole.catalog)]
+            done = [one.restore(image_id, NOW).came_back for one in (self._shards.pictures, self._whole.catalog)]
         else:
             said = {"captions": [f"sent {self._count}"], "tags": {"sent": self._count}}
             local = LocalPictureStore(self._whole.catalog, self._whole.originals)
@@ -376,7 +376,7 @@ def test_a_copied_picture_that_is_deleted_and_comes_back_stays(
     assert image_id in held(growing, 1)
     assert growing.pictures.delete(image_id, NOW + 60)
     if comes_back == "restored":
-        assert growing.pictures.restore(image_id, NOW)
+        assert growing.pictures.restore(image_id, NOW).came_back
     else:
         name = next(name for name in NAMES if id_of(name) == image_id)
         growing.store.take_in([said_again(tmp_path, name)], NOW + 70, NOW)

@@ -56,8 +56,8 @@ def test_what_was_deleted_can_be_brought_back_after_a_restore(store: Store, tmp_
     later = NOW + 1e6
     restore_snapshot(tmp_path / "copy", tmp_path / "restored", now=lambda: later)
     with closing(Catalog(tmp_path / "restored" / "catalog.sqlite")) as catalog:
-        assert catalog.restore(let_go, kept_since=later) is False
-        assert catalog.restore(deleted.image_id, kept_since=later) is True
+        assert catalog.restore(let_go, kept_since=later).came_back is False
+        assert catalog.restore(deleted.image_id, kept_since=later).came_back is True
 
 
 def pictures(catalog: Catalog) -> dict[str, Image]:
@@ -100,7 +100,7 @@ def test_a_restored_snapshot_is_the_store_again(store: Store, tmp_path: Path, na
     assert [image.is_erased for image in copy.catalog.pictures_at(range(NUM - 1))].count(True) == 1
     copy.drain()
     assert copy.catalog.counts() == {"ready": NUM - 2, "queued": 0, "failed": 0, "deleted": 1}
-    assert copy.catalog.restore(next(iter(pictures(copy.catalog).values())).image_id, 0.0) is False
+    assert copy.catalog.restore(next(iter(pictures(copy.catalog).values())).image_id, 0.0).came_back is False
     copy.catalog.close()
 
 

@@ -92,7 +92,7 @@ def test_a_kill_between_the_steps_leaves_what_the_next_worker_ends(
         erasure(store, NOW + GRACE_S + 1).advance()
     monkeypatch.undo()
     assert store.catalog.image(image_id) is None
-    assert not store.catalog.restore(image_id, kept_since=0.0)
+    assert not store.catalog.restore(image_id, kept_since=0.0).came_back
     assert erasure(store, NOW + GRACE_S + 1).advance()
     assert files_of(store, image_id) == []
     assert store.catalog.erasures.being_erased(9) == []
@@ -167,5 +167,5 @@ def test_the_regions_of_what_may_come_back_are_made_again_with_the_others(store:
     with (store.folder / "regions" / "records.bin").open("r+b") as file:
         file.truncate(file.seek(0, 2) - 1)
     store.drain()
-    assert store.catalog.restore(deleted, kept_since=NOW)
+    assert store.catalog.restore(deleted, kept_since=NOW).came_back
     store.check(pictures)
