@@ -1,14 +1,10 @@
-"""A service on a data directory that this process may not write, whoever runs it: root goes without its privilege.
+"""A service on a data directory that this process may not write, whoever runs it.
 
 python -m tests.support.read_only_service DATA prints, as JSON, what requests are answered with, and what a worker says.
-It starts itself again, since what a process gives up counts from its next program on.
 """
 
-import ctypes
 import json
-import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,20 +14,8 @@ from service.model_loading import LoadedModels
 from service.settings import Settings
 from service.worker.process import open_worker
 from tests.support.fakes import FakeExtractor, FakeMatcher
-from tests.support.project_files import ROOT
 from tests.support.web_app import Web
-
-PR_CAPBSET_READ, PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 23, 24, 1
-UNPRIVILEGED = "--unprivileged"
-
-
-def begin_again_without_privilege() -> None:
-    """Become this program anew, which keeps to the permissions of files, also as root."""
-    call = ctypes.CDLL(None).prctl  # a container may have taken the privilege away, and the right to give it up
-    has_privilege = os.geteuid() == 0 and call(PR_CAPBSET_READ, CAP_DAC_OVERRIDE, 0, 0, 0) == 1
-    if has_privilege and call(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0):
-        raise OSError("this root cannot go without its privileges")
-    os.execv(sys.executable, [sys.executable, "-m", "tests.support.read_only_service", *sys.argv[1:], UNPRIVILEGED])
+from tests.support.without_privilege import output_without_privilege
 
 
 def answers_without_writing(data: Path) -> dict[str, Any]:
@@ -39,18 +23,11 @@ def answers_without_writing(data: Path) -> dict[str, Any]:
     for path in [data, *data.rglob("*")]:
         path.chmod(stat.S_IRUSR | (stat.S_IXUSR if path.is_dir() else 0))
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.support.read_only_service", str(data)],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=ROOT,
-        )
+        said = output_without_privilege("-m", "tests.support.read_only_service", str(data))
     finally:
         for path in [data, *data.rglob("*")]:
             path.chmod(stat.S_IRUSR | stat.S_IWUSR | (stat.S_IXUSR if path.is_dir() else 0))
-    assert done.returncode == 0, done.stderr
-    answered: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    answered: dict[str, Any] = json.loads(said.splitlines()[-1])
     return answered
 
 
@@ -80,6 +57,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if UNPRIVILEGED not in sys.argv:
-        begin_again_without_privilege()
     main()

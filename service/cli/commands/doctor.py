@@ -167,7 +167,9 @@ def _raw(settings: Settings) -> str:
 def _data_dir(settings: Settings) -> str:
     from index.lock import Locked  # noqa: PLC0415
     from service.storage.ballast import has_room  # noqa: PLC0415
+    from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.data_dir_lock import lock_data_dir  # noqa: PLC0415
+    from service.storage.forbidden import forbidden_to_worker  # noqa: PLC0415
     from service.storage.free_space import FreeSpace  # noqa: PLC0415
 
     folder = settings.data_dir
@@ -177,6 +179,9 @@ def _data_dir(settings: Settings) -> str:
         raise UserError(f"the disk of {folder.resolve()} is full: make room there, a megabyte or more")
     if (shortage := FreeSpace(folder, settings.disk_reserve_bytes).shortage()) is not None:
         raise UserError(f"{shortage}; uploads are refused until then")
+    if forbidden := forbidden_to_worker(DataDir(folder)):
+        others = f" ({len(forbidden) - 1} other places neither)" if len(forbidden) > 1 else ""
+        raise UserError(f"{forbidden[0]}{others}")
     try:
         with lock_data_dir(folder):
             probe = folder / ".doctor"
@@ -206,10 +211,13 @@ def _regions(settings: Settings) -> str:
 
     from index.catalog import Catalog  # noqa: PLC0415
     from index.catalog_check import check_schema  # noqa: PLC0415
+    from index.slab import stored_layout  # noqa: PLC0415
     from service.model_loading import device_of, extractor_of  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.extractor_identity import check_extractor  # noqa: PLC0415
     from service.storage.migration_progress import migration_progress  # noqa: PLC0415
+    from service.storage.region_store_entries import answering_folders  # noqa: PLC0415
+    from service.storage.verification import BAD_DESCRIPTION  # noqa: PLC0415
 
     path = DataDir(settings.data_dir).catalog
     if not path.is_file():
@@ -219,6 +227,11 @@ def _regions(settings: Settings) -> str:
     extractor = extractor_of(settings.detector, settings.data_dir, device_of(settings.device))
     with closing(Catalog(path)) as catalog:
         check_extractor(catalog, extractor)
+        for name in (name for name, count in answering_folders(catalog).items() if count):
+            try:
+                stored_layout(settings.data_dir / name)
+            except BAD_DESCRIPTION as fault:
+                raise UserError(f"{settings.data_dir / name} cannot be read: {fault}") from fault
         progress = migration_progress(catalog, extractor.digest)
         return f"{catalog.num_slots()} of {extractor.digest}" if progress is None else str(progress)
 

@@ -13,8 +13,27 @@ import pytest
 from index.catalog import Catalog
 from service.cli.commands import doctor
 from service.settings import Settings
+from tests.support.catalogs import make_ready, picture
 from tests.support.cli_runner import Regard
+from tests.support.pictures import encoded
 from tests.support.project_files import ROOT
+from tests.support.without_privilege import output_without_privilege
+from tests.support.worker_store import Store, noise
+
+FORBIDDEN_ONE_BY_ONE = """
+import json, pathlib, sys
+from service.cli.commands.doctor import CHECKS, run_check
+from service.settings import Settings
+data = pathlib.Path(sys.argv[1])
+found = {}
+for name in sys.argv[2:]:
+    path = data / name
+    mode = path.stat().st_mode
+    path.chmod(0o500 if path.is_dir() else 0o400)
+    found[name] = run_check("data", CHECKS["data"], Settings(data_dir=data, disk_reserve_bytes=0))
+    path.chmod(mode)
+print(json.dumps(found))
+"""
 
 
 @pytest.mark.parametrize(
@@ -72,3 +91,31 @@ def test_doctor_goes_on_where_another_process_keeps_the_catalog(
     assert (status, keys["ok"]) == (1, True)
     assert catalog["found"] == stored["found"]
     assert catalog["found"].startswith("database is locked: another process keeps the catalog")
+
+
+def test_doctor_looks_at_every_part_that_a_worker_writes(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    image_id = store.accept(encoded(noise(1), "PNG"))
+    store.drain()
+    inside = ["incoming", "thumbnails", "stripped", "regions/header.json", "regions/records.bin", "views"]
+    view = next((tmp_path / "views").iterdir()).relative_to(tmp_path)
+    parts = ["catalog.sqlite", "catalog.sqlite-wal", f"originals/{image_id[:2]}", *inside, f"{view}/manifest.json"]
+    found = json.loads(output_without_privilege("-c", FORBIDDEN_ONE_BY_ONE, str(tmp_path), *parts))
+    store.catalog.close()
+    assert [one["ok"] for one in found.values()] == [False] * len(parts)
+    for part in parts:
+        assert found[part]["found"].startswith(f"{part} in the data directory cannot be written")
+    assert doctor.run_check("data", doctor.CHECKS["data"], Settings(data_dir=tmp_path, disk_reserve_bytes=0))["ok"]
+
+
+@pytest.mark.parametrize(("header", "is_whole"), [(None, False), ("{", False), ('{"format": 1, "layout": {}}', True)])
+def test_doctor_reads_what_the_records_of_regions_are(tmp_path: Path, header: str | None, is_whole: bool) -> None:
+    with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
+        catalog.take_in([picture("a")], now=1.0)
+        make_ready(catalog, "a")
+    if header is not None:
+        (tmp_path / "regions").mkdir()
+        (tmp_path / "regions" / "header.json").write_text(header)
+    found = doctor.run_check("regions", doctor.CHECKS["regions"], Settings(data_dir=tmp_path))
+    assert found["ok"] is is_whole, found
+    assert is_whole or f"{tmp_path / 'regions'} cannot be read" in found["found"]
