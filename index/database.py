@@ -92,6 +92,12 @@ class Database:
             self._keep_identity()
         except sqlite3.OperationalError as fault:
             self.close()
+            there = [one for one in (self.path, wal_of(self.path), shared_memory_of(self.path)) if one.exists()]
+            if not all(os.access(one, os.R_OK) for one in there):
+                raise ReadOnlyCatalog(
+                    f"{self.path} may not be read ({fault}): it, or a file beside it, belongs to another user, or its"
+                    " permissions forbid it; give the whole data directory to this user"
+                ) from fault
             raise ReadOnlyCatalog(
                 f"{self.path} cannot be read where it may not be written ({fault}): there is none, or it holds changes"
                 " that were not folded into the file; open it once where it may be written, with `regard serve`"
@@ -261,6 +267,11 @@ def wal_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
+def shared_memory_of(path: Path) -> Path:
+    """The file beside a database by which processes find changes in its log."""
+    return path.with_name(f"{path.name}-shm")
+
+
 def is_writable(path: Path) -> bool:
     """Whether the file may be written, and its folder: SQLite keeps others beside it. True where nothing is there."""
     return all(os.access(one, os.W_OK) for one in (path.parent, path) if one.exists())
@@ -269,6 +280,6 @@ def is_writable(path: Path) -> bool:
 def reading_address(path: Path) -> str:
     """The address by which SQLite reads the file and writes nothing beside it."""
     address = f"{path.resolve().as_uri()}?mode=ro"
-    beside = [path.with_name(f"{path.name}-shm"), wal_of(path)]
+    beside = [shared_memory_of(path), wal_of(path)]
     # With these files there may be a writer, whose changes SQLite finds by them; without, it would have to make them.
     return address if any(file.exists() for file in beside) else f"{address}{NEVER_CHANGES}"

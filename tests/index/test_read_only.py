@@ -16,6 +16,7 @@ from index.catalog_faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
 from index.schema import VERSION
 from tests.support.catalogs import make_ready, picture
 from tests.support.project_files import ROOT
+from tests.support.without_privilege import output_without_privilege
 
 # Runs a program where the folder can be read alone, in a file system name space of its own.
 READ_ONLY_MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
@@ -218,3 +219,11 @@ def test_a_check_says_what_is_there_and_changes_nothing(path: Path) -> None:
     state = check_catalog(path)
     assert (state.version, state.pictures, state.is_old) == (VERSION, 2, False)
     assert path.read_bytes() == before
+
+
+def test_a_catalog_that_may_not_be_read_says_so(path: Path) -> None:
+    path.chmod(0)
+    said = output_without_privilege("-c", OPEN, str(path))
+    assert f"{path} may not be read" in said
+    assert "another user, or its permissions forbid it" in said
+    assert "regard serve" not in said
