@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard_client import Client, RegardError
 
 
+NOT_READY_S = 600.0  # that a service which lacks something, such as its disk, is asked again in
 AWAY_S = 60.0  # that a service which answered is waited for, as while it is started again
 
 
@@ -29,7 +30,7 @@ def connect(url: str | None, api_key: SecretStr | None = None) -> Iterator["Clie
     from regard_client import Client, RegardError, Retries  # noqa: PLC0415
 
     key = None if api_key is None else api_key.get_secret_value()
-    as_told = Retries(most_sends=sys.maxsize, longest_wait_s=math.inf, away_s=AWAY_S)
+    as_told = Retries(most_sends=sys.maxsize, longest_wait_s=math.inf, away_s=AWAY_S, not_ready_s=NOT_READY_S)
     try:
         with Client(url or ClientSettings().url, key, retries=as_told, on_wait=tell_of_waiting()) as client:
             yield client

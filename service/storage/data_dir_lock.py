@@ -1,6 +1,5 @@
 """The right to write a data directory, which one process has at a time."""
 
-import errno
 import logging
 import time
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from index.lock import Locked, WriterLock
 from service.errors import Misconfigured
 from service.storage.ballast import give_up_ballast
+from service.storage.free_space import FORBIDDEN
 
 PATIENCE_S = 15.0  # a worker whose parent was killed needs a moment to notice
 
@@ -23,7 +23,7 @@ def lock_data_dir(folder: Path) -> WriterLock:
     try:
         return WriterLock(folder)
     except OSError as fault:
-        if fault.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if fault.errno not in FORBIDDEN:
             raise
         raise Misconfigured(
             f"{folder} cannot be written ({fault.strerror}): give this user the folder, or mount it writable;"

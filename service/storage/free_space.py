@@ -1,5 +1,6 @@
 """The room on the disk of a data directory, some of which is kept free."""
 
+import errno
 import logging
 import shutil
 import sqlite3
@@ -13,6 +14,7 @@ from service.errors import DiskFull, NotReady, Problem
 MEGABYTE = 2**20
 FULL_RETRY_S = 60
 BUSY_RETRY_S = 30
+FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 STILL_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_SNAPSHOT)
 WORKER_SHARE = 4  # the worker goes on with what was accepted until so small a part of the reserve is left
 
@@ -74,6 +76,11 @@ def disk_problem(fault: Exception) -> Problem | None:
         return None
     log.error("the disk of the data directory failed: %s", fault)
     why = fault.strerror if isinstance(fault, OSError) else fault
+    if isinstance(fault, OSError) and fault.errno in FORBIDDEN:  # which no waiting changes
+        return NotReady(
+            f"The server may not write to its disk ({why}), and nothing of this request was kept: whoever runs it gives"
+            " its user the data directory; the log of the server says which part of it."
+        )
     return NotReady(
         f"The server cannot write to its disk ({why}), and nothing of this request was kept; the log of the server says"
         " where.",

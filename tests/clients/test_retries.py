@@ -94,6 +94,22 @@ def test_asking_again_has_an_end(
     assert (len(bodies), len(slept)) == (sends, sends - 1)
 
 
+@pytest.mark.parametrize(("problem", "pauses"), [("not-ready", [4.0, 4.0]), ("overloaded", [4.0] * 5)])
+def test_a_server_that_lacks_something_is_waited_for_as_long_as_is_said(
+    kind: type[Client] | type[AsyncClient], problem: str, pauses: list[float]
+) -> None:
+    left = [httpx.Response(503, json={"type": f"urn:regard:problem:{problem}"}, headers={"Retry-After": "4"})] * 5
+    left.append(httpx.Response(404, json={}))
+    refused, slept = ask(
+        kind,
+        "x:1",
+        lambda client: client.failures(),
+        retries=Retries(not_ready_s=10),
+        transport=httpx.MockTransport(lambda _: left.pop(0)),
+    )
+    assert (refused.kind, slept) == (None if len(left) == 0 else problem, pauses)
+
+
 @pytest.mark.parametrize(
     ("outcomes", "pauses"),
     [

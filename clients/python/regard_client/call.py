@@ -114,6 +114,11 @@ def refusal(answer: httpx.Response) -> RequestRefused:
     return RequestRefused(answer.status_code, _problem(answer))
 
 
+def kind_of(answer: httpx.Response) -> str | None:
+    """The kind of the problem that an answer tells; None where it tells none."""
+    return None if answer.is_success else refusal(answer).kind
+
+
 def _problem(answer: httpx.Response) -> dict[str, Any]:
     """The problem document of an answer; empty where something else than Regard answered."""
     try:

@@ -30,7 +30,7 @@ from regard_client.answers import (
     TagsAnswer,
     TextAnswer,
 )
-from regard_client.call import Call, refusal, unreachable
+from regard_client.call import Call, kind_of, refusal, unreachable
 from regard_client.connection import TIMEOUT, is_this_machine, reading_environment, request_headers, server_url
 from regard_client.errors import RegardError, RequestRefused, ServerUnreachable
 from regard_client.jobs import JobWait
@@ -320,7 +320,7 @@ class Client:
                     raise
             else:
                 self._was_there = True
-                pause = tries.pause(answer.status_code, answer.headers)
+                pause = tries.pause(answer.status_code, answer.headers, kind_of(answer))
                 if pause is None:
                     return call.result(answer, self.url)
                 reason = refusal(answer)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -16,6 +15,8 @@ from service.api.schemas.resources import LiveAnswer, ReadyAnswer
 from service.api.services import Services
 from service.errors import NotReady, Problem
 from service.search.model_views import is_begun
+from service.storage.data_dir import DataDir
+from service.storage.forbidden import forbidden_to_uploads
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
@@ -113,10 +114,8 @@ def _regions_state(services: Services) -> str:
 def _disk_state(services: Services) -> str:
     if services.catalog.read_only:
         return "ok: nothing is written"
-    incoming = services.originals.incoming
-    if not os.access(incoming, os.W_OK):
-        return f"uploads cannot be written to {incoming.name}/ in the data directory, whose permissions forbid it"
-    return services.space.shortage() or "ok"
+    forbidden = forbidden_to_uploads(DataDir(services.settings.data_dir), services.originals.incoming)
+    return forbidden or services.space.shortage() or "ok"
 
 
 def _worker_state(services: Services) -> str:
