@@ -1,6 +1,8 @@
 """The page of a service that asks for keys: signing in and out, and what a key that may only read is offered."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,11 +15,32 @@ from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, drop
+from tests.e2e.browser import DELETE, Visit, accessibility_faults, drop
 
 pytestmark = pytest.mark.browser
+
+RED = ("red.png", "image/png", png(two_coloured("red", "red", 64, 48)))
+
+
+def give_key(dialog: Locator, key: str) -> None:
+    dialog.get_by_label("API key").fill(key)
+    dialog.get_by_role("button", name="Sign in").click()
+    expect(dialog).to_be_hidden()
+
+
+@contextmanager
+def signed_in(browser: Browser, folder: Path) -> Iterator[tuple[Visit, str]]:
+    """The page of an empty library, to which somebody gave a key that may write; and that key."""
+    key, stored = create_key("browser", Permission.WRITE, time.time())
+    change_keys(folder / "keys.json", lambda keys: [stored])
+    with running_server(folder) as address:
+        visit = Visit(browser, address)
+        give_key(visit.page.get_by_role("dialog"), key)
+        expect(visit.page.get_by_role("heading", name="No pictures yet")).to_be_visible()
+        yield visit, key
+        visit.close()
 
 
 def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Browser, tmp_path: Path) -> None:
@@ -31,15 +54,14 @@ def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Browser, tmp_path
         dialog.get_by_label("API key").fill("rgd_wrong")
         dialog.get_by_role("button", name="Sign in").click()
         expect(dialog.get_by_role("alert")).not_to_be_empty()
-        dialog.get_by_label("API key").fill(key)
-        dialog.get_by_role("button", name="Sign in").click()
+        give_key(dialog, key)
         expect(visit.page.get_by_role("heading", name="No pictures yet")).to_be_visible()
         question = visit.page.get_by_label("What do the pictures show?")
         expect(question).to_be_focused()
         visit.page.keyboard.type("red")  # which the line takes, without a click into it
         expect(question).to_have_value("red")
         question.fill("")
-        drop(visit.page, "[data-drop=add]", ("red.png", "image/png", png(two_coloured("red", "red", 64, 48))))
+        drop(visit.page, "[data-drop=add]", RED)
         expect(visit.page.locator("#add").get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
         shown = visit.page.locator("#main li.card img")
         expect(shown).to_have_count(1)
@@ -69,9 +91,7 @@ def test_a_key_that_may_only_read_is_offered_no_changes(browser: Browser, tmp_pa
         add = page.get_by_role("button", name="Add pictures")
 
         def sign_in(permission: Permission) -> None:
-            dialog.get_by_label("API key").fill(keys[permission][0])
-            dialog.get_by_role("button", name="Sign in").click()
-            expect(dialog).to_be_hidden()
+            give_key(dialog, keys[permission][0])
 
         sign_in(Permission.READ)
         expect(page.get_by_role("heading", name="No pictures yet")).to_be_visible()
@@ -79,11 +99,10 @@ def test_a_key_that_may_only_read_is_offered_no_changes(browser: Browser, tmp_pa
         other = page.get_by_role("button", name="Key…")
         expect(other).to_have_attribute("title", "Signed in as read, which may read")
         assert accessibility_faults(page) == []
-        red = ("red.png", "image/png", png(two_coloured("red", "red", 64, 48)))
-        drop(page, "main", red, kinds=["dragover"])
+        drop(page, "main", RED, kinds=["dragover"])
         expect(page.get_by_text("Search with this picture")).to_be_visible()
         expect(page.get_by_text("Add to the library")).to_be_hidden()
-        drop(page, "#drop", red)
+        drop(page, "#drop", RED)
         expect(page.locator("#status")).to_contain_text("Pictures like red.png.")
         other.click()
         expect(dialog).to_contain_text("Signed in as read, which may read")
@@ -91,3 +110,29 @@ def test_a_key_that_may_only_read_is_offered_no_changes(browser: Browser, tmp_pa
         expect(add).to_have_count(1)
         expect(other).to_have_attribute("title", "Signed in as write, which may write")
         visit.close()
+
+
+def test_deleted_pictures_are_shown_to_whoever_may_bring_them_back(browser: Browser, tmp_path: Path) -> None:
+    with signed_in(browser, tmp_path) as (visit, _):
+        page = visit.page
+        drop(page, "[data-drop=add]", RED)
+        page.locator("#main li.card").get_by_role("button", name=DELETE).click()
+        expect(page.locator("#main li.card")).to_contain_text("was deleted")
+        page.get_by_text("Deleted pictures", exact=True).click()
+        expect(page.locator(".deleted li img")).to_have_js_property("naturalWidth", 64)
+
+
+def test_pictures_come_back_where_another_tab_signed_out(browser: Browser, tmp_path: Path) -> None:
+    with signed_in(browser, tmp_path) as (visit, key):
+        page, shown, dialog = visit.page, visit.page.locator("#main li.card img"), visit.page.get_by_role("dialog")
+        drop(page, "[data-drop=add]", RED)
+        expect(shown).to_have_js_property("naturalWidth", 64)
+        for is_kept in (True, False):
+            if not is_kept:
+                page.evaluate("sessionStorage.clear()")
+            visit.context.clear_cookies()
+            shown.evaluate("one => (one.src += '?anew')")  # as one that was not loaded before
+            if not is_kept:
+                give_key(dialog, key)
+            expect(shown).to_have_js_property("naturalWidth", 64)
+            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # looked at again

@@ -79,11 +79,15 @@ export async function ask<T>(path: string, options: Options = {}): Promise<T> {
   return (response.status === 204 ? undefined : await answered(response.json(), options)) as T;
 }
 
-/** Has the browser save a file of the service by a name. A link would not send the key. */
+/** A file of the service, for those whom the cookie of pictures is not enough: an element would not send the key. */
+export async function file(path: string): Promise<Blob> {
+  return answered((await accepted(path, {})).blob(), {});
+}
+
+/** Has the browser save a file of the service by a name. */
 export async function save(path: string, name: string): Promise<void> {
-  const content = await answered((await accepted(path, {})).blob(), {});
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(content);
+  link.href = URL.createObjectURL(await file(path));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), SAVED_MS); // Safari fetches it after the click has returned

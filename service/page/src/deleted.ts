@@ -1,5 +1,5 @@
 // Deleted pictures below the library, small: each can be brought back as long as its deletion is not final.
-import { ask, Latest } from "./api";
+import { ask, file, Latest } from "./api";
 import { restorePicture } from "./changes";
 import { el, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
@@ -81,8 +81,20 @@ export class Deleted {
   }
 }
 
-/** A small picture; none where its file cannot be read. */
-function thumbnail(url: string): HTMLImageElement {
-  const image = el("img", { src: url, alt: "", loading: "lazy", onerror: () => image.remove() });
-  return image;
+/** A small picture, had with the key once it comes into sight; none where its file cannot be read. */
+function thumbnail(url: string): HTMLElement {
+  const place = el("span", { class: "small" });
+  const show = async () => {
+    const source = URL.createObjectURL(await file(url));
+    const done = () => URL.revokeObjectURL(source);
+    const image = el("img", { src: source, alt: "", onload: done, onerror: () => (done(), image.remove()) });
+    place.append(image);
+  };
+  const sight = new IntersectionObserver((seen) => {
+    if (!seen.some((one) => one.isIntersecting)) return;
+    sight.disconnect();
+    void show().catch(() => {}); // it is brought back without
+  });
+  sight.observe(place);
+  return place;
 }

@@ -14,7 +14,7 @@ import type { CaptionHit, ImageAnswer, ImageInfo, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
 import { pictureForm, textRequest } from "./requests";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
-import { checkSession, mayChange, offerKeys } from "./session";
+import { checkSession, keepPictures, mayChange, offerKeys } from "./session";
 import { inLibrary, titleOf, withoutProbabilitiesOfNoMatch } from "./text";
 import { tried } from "./trying";
 
@@ -314,6 +314,7 @@ function start(): void {
     begin: () => detail.close(),
   });
   offerKeys(() => void again());
+  keepPictures();
   query.focus();
   void again();
 }

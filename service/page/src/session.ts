@@ -25,6 +25,32 @@ export async function checkSession(): Promise<void> {
   if (session.required && !session.permission && !(await askForKey(KEY_WANTED))) throw new Error(KEY_WANTED);
 }
 
+/**
+ * Has pictures load once more that could not be loaded since another tab signed out, and so took the cookie: once for each
+ * time that the tab is looked at, as what else keeps a picture from loading stays.
+ */
+export function keepPictures(): void {
+  let isTried = false;
+  const renew = async () => {
+    if (isTried || document.hidden || !signedIn || !lost().length) return;
+    isTried = true;
+    await checkSession().catch(() => {}); // told by what is asked next
+    loadLost();
+  };
+  document.addEventListener("error", () => void renew(), true); // such events do not bubble
+  document.addEventListener("visibilitychange", () => ((isTried = false), void renew()));
+}
+
+function loadLost(): void {
+  for (const image of lost()) image.src = image.src;
+}
+
+/** Pictures of the service that could not be loaded. */
+function lost(): HTMLImageElement[] {
+  const isLost = (one: HTMLImageElement) => one.complete && !one.naturalWidth;
+  return [...document.images].filter((one) => one.src.startsWith(`${location.origin}/images/`) && isLost(one));
+}
+
 /** Whether whoever is here may change the library. */
 export function mayChange(): boolean {
   return !document.body.classList.contains("read-only");
@@ -109,6 +135,7 @@ async function signIn(key: HTMLInputElement, fault: HTMLElement, dialog: HTMLDia
   if (response.ok) {
     keepKey(key.value.trim());
     tell(await response.json());
+    loadLost();
     dialog.close("taken");
     return;
   }
