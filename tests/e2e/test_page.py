@@ -119,9 +119,11 @@ def bars_in(dialog: Locator) -> tuple[list[tuple[str, list[int]]], list[float]]:
 def test_a_result_opens_large_and_its_bars_add_up(visit: Visit) -> None:
     best, *others = search(visit.page, "red and blue")["results"]
     others = [one for one in others if one["score"] is not None]
+    expect(visit.page.locator("#words .word")).to_have_text(["red", "blue"])
     visit.page.locator("li.card .picture").first.click()
     dialog = visit.page.get_by_role("dialog")
     expect(dialog).to_contain_text(f"Rank 1; the shortlist had it at {best['shortlist_rank']}")
+    assert dialog.locator(".region").all_inner_texts() == ["red · left", "blue · right"]
     parts, (*added, together) = bars_in(dialog)
     assert parts == [("red", [1]), ("blue", [3]), ("the rest", [0, 2, 4])]
     beside = [fmean(column) for column in zip(*(one["explanation"]["contributions"] for one in others), strict=True)]

@@ -13,7 +13,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, search, send
+from tests.e2e.browser import DELETE, Visit, accessibility_faults, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -140,6 +140,17 @@ def test_nothing_is_wider_than_the_window(browser: Browser, address: str, width:
     assert page.get_by_role("dialog").evaluate("one => one.scrollWidth - one.clientWidth") <= 0
     assert accessibility_faults(page) == []
     visit.close()
+
+
+def test_a_long_caption_makes_no_tall_card_of_a_deleted_picture(visit: Visit) -> None:
+    card = cards(visit.page).filter(has_text="red")
+    card.get_by_role("button", name=DELETE).click()
+    expect(card).to_contain_text(f"{LONG} was deleted.")
+    about = card.locator(".about").bounding_box()
+    card.get_by_role("button", name="Undo").click()
+    expect(card.get_by_role("button", name=DELETE)).to_be_visible()
+    assert about is not None
+    assert about["height"] < 160
 
 
 def test_a_phone_says_how_many_options_are_set(browser: Browser, address: str) -> None:

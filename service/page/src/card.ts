@@ -5,7 +5,7 @@ import { editor, giveUp, isWritten } from "./editing";
 import type { ImageListed } from "./openapi";
 import { downloadButton } from "./original";
 import { thumbnail } from "./results";
-import { day, isolated, messageOf, tagLine, titleOf } from "./text";
+import { day, messageOf, tagLine, titleOf } from "./text";
 
 export class Card {
   readonly element: HTMLElement;
@@ -93,9 +93,13 @@ export class Card {
     return el(
       "p",
       { class: "about" },
-      el("span", { class: "title", dir: "auto", title: titleOf(this.image) }, titleOf(this.image)),
+      this.title(),
       el("span", { class: "quiet" }, [day(this.image.taken_at), ...tags].join(" · ")),
     );
+  }
+
+  private title(): HTMLElement {
+    return el("span", { class: "title", dir: "auto", title: titleOf(this.image) }, titleOf(this.image));
   }
 
   private actions(): HTMLElement {
@@ -145,7 +149,7 @@ export class Card {
     const undo = workButton("Undo", () => this.undo(), { "aria-label": `Undo: ${titleOf(this.image)} was deleted` });
     this.element.replaceChildren(
       el("div", { class: "picture none" }, "deleted"), // as large as the picture was, so that nothing moves
-      el("p", { class: "about" }, `${isolated(titleOf(this.image))} was deleted. `, undo),
+      el("p", { class: "about" }, this.title(), " was deleted. ", undo),
       this.fault,
     );
   }

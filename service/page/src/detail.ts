@@ -200,7 +200,7 @@ export class Detail {
   private showDeleted(picture: Shown): HTMLElement {
     const told = el("p", { class: "fault", role: "alert" });
     const undo = workButton("Undo", () => this.restore(picture, told), { "aria-label": `Undo: ${titleOf(picture)} was deleted` });
-    this.shown.replaceChildren(el("p", {}, `${isolated(titleOf(picture))} was deleted. `, undo), told);
+    this.shown.replaceChildren(el("p", {}, el("span", { class: "title", dir: "auto" }, titleOf(picture)), " was deleted. ", undo), told);
     return undo;
   }
 

@@ -1,6 +1,6 @@
 // What is said of an answer, above its pictures or sentences.
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
-import { counted, isolated, loadedFirst } from "./text";
+import { counted, isByText, isolated, loadedFirst } from "./text";
 
 /** How something was asked, as far as what is said of the answer depends on it. */
 export interface HowAsked {
@@ -15,7 +15,7 @@ export interface HowAsked {
 
 /** What is said of the pictures that a sentence found. */
 export function noteOfText(answer: TextAnswer, how: HowAsked): string {
-  return [loadedFirst(answer), ...readings(answer), ...belowCutOff(answer), ...howMany(answer, how)].filter(Boolean).join(" ");
+  return [loadedFirst(answer), ...readings(inText(answer)), ...belowCutOff(answer), ...howMany(answer, how)].filter(Boolean).join(" ");
 }
 
 /** What is said of the pictures that each of some models finds like one. */
@@ -37,6 +37,11 @@ export function noteOfSentences(answer: ImageAnswer, title: string, how: HowAske
   return [answer.note ?? found, nearest, loadedFirst(answer)].filter(Boolean).join(" ");
 }
 
+/** The answer without words that were not understood where some picture's text has them, as every one found by it has. */
+function inText(answer: TextAnswer): TextAnswer {
+  return answer.results.some(isByText) ? { ...answer, unknown_words: [] } : answer;
+}
+
 /** What is said of words: how they were read. */
 function readings({ unknown_words, read_as, note }: Pick<ImageAnswer, "unknown_words" | "read_as" | "note">): string[] {
   const notes = unknown_words?.length ? [`Not understood: ${unknown_words.map(isolated).join(", ")}.`] : [];
@@ -46,7 +51,7 @@ function readings({ unknown_words, read_as, note }: Pick<ImageAnswer, "unknown_w
 
 function howMany({ matched, matched_by_pictures, left_out, results }: TextAnswer, how: HowAsked): string[] {
   if (!results.length && left_out) return []; // which was said
-  const byText = results.filter((hit) => hit.found_by.includes("text")).length;
+  const byText = results.filter(isByText).length;
   if (byText && byText < results.length && matched_by_pictures === false)
     return [`${counted(byText, "picture")} by ${byText === 1 ? "its" : "their"} text. Nothing matches well by what it shows; the others come nearest.`];
   if (matched === false && how.match !== "text") return [`Nothing matches well.${results.length ? " These come nearest:" : ""}`];

@@ -12,9 +12,21 @@ export interface Part {
 
 type Word = ExplanationAnswer["words"][number];
 
+/** Whether a word is told of by itself: as a content word; where there is none, as any word. */
+function isTold(word: Word, words: Word[]): boolean {
+  return words.some((one) => one.content) ? word.content : !word.special;
+}
+
+/** The words that can be looked at, by their numbers. `byText`: numbers were looked up in names and dates, and are left out. */
+export function offered(words: Word[], byText = false): number[] {
+  const told = words.flatMap((word, n) => (isTold(word, words) ? [n] : []));
+  const shown = byText ? told.filter((n) => !/^\d+$/.test(words[n]!.text)) : told;
+  return shown.length ? shown : told;
+}
+
 /** The content words in their order, then the rest; where there is no content word, each word instead. */
 export function partsOf(words: Word[]): Part[] {
-  const isOwn = (word: Word) => (words.some((one) => one.content) ? word.content : !word.special);
+  const isOwn = (word: Word) => isTold(word, words);
   const own: Part[] = words.flatMap((word, n) => (isOwn(word) ? [{ text: word.text, words: [n], isRest: false }] : []));
   const rest = words.flatMap((word, n) => (isOwn(word) ? [] : [n]));
   return rest.length ? [...own, { text: "the rest", words: rest, isRest: true }] : own;

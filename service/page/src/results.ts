@@ -3,7 +3,7 @@ import { button, el, find } from "./dom";
 import { strongest, tellsWordsApart } from "./explanation";
 import type { CaptionHit, PictureHit } from "./openapi";
 import { Overlay } from "./overlay";
-import { alike, day, percent, said, titleOf } from "./text";
+import { alike, day, isByText, percent, said, titleOf } from "./text";
 import { CAN_HOVER, Words } from "./words";
 
 export interface Actions {
@@ -23,7 +23,7 @@ export function resultGrid(
     for (const overlay of overlays) overlay.lightWord(word, most);
   };
   const first = explanations[0];
-  const words = first ? new Words(first, light) : null;
+  const words = first ? new Words(first, light, hits.some(isByText)) : null;
   const cards = hits.map((hit, n) => card(hit, overlays[n]!, words, () => actions.open(hits, n), () => actions.like(hit)));
   return { grid: el("ol", { class: "grid", "aria-label": label }, ...cards), words };
 }

@@ -32,10 +32,15 @@ export function titleOf(picture: { captions: string[]; filename: string }): stri
   return picture.captions[0] ?? picture.filename;
 }
 
+/** Whether a picture was found by its text, also where it was by what it shows. */
+export function isByText(hit: Pick<PictureHit, "found_by">): boolean {
+  return hit.found_by.includes("text");
+}
+
 export function said(hit: PictureHit): string {
   if (hit.score === null) return "by its text";
   const said = hit.probability === null ? `score ${hit.score.toFixed(3)}` : percent(hit.probability);
-  return hit.found_by.includes("text") ? `by its text; ${said} by the picture` : said;
+  return isByText(hit) ? `by its text; ${said} by the picture` : said;
 }
 
 /**

@@ -3,7 +3,8 @@ import { el, type Child } from "./dom";
 import { aboveOthers, roundedToSum, strongest, tellsWordsApart, type Compared } from "./explanation";
 import type { ExplanationAnswer, PictureHit } from "./openapi";
 import type { Overlay } from "./overlay";
-import { counted, percent } from "./text";
+import { regionNames } from "./regions";
+import { counted, isByText, percent } from "./text";
 import { Words } from "./words";
 
 const DIGITS = 4;
@@ -14,10 +15,10 @@ export function whyOf(hit: PictureHit, overlay: Overlay, results: PictureHit[]):
   const why = hit.explanation;
   if (hit.score === null) return byText(hit);
   const likely = hit.probability === null ? "" : `; ${percent(hit.probability)} likely`;
-  const text = hit.found_by.includes("text") ? "; its text holds the words, too" : "";
+  const text = isByText(hit) ? "; its text holds the words, too" : "";
   const ranks = el("p", {}, `Rank ${hit.rank}; the shortlist had it at ${hit.shortlist_rank}${likely}${text}`);
   if (!why) return [ranks, el("p", { class: "quiet" }, `Score ${hit.score.toFixed(DIGITS)}`)];
-  const words = new Words(why, (word) => overlay.lightWord(word, word === null ? 0 : strongest([why], word)));
+  const words = new Words(why, (word) => overlay.lightWord(word, word === null ? 0 : strongest([why], word)), isByText(hit));
   const show = (region: number | null) => {
     overlay.lightRegion(region);
     words.lightRegion(why, region);
@@ -28,7 +29,7 @@ export function whyOf(hit: PictureHit, overlay: Overlay, results: PictureHit[]):
     ranks,
     tellsWordsApart(why) && el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
     bars(hit.score, aboveOthers(hit, results)),
-    ...regionList(why, show),
+    ...regionList(hit, why, show),
   ];
 }
 
@@ -77,12 +78,13 @@ function signed(value: number): string {
   return `${value < 0 ? "" : "+"}${value.toFixed(DIGITS)}`;
 }
 
-function regionList(why: ExplanationAnswer, show: (region: number | null) => void): Child[] {
+function regionList(hit: PictureHit, why: ExplanationAnswer, show: (region: number | null) => void): Child[] {
   if (!why.shares) return [];
-  const added = why.regions.map((region, n) => ({ n, region, sum: why.shares!.reduce((sum, row) => sum + row[n]!, 0) }));
+  const added = why.regions.map((_, n) => ({ n, sum: why.shares!.reduce((sum, row) => sum + row[n]!, 0) }));
   const best = added.filter(({ sum }) => sum > 0).sort((a, b) => b.sum - a.sum).slice(0, MOST_REGIONS);
   if (!best.length) return [];
-  const items = best.map(({ n, region }) =>
+  const names = regionNames(hit, why, best.map(({ n }) => n));
+  const items = best.map(({ n }, place) =>
     el(
       "li",
       {},
@@ -96,7 +98,7 @@ function regionList(why: ExplanationAnswer, show: (region: number | null) => voi
           onpointerenter: () => show(n),
           onpointerleave: () => show(null),
         },
-        region.label,
+        names[place]!,
       ),
     ),
   );

@@ -2,6 +2,7 @@
 import { el, type Child } from "./dom";
 import { FAINTEST, wordStrengths } from "./explanation";
 import type { ExplanationAnswer } from "./openapi";
+import { offered } from "./parts";
 
 /** Whether whoever looks has a pointer that stays where it is, as a mouse does and a finger does not. */
 export const CAN_HOVER = matchMedia("(hover: hover)");
@@ -10,13 +11,16 @@ export class Words {
   private readonly buttons = new Map<number, HTMLButtonElement>();
   private held: number | null = null;
 
-  /** `onword` hears which word is looked at, null for none; a click holds one until the next click. */
+  /**
+   * `onword` hears which word is looked at, null for none; a click holds one until the next click. `byText`: some of what
+   * was found was found by its text.
+   */
   constructor(
     explanation: ExplanationAnswer,
     private readonly onword: (word: number | null) => void,
+    byText = false,
   ) {
-    explanation.words.forEach((word, n) => {
-      if (word.special) return;
+    for (const n of offered(explanation.words, byText)) {
       const look = () => this.onword(n);
       const leave = () => this.onword(this.held);
       this.buttons.set(
@@ -33,10 +37,10 @@ export class Words {
             onblur: leave,
             onclick: () => this.hold(n),
           },
-          word.text,
+          explanation.words[n]!.text,
         ),
       );
-    });
+    }
   }
 
   get elements(): Child[] {

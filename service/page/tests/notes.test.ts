@@ -42,6 +42,11 @@ test("what was made of a sentence comes before what it found", () => {
   );
 });
 
+test("words that the text of some picture has are not said to be unknown", () => {
+  const read = text({ results: [{ found_by: ["pictures", "text"] }], unknown_words: ["img"] });
+  assert.equal(noteOfText(read, HOW), "1 picture.");
+});
+
 test("what is found beside the pictures whose text has the words is told apart where it matches nothing", () => {
   const results = [{ found_by: ["text"] }, HIT];
   const told = "1 picture by its text. Nothing matches well by what it shows; the others come nearest.";

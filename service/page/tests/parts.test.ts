@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { partsOf, sumsOf } from "../src/parts";
+import { offered, partsOf, sumsOf } from "../src/parts";
 
 /** Words as an answer has them; those in capitals are content words. */
 function words(sentence: string) {
@@ -22,6 +22,14 @@ test("content words are told of one by one, the rest as one", () => {
 
 test("where no word is a content word, each is told of", () => {
   assert.deepEqual(told("what is it ?"), ["what", "is", "it", "?", "the rest"]);
+});
+
+test("content words can be looked at, and numbers where nothing was found by its text", () => {
+  const looked = (sentence: string, byText = false) => offered(words(sentence), byText).map((n) => words(sentence)[n]!.text);
+  assert.deepEqual(looked("IMG _ DOG / ."), ["IMG", "DOG"]);
+  assert.deepEqual(looked("what is it"), ["what", "is", "it"]);
+  assert.deepEqual(["a DOG", "the 2 ,"].map((one) => looked(one, true)), [["DOG"], ["the", ","]]);
+  assert.deepEqual([looked("the 2"), looked("2", true)], [["the", "2"], ["2"]]);
 });
 
 test("nothing is left where a model marks neither start nor end", () => {
