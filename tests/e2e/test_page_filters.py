@@ -307,3 +307,33 @@ def test_a_date_that_is_none_is_told_by_the_name_of_its_field(visit: Visit, ques
     page.get_by_label("to", exact=True).fill("2021")
     page.get_by_label("to", exact=True).press("Enter")
     expect(status).to_have_text("Date: no time is from 2022 on and until 2021.")
+
+
+def test_a_tag_of_a_picture_asks_for_those_that_have_it(visit: Visit) -> None:
+    page, chips = visit.page, visit.page.get_by_role("group", name="Conditions", exact=True)
+    expect(cards(page)).to_have_count(len(YEARS))
+    cards(page).filter(has_text="red").get_by_role("button", name="place: Oslo", exact=True).click()
+    expect(cards(page)).to_have_count(2)
+    assert set(titles(page)) == {"red", "blue"}
+    expect(chips).to_have_text("place: Oslo ×")
+    assert accessibility_faults(page) == []
+    cards(page).filter(has_text="blue").locator(".picture").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="place: Oslo", exact=True).click()  # asked for already
+    expect(dialog).to_be_hidden()
+    assert "picture=" not in page.url
+    cards(page).filter(has_text="blue").locator(".picture").click()
+    dialog.get_by_role("button", name="year: 2022", exact=True).click()
+    expect(dialog).to_be_hidden()
+    expect(cards(page)).to_have_count(1)
+    page.go_back()
+    expect(cards(page)).to_have_count(2)
+
+
+def test_a_value_alone_is_a_condition_where_one_tag_has_it(visit: Visit) -> None:
+    page = visit.page
+    add_tag(page, "oslo")
+    expect(page.get_by_role("button", name="Take away: place: Oslo", exact=True)).to_be_visible()
+    expect(cards(page)).to_have_count(2)
+    add_tag(page, "Paris")
+    expect(page.locator("#tag-fault")).to_have_text("Write name: value, or name: 2020..2024 for a range.")

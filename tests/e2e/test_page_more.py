@@ -81,3 +81,40 @@ def test_what_was_shown_before_does_not_stand_below_a_refusal(visit: Visit) -> N
     page.locator("#like-file").set_input_files({"name": "a.jpg", "mimeType": "image/jpeg", "buffer": b"no picture"})
     expect(page.locator("#status")).to_contain_text("This is text, not a picture")
     expect(page.locator("#main li")).to_have_count(0)
+
+
+@pytest.mark.parametrize("question", ["red", ""])
+def test_what_follows_the_last_picture_shown_is_looked_at_next(visit: Visit, question: str) -> None:
+    page, cards = visit.page, visit.page.locator("#main li.card")
+    page.route("**/images?*", lambda route: route.continue_(url=route.request.url.replace("limit=48", "limit=12")))
+    if question:
+        search(page, question)
+    else:
+        page.reload()
+    expect(cards).to_have_count(AT_FIRST if question else 12)
+    cards.last.locator(".picture").click()
+    dialog = page.get_by_role("dialog")
+    before = dialog.get_by_role("heading", level=2).inner_text()
+    dialog.get_by_role("button", name="Next", exact=True).click()
+    expect(dialog.get_by_role("heading", level=2)).not_to_have_text(before)
+    expect(cards).to_have_count(NUM if question else 24)
+    expect(dialog.get_by_role("button", name="Next", exact=True)).to_be_focused()
+    dialog.get_by_role("button", name="Previous", exact=True).click()
+    expect(dialog.get_by_role("heading", level=2)).to_have_text(before)
+    for _ in range(NUM - (AT_FIRST if question else 12)):
+        page.keyboard.press("ArrowRight")
+        expect(dialog.get_by_role("heading", level=2)).not_to_have_text(before)
+        expect(dialog.get_by_role("button", name="Next", exact=True)).not_to_have_attribute("aria-disabled", "true")
+    expect(dialog.get_by_role("button", name="Next", exact=True)).to_be_disabled()
+    page.go_back()
+    expect(dialog).to_be_hidden()
+    expect(cards).to_have_count(NUM)
+
+
+def test_further_pictures_that_cannot_be_had_are_told_of_where_one_is_looked_at(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    page.locator("#main li.card .picture").nth(AT_FIRST - 1).click()
+    page.route("**/search/text", lambda route: route.fulfill(status=500, json={"detail": "The disk is gone."}))
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("dialog").get_by_role("alert").first).to_have_text("The disk is gone.")

@@ -5,7 +5,8 @@ import { editor, giveUp, isWritten } from "./editing";
 import type { ImageListed } from "./openapi";
 import { downloadButton } from "./original";
 import { thumbnail } from "./results";
-import { day, messageOf, tagLine, titleOf } from "./text";
+import { tagButtons } from "./tagged";
+import { day, messageOf, titleOf } from "./text";
 
 export class Card {
   readonly element: HTMLElement;
@@ -63,7 +64,7 @@ export class Card {
   }
 
   focus(): void {
-    const first = this.element.querySelector<HTMLElement>(".actions button:not(.read-only .change), .about button");
+    const first = this.element.querySelector<HTMLElement>(".actions button:not(.read-only .change), .about > button");
     first?.focus({ preventScroll: true });
   }
 
@@ -89,12 +90,12 @@ export class Card {
   }
 
   private about(): HTMLElement {
-    const tags = Object.entries(this.image.tags).map(tagLine);
+    const tags = tagButtons(this.image.tags).flatMap((tag) => [" · ", tag]);
     return el(
       "p",
       { class: "about" },
       this.title(),
-      el("span", { class: "quiet" }, [day(this.image.taken_at), ...tags].join(" · ")),
+      el("span", { class: "quiet" }, day(this.image.taken_at), ...tags),
     );
   }
 

@@ -6,28 +6,40 @@ import { enterLarge, leaveLarge, place } from "./history";
 import type { ImageListed, PictureHit } from "./openapi";
 import { downloadButton } from "./original";
 import { Overlay } from "./overlay";
-import { day, isolated, messageOf, tagLine, titleOf } from "./text";
+import { onSwipe } from "./swiping";
+import { tagButtons } from "./tagged";
+import { day, isolated, messageOf, titleOf } from "./text";
 import { whyOf } from "./why";
 
 /** A picture of the library, or a result. */
 export type Shown = ImageListed | PictureHit;
 
+/** How a list of pictures goes on beyond what is shown of it. */
+export interface Further {
+  hasMore(): boolean;
+  /** The pictures with further ones behind them. Error where they cannot be had. */
+  load(): Promise<Shown[]>;
+}
+
 export class Detail {
   private readonly title = el("h2", { id: "detail-title", dir: "auto" });
   private readonly previous = button("Previous", () => this.step(-1));
   private readonly next = button("Next", () => this.step(1));
+  private readonly full = el("a", { class: "button", target: "_blank", rel: "noopener" }, "Full size");
   private readonly notice = el("p", { class: "fault", role: "alert" });
   private readonly shown = el("div", { class: "large" });
   private readonly dialog = el(
     "dialog",
     { id: "detail", "aria-labelledby": "detail-title", oncancel: (event: Event) => (event.preventDefault(), this.leave()), onclose: () => this.closed() },
-    el("header", {}, this.title, this.previous, this.next, button("Close", () => this.leave())),
+    el("header", {}, this.title, this.previous, this.next, this.full, button("Close", () => this.leave())),
     this.notice,
     this.shown,
   );
   private pictures: Shown[] = [];
   private place = 0;
   private openedAt = "";
+  private further: Further | null = null;
+  private isGoingOn = false;
   private changed = false;
   private readonly deleted = new Set<string>();
   private readonly forms = new Map<string, HTMLFormElement>(); // of edits that are not done with, also of other pictures
@@ -40,10 +52,12 @@ export class Detail {
     document.body.append(this.dialog);
     // Of the whole page: a click on what takes no focus must not make the keys deaf.
     document.addEventListener("keydown", (event) => this.key(event));
+    onSwipe(this.shown, (by) => this.step(by));
   }
 
-  open(pictures: Shown[], at: number): void {
-    [this.pictures, this.place, this.openedAt] = [[...pictures], at, place()];
+  /** Shows one of some pictures; `further` are those that follow the last of them. */
+  open(pictures: Shown[], at: number, further: Further | null = null): void {
+    [this.pictures, this.place, this.openedAt, this.further] = [[...pictures], at, place(), further];
     this.deleted.clear();
     this.notice.textContent = "";
     this.show();
@@ -64,7 +78,7 @@ export class Detail {
   }
 
   /** Closes it as Back does, so that Back leads on from there. */
-  private leave(): void {
+  leave(): void {
     if (!leaveLarge()) this.close();
   }
 
@@ -84,7 +98,8 @@ export class Detail {
 
   private step(by: number): void {
     const next = this.place + by;
-    if (next < 0 || next >= this.pictures.length) return;
+    if (next === this.pictures.length) return void this.goOn();
+    if (next < 0) return;
     this.place = next;
     enterLarge(this.pictures[next]!.image_id);
     const inShown = this.shown.contains(document.activeElement); // which is replaced
@@ -92,10 +107,34 @@ export class Detail {
     if (inShown || document.activeElement === document.body) (this.next.disabled ? this.previous : this.next).focus();
   }
 
+  /** Goes on with the pictures that follow those that are listed, unless somebody went elsewhere meanwhile. */
+  private async goOn(): Promise<void> {
+    const { further, place } = this;
+    if (!further?.hasMore() || this.isGoingOn) return;
+    this.isGoingOn = true;
+    this.next.setAttribute("aria-disabled", "true");
+    try {
+      let fresh: Shown[] = [];
+      while (!fresh.length && further.hasMore()) {
+        const known = new Set(this.pictures.map(({ image_id }) => image_id));
+        fresh = (await further.load()).filter(({ image_id }) => !known.has(image_id));
+      }
+      if (further !== this.further) return;
+      this.pictures.push(...fresh);
+      if (this.dialog.open && place === this.place && fresh.length) this.step(1);
+    } catch (fault) {
+      this.notice.textContent = messageOf(fault);
+    } finally {
+      this.isGoingOn = false;
+      this.next.removeAttribute("aria-disabled");
+      this.allow();
+    }
+  }
+
   /** Allows the steps that there are; the focus goes on from a button that is none any more. */
   private allow(): void {
     const isFirst = this.place === 0;
-    const isLast = this.place === this.pictures.length - 1;
+    const isLast = this.place === this.pictures.length - 1 && !this.further?.hasMore();
     const focused = document.activeElement;
     this.previous.disabled = isFirst;
     this.next.disabled = isLast;
@@ -107,17 +146,18 @@ export class Detail {
     const picture = this.pictures[this.place]!;
     this.title.textContent = this.title.title = titleOf(picture);
     this.allow();
+    this.full.hidden = !picture.url || this.deleted.has(picture.image_id);
+    if (picture.url) this.full.href = picture.url;
     if (this.deleted.has(picture.image_id)) return void this.showDeleted(picture);
     const overlay = new Overlay(picture, true);
     this.shown.replaceChildren(
-      el("figure", { class: "picture" }, picture.url && el("img", { src: picture.url, alt: titleOf(picture) }), overlay.element),
+      el("figure", { class: "picture" }, picture.url && large(picture, picture.url), overlay.element),
       el("div", { class: "why" }, ...("rank" in picture ? whyOf(picture, overlay, this.pictures as PictureHit[]) : []), ...this.known(picture)),
     );
   }
 
   private known(picture: Shown): Child[] {
     const fault = el("p", { class: "fault", role: "alert" });
-    const tags = Object.entries(picture.tags).map(tagLine);
     const same = "near_duplicates" in picture ? (picture.near_duplicates ?? []) : [];
     const form = el("div", {}, this.forms.get(picture.image_id));
     return [
@@ -128,7 +168,7 @@ export class Detail {
         ...row("File", picture.filename),
         ...row("Date", day(picture.taken_at)),
         ...row("Captions", ...picture.captions),
-        ...row("Tags", ...tags),
+        ...row("Tags", ...tagButtons(picture.tags)),
         ...row("Alike", ...same.map((one) => one.filename)),
       ),
       el(
@@ -198,6 +238,7 @@ export class Detail {
 
   /** Says that the picture is gone, with the button that brings it back. */
   private showDeleted(picture: Shown): HTMLElement {
+    this.full.hidden = true;
     const told = el("p", { class: "fault", role: "alert" });
     const undo = workButton("Undo", () => this.restore(picture, told), { "aria-label": `Undo: ${titleOf(picture)} was deleted` });
     this.shown.replaceChildren(el("p", {}, el("span", { class: "title", dir: "auto" }, titleOf(picture)), " was deleted. ", undo), told);
@@ -218,6 +259,14 @@ export class Detail {
   }
 }
 
-function row(name: string, ...values: string[]): Child[] {
+/** The picture large; its thumbnail, until it is there. */
+function large(picture: Shown, src: string): HTMLElement {
+  const { width, height, thumbnail_url } = picture;
+  const image = el("img", { src, width, height, alt: titleOf(picture), onload: () => (image.style.backgroundImage = "") });
+  if (thumbnail_url) image.style.backgroundImage = `url("${thumbnail_url}")`;
+  return image;
+}
+
+function row(name: string, ...values: Child[]): Child[] {
   return values.length ? [el("dt", {}, name), ...values.map((value) => el("dd", { dir: "auto" }, value))] : [];
 }

@@ -1,6 +1,7 @@
 // What is stored, page by page. Listed anew, it changes in place: what is being edited stays, and so does the place.
 import { ask } from "./api";
 import { Card } from "./card";
+import type { Further } from "./detail";
 import { el, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
 import { Selection } from "./selection";
@@ -31,7 +32,7 @@ export class Library {
   /** `open` shows one of some pictures large; `onchange` hears that the list may be another by now. */
   constructor(
     private readonly like: (image: ImageListed) => void,
-    private readonly open: (images: ImageListed[], place: number) => void,
+    private readonly open: (images: ImageListed[], place: number, further: Further) => void,
     private readonly onchange: () => void,
   ) {}
 
@@ -112,7 +113,16 @@ export class Library {
 
   private openLarge(opened: ImageListed): void {
     const images = this.pictures;
-    this.open(images, images.findIndex(({ image_id }) => image_id === opened.image_id));
+    this.open(images, images.findIndex(({ image_id }) => image_id === opened.image_id), this.further());
+  }
+
+  /** The pictures that follow those that are shown. */
+  further(): Further {
+    const load = async () => {
+      await this.nextPage();
+      return this.pictures;
+    };
+    return { hasMore: () => this.after !== null, load };
   }
 
   private goOn(next: string | null): void {
@@ -128,21 +138,25 @@ export class Library {
   }
 
   private async next(): Promise<void> {
-    const { listed, after } = this;
     try {
-      const { images, next } = await ask<ImagesAnswer>(path(listed, PAGE, after));
-      if (!isSame(listed, this.listed)) return; // something else is listed by now
-      if (after !== this.after) return this.next(); // pictures came meanwhile
-      const fresh = images.filter(({ image_id }) => !this.cards.has(image_id)).map((image) => this.card(image));
-      this.grid.append(...fresh.map(({ element }) => element));
-      this.shown += images.length;
-      this.selection.recount();
-      this.more.textContent = MORE;
-      this.goOn(next);
-      fresh[0]?.focus();
+      await this.nextPage();
     } catch (fault) {
       this.more.textContent = `${MORE} (${messageOf(fault)})`;
     }
+  }
+
+  private async nextPage(): Promise<void> {
+    const { listed, after } = this;
+    const { images, next } = await ask<ImagesAnswer>(path(listed, PAGE, after));
+    if (!isSame(listed, this.listed)) return; // something else is listed by now
+    if (after !== this.after) return this.nextPage(); // pictures came meanwhile
+    const fresh = images.filter(({ image_id }) => !this.cards.has(image_id)).map((image) => this.card(image));
+    this.grid.append(...fresh.map(({ element }) => element));
+    this.shown += images.length;
+    this.selection.recount();
+    this.more.textContent = MORE;
+    this.goOn(next);
+    fresh[0]?.focus();
   }
 }
 

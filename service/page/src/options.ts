@@ -146,6 +146,11 @@ export class SearchOptions {
     });
   }
 
+  /** Has pictures of a tag alone found, too; false where that is so already, or cannot be. */
+  addTag(name: string, value: string | number): boolean {
+    return this.tags.put(name, value);
+  }
+
   /** What is not as it was at first. */
   get chosen(): Chosen {
     const controls = Object.entries(this.controls).filter(([, one]) => one.value.trim() !== initial(one));

@@ -4,7 +4,7 @@ import { ask, isPassing, Latest } from "./api";
 import { askedPicture, wordsBesides } from "./asked";
 import { sideBySide, type Ranking } from "./comparing";
 import { Deleted } from "./deleted";
-import { Detail, type Shown } from "./detail";
+import { Detail, type Further, type Shown } from "./detail";
 import { onDrop } from "./dropping";
 import { button, el, find } from "./dom";
 import { addressParameters, current, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type PictureQuestion, type Question } from "./history";
@@ -15,6 +15,7 @@ import { SearchOptions } from "./options";
 import { pictureForm, textRequest } from "./requests";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
 import { checkSession, keepPictures, mayChange, offerKeys } from "./session";
+import { onTag } from "./tagged";
 import { inLibrary, titleOf, withoutProbabilitiesOfNoMatch } from "./text";
 import { tried } from "./trying";
 
@@ -30,7 +31,7 @@ const searches = new Latest();
 const adding = new Adding(refreshLibrary, () => void again());
 const detail = new Detail((picture) => void searchLike(picture), () => void again());
 const options = new SearchOptions(optionsChanged);
-const library = new Library((image) => void searchLike(image), (images, place) => detail.open(images, place), refreshLibrary);
+const library = new Library((image) => void searchLike(image), (...shown) => detail.open(...shown), refreshLibrary);
 const deleted = new Deleted((image_id) => (library.forget(image_id), refreshLibrary()));
 const greeting = el(
   "section",
@@ -48,7 +49,7 @@ let latest: Question | null = null; // that was asked
 let prepared: Promise<void> | null = null;
 
 const actions: Actions = {
-  open: (all, place) => detail.open(all, place),
+  open: (all, place) => detail.open(all, place, all === found ? furtherResults() : null),
   like: (hit) => void searchLike(hit),
 };
 
@@ -66,13 +67,29 @@ function show([first, second]: Ranking[], note: string, ...above: HTMLElement[])
   main.replaceChildren(...above, grid, ...more(first!.results.length));
 }
 
+/** Asks for as many results as there may be. */
+function askForMost(): Promise<void> {
+  k = MOST;
+  noteSeen({ many: true });
+  return again();
+}
+
+/** The results that follow those that are shown. */
+function furtherResults(): Further {
+  const load = async () => {
+    const before = found;
+    await askForMost();
+    if (found === before) throw new Error(status.textContent!);
+    return found;
+  };
+  return { hasMore: () => k !== MOST && found.length >= k, load };
+}
+
 /** A button for further results, where there may be some. */
 function more(shown: number): HTMLElement[] {
   if (k === MOST || shown < k) return [];
   const ask = async () => {
-    k = MOST;
-    noteSeen({ many: true });
-    await again();
+    await askForMost();
     const next = main.querySelectorAll("li")[shown];
     if (next) (next.querySelector("button") ?? main).focus({ preventScroll: !next.querySelector("button") });
   };
@@ -161,7 +178,8 @@ async function openWanted(): Promise<void> {
     const all = at < 0 ? [await ask<ImageInfo>(`/images/${encodeURIComponent(image_id)}/info`)] : found;
     if (wantedLarge() !== image_id) return; // somebody went on meanwhile
     putQuestionBelow();
-    detail.open(all, Math.max(at, 0));
+    const further = isLibrary(current()) ? library.further() : furtherResults();
+    detail.open(all, Math.max(at, 0), at < 0 ? null : further);
   };
   const giveUp = (fault: unknown) => {
     if (!isPassing(fault)) putQuestionBelow();
@@ -288,6 +306,7 @@ function start(): void {
   });
   addEventListener("popstate", () => {
     if (wantedLarge() !== null || !detail.closesFor()) void goTo(current());
+    else if (k === MOST) noteSeen({ many: true }); // which were asked for while one was shown large
   });
   document.addEventListener("visibilitychange", refreshLibrary);
   const chosen = find<HTMLInputElement>("like-file");
@@ -312,6 +331,10 @@ function start(): void {
     add: (files, unread) => void adding.take(files, unread),
     mayAdd: mayChange,
     begin: () => detail.close(),
+  });
+  onTag((tag) => {
+    if (options.addTag(...tag)) detail.close();
+    else detail.leave();
   });
   offerKeys(() => void again());
   keepPictures();

@@ -18,7 +18,7 @@ export class TagFilter {
   private readonly known = new Set<string>();
   private offered: string[] = [];
 
-  /** `onchange` hears that a condition was taken away; of one that comes the input's own event tells. */
+  /** `onchange` hears of a condition that was put or taken away; of one that is written the input's own event tells. */
   constructor(private readonly onchange: () => void) {
     this.input.addEventListener("change", () => this.take());
   }
@@ -57,12 +57,30 @@ export class TagFilter {
 
   private take(): void {
     const typed = this.input.value.trim();
-    const meant = this.offered.includes(typed) ? typed : this.offered.find((one) => folded(one) === folded(typed));
+    const meant = this.offered.includes(typed) ? typed : this.offered.find((one) => folded(one) === folded(typed)) ?? this.withValue(typed);
     const text = meant ?? typed;
     this.fault.textContent = "";
     if (!text || this.written.has(text) || !this.add(text, [...this.known])) return;
     this.input.value = "";
     this.show();
+  }
+
+  /** The one condition offered that has a value which is written without its name; undefined where there are none or more. */
+  private withValue(typed: string): string | undefined {
+    const known = [...this.known];
+    if (condition(typed, known)) return undefined;
+    const found = this.offered.filter((one) => folded(asWritten(condition(one, known)!)) === folded(typed));
+    return found.length === 1 ? found[0] : undefined;
+  }
+
+  /** Adds the condition that a tag has a value; false where that is asked for already, or cannot be. */
+  put(name: string, value: string | number): boolean {
+    const text = `${name}: ${value}`;
+    this.fault.textContent = "";
+    if (this.written.has(text) || !this.add(text, [name])) return false;
+    this.show();
+    this.onchange();
+    return true;
   }
 
   /** Adds a condition; false, with the reason beside the input, where it is none or cannot be joined to the others. */

@@ -1,0 +1,18 @@
+// Tags of a picture as buttons, each of which asks for those that have it, too.
+import { button, type Child } from "./dom";
+import type { ImageListed } from "./openapi";
+import { tagLine } from "./text";
+
+type Tag = [name: string, value: string | number];
+
+let filterBy: (tag: Tag) => void = () => {};
+
+/** `listener` hears of the tag that pictures should have. */
+export function onTag(listener: (tag: Tag) => void): void {
+  filterBy = listener;
+}
+
+export function tagButtons(tags: ImageListed["tags"]): Child[] {
+  const one = (tag: Tag) => button(tagLine(tag), () => filterBy(tag), { class: "tag", title: "Show those with this tag alone" });
+  return Object.entries(tags).map(one);
+}
