@@ -76,7 +76,7 @@ def test_a_condition_is_taken_away_and_a_wrong_one_is_explained(visit: Visit) ->
     expect(alert).to_have_text("“year” cannot have both a value and a range: take one away.")
     add_tag(page, "year: 2020..")
     expect(alert).to_have_text("“year” has such an end already: take that away first.")
-    add_tag(page, "2021")
+    add_tag(page, "2031")
     expect(alert).to_contain_text("name: 2020..2024")
     assert accessibility_faults(page) == []
     page.get_by_label("Tag", exact=True).fill("")
@@ -264,9 +264,9 @@ def test_the_strongest_region_bears_its_label(visit: Visit) -> None:
     place = [token["text"] for token in why["words"]].index("green")
     shares = why["shares"][place]
     expect(name).to_have_text(why["regions"][shares.index(max(shares))]["label"])
-    region = dialog.locator("button.region").first
-    region.focus()
-    expect(name).to_have_text((region.text_content() or "").rsplit(" ", 1)[0])
+    added = [sum(column) for column in zip(*why["shares"], strict=True)]
+    dialog.locator("button.region").first.focus()
+    expect(name).to_have_text(why["regions"][added.index(max(added))]["label"])
 
 
 def test_a_folder_is_taken_in_with_its_albums_and_the_library_is_paged(visit: Visit, tmp_path: Path) -> None:
@@ -302,7 +302,12 @@ def test_a_date_that_is_none_is_told_by_the_name_of_its_field(visit: Visit, ques
         search(page, question)
     page.get_by_label("From").fill("March")
     page.get_by_label("From").press("Enter")
-    expect(status).to_have_text("From: must be a year, month or day (2024, 2024-05, 2024-05-06).")
+    expect(status).to_have_text(
+        "From: write a date as 2024, 2024-05, 2024-05-06, 06.05.2024, 6 May 2024 or 2024-05-06 10:00."
+    )
+    page.get_by_label("From").fill("1. May 2022")
+    page.get_by_label("From").press("Enter")
+    expect(status).to_have_text("3 pictures." if question else "3 pictures pass the filter.")
     page.get_by_label("From").fill("2022")
     page.get_by_label("to", exact=True).fill("2021")
     page.get_by_label("to", exact=True).press("Enter")

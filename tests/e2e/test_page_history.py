@@ -179,7 +179,7 @@ def test_what_is_wrong_has_the_names_that_stand_on_the_page(visit: Visit) -> Non
     expect(status).to_have_text("Date: no time is from 2024 on and until 2023.")
     page.get_by_label("From", exact=True).fill("spring")
     page.get_by_label("From", exact=True).press("Tab")
-    expect(status).to_contain_text("From: must be a year, month or day (2024, 2024-05, 2024-05-06)")
+    expect(status).to_contain_text("From: write a date as 2024, 2024-05")
     for end in ("From", "to"):
         page.get_by_label(end, exact=True).fill("")
         page.get_by_label(end, exact=True).press("Tab")

@@ -104,6 +104,23 @@ def test_a_caption_that_came_meanwhile_is_not_lost(visit: Visit) -> None:
     expect(form.get_by_label("Date")).to_have_value("2021-03-04")  # as it was written
 
 
+def test_a_moment_stays_as_it_was_until_another_date_is_written(visit: Visit) -> None:
+    page, form = visit.page, visit.page.locator("form.editor")
+    (image,) = httpx.get(f"{visit.address}/images").json()["images"]
+    moments = ["2020-08-21T09:46:12Z", "2020-08-21T09:46:12Z", "2020-08-22T10:00:00Z"]
+    httpx.patch(f"{visit.address}/images/{image['image_id']}", json={"taken_at": moments[0]}).raise_for_status()
+    for label, text, moment in zip(
+        ("Captions", "Date"), ("seen anew", "22 August 2020 10:00"), moments[1:], strict=True
+    ):
+        page.reload()
+        page.locator("#main li.card").get_by_role("button", name="Edit").click()
+        expect(form.get_by_label("Date")).to_have_value("2020-08-21 09:46")
+        form.get_by_label(label).fill(text)
+        form.get_by_role("button", name="Save").click()
+        expect(form).to_be_hidden()
+        assert httpx.get(f"{visit.address}/images/{image['image_id']}/info").json()["taken_at"] == moment
+
+
 def test_folders_with_equal_names_are_all_taken_in(visit: Visit) -> None:
     folders = [["Trip1", base64_png("cyan", "red")], ["Trip2", base64_png("green", "yellow")]]
     visit.page.evaluate(DROP_FOLDERS, ["1.png", folders])

@@ -1,5 +1,6 @@
 // Captions, tags and date of one picture, edited in place.
 import { ask, isMissing } from "./api";
+import { EXPECTED, readDate, written } from "./dates";
 import { button, el, type Child } from "./dom";
 import { changedCaptions, changedTags, oneLine, tagLines } from "./lines";
 import type { ImageInfo, ImageListed } from "./openapi";
@@ -43,15 +44,16 @@ export function editor(
   const untouched = captions.value;
   const tags = el("textarea", { rows: 3, dir: "auto" });
   tags.value = tagLines(image.tags).map(([line]) => line).join("\n");
-  const dateBefore = (image.taken_at ?? "").replace("T00:00:00Z", ""); // a day is what people write
+  const dateBefore = written(image.taken_at);
   const date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01", value: dateBefore });
   const fault = el("p", { class: "fault", role: "alert" });
   const save = async () => {
-    const taken_at = date.value.trim();
+    const taken_at = readDate(date.value);
+    if (taken_at === null) throw new Error(`Date: ${EXPECTED}`);
     const change = {
       ...(captions.value !== untouched && { captions: await captionsNow(image, changedCaptions(captionsBefore, captions.value)) }),
       tags: changedTags(image.tags, tags.value),
-      ...(taken_at !== dateBefore && { taken_at: taken_at || null }),
+      ...(date.value.trim() !== dateBefore && { taken_at: taken_at || null }),
     };
     onchanged(await ask<ImageListed>(`/images/${image.image_id}`, { method: "PATCH", json: change }));
     done();

@@ -1,6 +1,7 @@
 // How to search: model and second model, order, dates, tags, cut-off. `onchange` hears of every change, and whether it is
 // of what is being typed.
 import { ask, Latest } from "./api";
+import { EXPECTED, readDate } from "./dates";
 import { el, find } from "./dom";
 import type { Chosen } from "./history";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
@@ -10,7 +11,6 @@ type Control = HTMLInputElement | HTMLSelectElement;
 
 const MOST_TAGS = 50;
 const TAG = "tag."; // before the name of a tag, in an address
-const DATE = /^(\d{4}(-\d{2}){0,2})?$/; // as one may be complete, or none
 const NUMBER = /^(-?\d+(\.\d+)?)?$/;
 const TYPING_MS = 200; // a pause after which what was typed is looked up
 
@@ -106,14 +106,16 @@ export class SearchOptions {
 
   /** Has changes told: of what is typed once it may be complete, and of all else once it is chosen. */
   private listen(changed: (isTyped: boolean) => void): void {
-    const typed: [HTMLInputElement, RegExp][] = [[this.from, DATE], [this.until, DATE], [this.least, NUMBER]];
+    const isDate = (text: string) => readDate(text) !== null;
+    const isNumber = (text: string) => NUMBER.test(text);
+    const typed = [[this.from, isDate], [this.until, isDate], [this.least, isNumber]] as const;
     let pause: number | undefined;
     let told: HTMLInputElement | null = null; // whose value was told while it was typed
-    for (const [input, complete] of typed)
+    for (const [input, isComplete] of typed)
       input.addEventListener("input", () => {
         clearTimeout(pause);
         told = null;
-        if (input.validity.badInput || !complete.test(input.value.trim())) return;
+        if (input.validity.badInput || !isComplete(input.value.trim())) return;
         pause = setTimeout(() => ((told = input), changed(true)), TYPING_MS);
       });
     find("options").addEventListener("change", ({ target }) => {
@@ -206,9 +208,9 @@ export class SearchOptions {
     return { min_probability: least / 100 };
   }
 
-  /** The filter as the service takes it; null for none. */
+  /** The filter as the service takes it; null for none. Error where a date is none. */
   get filter(): Record<string, unknown> | null {
-    const [gte, lte, tags] = [this.from.value.trim(), this.until.value.trim(), this.tags.filter];
+    const [gte, lte, tags] = [dateOf("From", this.from), dateOf("To", this.until), this.tags.filter];
     const filter = {
       ...((gte || lte) && { taken_at: { ...(gte && { gte }), ...(lte && { lte }) } }),
       ...(tags && { tags }),
@@ -228,6 +230,12 @@ function choose(control: Control, value: string): void {
   const isOffered = control instanceof HTMLInputElement || [...control.options].some((one) => one.value === value);
   if (!isOffered) control.append(el("option", { value }, value));
   control.value = value;
+}
+
+function dateOf(name: string, { value }: HTMLInputElement): string {
+  const date = readDate(value);
+  if (date === null) throw new Error(`${name}: ${EXPECTED}`);
+  return date;
 }
 
 function labelled([text, control]: [string, HTMLElement]): HTMLElement {
