@@ -1,6 +1,7 @@
 // The panel that takes pictures in: files, folders, their progress, what was left out and why, what failed, to try again.
 import { ask } from "./api";
 import { button, el, find, workButton } from "./dom";
+import { CAN_DROP } from "./dropping";
 import type { FailuresAnswer } from "./openapi";
 import { counted, isolated, messageOf } from "./text";
 import { Upload, type Found, type Outcome, type Progress } from "./uploads";
@@ -22,7 +23,7 @@ export class Adding {
   ) {
     this.panel.append(
       el("h2", {}, "Add pictures"),
-      el("p", {}, "Drop files or folders anywhere on this page, or choose them:"),
+      el("p", {}, CAN_DROP ? "Drop files or folders anywhere on this page, or choose them:" : "Choose files or a folder:"),
       el("p", { class: "actions" }, chooser("Files…", "choose-files", false, this.take), chooser("A folder…", "choose-folder", true, this.take)),
       this.bar,
       this.words,

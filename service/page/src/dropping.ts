@@ -2,6 +2,9 @@
 import { find } from "./dom";
 import type { Found } from "./uploads";
 
+/** Whether something can be dropped: a finger drags nothing from elsewhere. */
+export const CAN_DROP = !matchMedia("(pointer: coarse)").matches;
+
 export interface Takers {
   search(file: File): void;
   /** `unread` are the paths of what was dropped with them and cannot be read. */

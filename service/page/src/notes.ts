@@ -9,13 +9,16 @@ export interface HowAsked {
   /** What a sentence is compared with. */
   match: "both" | "pictures" | "text";
   isFiltered: boolean;
+  /** Whether more is written than the service takes. */
+  isShortened: boolean;
   /** Whether results must be likely by so many percent. */
   isCutByPercent: boolean;
 }
 
 /** What is said of the pictures that a sentence found. */
 export function noteOfText(answer: TextAnswer, how: HowAsked): string {
-  return [loadedFirst(answer), ...readings(inText(answer)), ...belowCutOff(answer), ...howMany(answer, how)].filter(Boolean).join(" ");
+  const shortened = how.isShortened && "The question is long: its beginning alone was asked.";
+  return [loadedFirst(answer), shortened, ...readings(inText(answer)), ...belowCutOff(answer), ...howMany(answer, how)].filter(Boolean).join(" ");
 }
 
 /** What is said of the pictures that each of some models finds like one. */

@@ -5,7 +5,7 @@ import { askedPicture, wordsBesides } from "./asked";
 import { sideBySide, type Ranking } from "./comparing";
 import { Deleted } from "./deleted";
 import { Detail, type Further, type Shown } from "./detail";
-import { onDrop } from "./dropping";
+import { CAN_DROP, onDrop } from "./dropping";
 import { button, el, find } from "./dom";
 import { addressParameters, current, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type PictureQuestion, type Question } from "./history";
 import { Library } from "./library";
@@ -16,7 +16,7 @@ import { pictureForm, textRequest } from "./requests";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
 import { checkSession, keepPictures, mayChange, offerKeys } from "./session";
 import { onTag } from "./tagged";
-import { inLibrary, titleOf, withoutProbabilitiesOfNoMatch } from "./text";
+import { asTaken, inLibrary, titleOf, withoutProbabilitiesOfNoMatch } from "./text";
 import { tried } from "./trying";
 
 const TYPING_MS = 200;
@@ -37,7 +37,7 @@ const greeting = el(
   "section",
   { class: "greeting" },
   el("h2", {}, "No pictures yet"),
-  el("p", { class: "change" }, "Drop photographs or whole folders anywhere on this page, then ask for what is in them."),
+  el("p", { class: "change" }, `${CAN_DROP ? "Drop photographs or whole folders anywhere on this page" : "Add photographs"}, then ask for what is in them.`),
   button("Add pictures", () => adding.open(), { class: "change" }),
 );
 let found: Shown[] = []; // what can be shown large
@@ -197,7 +197,8 @@ function byEachModel<T>(request: (model: string | null) => Promise<T>): Promise<
 /** How a question is asked just now. Error where an option has a value that is none. */
 function howAsked(): HowAsked {
   const { match, filter, cutOff } = options;
-  return { k, match, isFiltered: filter !== null, isCutByPercent: "min_probability" in cutOff };
+  const isShortened = query.value.trim() !== asTaken(query.value);
+  return { k, match, isShortened, isFiltered: filter !== null, isCutByPercent: "min_probability" in cutOff };
 }
 
 async function searchText(text: string): Promise<void> {
@@ -280,7 +281,7 @@ function refreshLibrary(): void {
 
 /** What is written in the line. */
 function written(): Question {
-  return { kind: "text", text: query.value.trim() };
+  return { kind: "text", text: asTaken(query.value) };
 }
 
 function showNoQuestion(): void {

@@ -68,6 +68,13 @@ export function messageOf(fault: unknown): string {
   return fault instanceof Error ? fault.message : String(fault);
 }
 
+const MOST_LETTERS = 512; // of a question, which the service takes
+
+/** A question, as far as the service takes it. */
+export function asTaken(question: string): string {
+  return [...question.trim()].slice(0, MOST_LETTERS).join("").trim();
+}
+
 export function counted(number: number, one: string, many = `${one}s`): string {
   return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 }

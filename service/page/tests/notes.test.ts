@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "../src/notes";
 import type { ImageAnswer, TextAnswer } from "../src/openapi";
 
-const HOW: HowAsked = { k: 2, match: "both", isFiltered: false, isCutByPercent: false };
+const HOW: HowAsked = { k: 2, match: "both", isFiltered: false, isShortened: false, isCutByPercent: false };
 const HIT = { found_by: ["pictures"] };
 const FILTERED = { ...HOW, isFiltered: true };
 
@@ -45,6 +45,10 @@ test("what was made of a sentence comes before what it found", () => {
 test("words that the text of some picture has are not said to be unknown", () => {
   const read = text({ results: [{ found_by: ["pictures", "text"] }], unknown_words: ["img"] });
   assert.equal(noteOfText(read, HOW), "1 picture.");
+});
+
+test("a question that was too long is told of", () => {
+  assert.equal(noteOfText(text({ results: [HIT] }), { ...HOW, isShortened: true }), "The question is long: its beginning alone was asked. 1 picture.");
 });
 
 test("what is found beside the pictures whose text has the words is told apart where it matches nothing", () => {

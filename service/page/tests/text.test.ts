@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PictureHit, TextAnswer } from "../src/openapi";
-import { alike, counted, inLibrary, isolated, loadedFirst, messageOf, percent, said, withoutProbabilitiesOfNoMatch } from "../src/text";
+import { alike, asTaken, counted, inLibrary, isolated, loadedFirst, messageOf, percent, said, withoutProbabilitiesOfNoMatch } from "../src/text";
 
 function hit(parts: object): PictureHit {
   return { score: 0.51234, probability: null, found_by: ["picture"], ...parts } as unknown as PictureHit;
@@ -30,6 +30,11 @@ test("text from right to left is kept from turning what stands around it", () =>
   assert.equal(isolated("Berlin"), "Berlin");
   assert.equal(isolated("שלום"), "\u2068שלום\u2069");
   assert.equal(isolated("a\u202eb"), "\u2068a\u202eb\u2069");
+});
+
+test("a question is cut between letters to what the service takes", () => {
+  assert.equal(asTaken(` ${"😀".repeat(600)}`), "😀".repeat(512));
+  assert.equal(asTaken(`${"a".repeat(511)} b`), "a".repeat(511));
 });
 
 test("one is counted as one", () => {

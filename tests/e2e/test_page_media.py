@@ -1,0 +1,63 @@
+"""The page on paper, under a finger and to who hears it by its landmarks; questions longer than are answered."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, expect
+
+from tests.e2e.browser import Visit, search, send
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("page")) as url:
+        send(url, "red.png", png(two_coloured("red", "white", 64, 48)))
+        yield url
+
+
+def test_what_is_printed_is_what_was_found_or_the_picture_that_is_looked_at(visit: Visit) -> None:
+    page, dialog = visit.page, visit.page.get_by_role("dialog")
+    card = page.locator("#main li.card")
+    search(page, "red")
+    page.emulate_media(media="print")
+    expect(card.locator("img")).to_be_visible()
+    for hidden in (page.locator("header").first, page.locator("#options"), page.get_by_text("More like this")):
+        expect(hidden).to_be_hidden()
+    page.emulate_media(media="screen")
+    card.locator(".picture").click()
+    page.emulate_media(media="print")
+    expect(dialog.locator("figure img")).to_be_visible()
+    expect(dialog).to_contain_text("Rank 1")
+    for hidden in (page.locator("#main"), dialog.locator("header button").first, dialog.locator("header a")):
+        expect(hidden).to_be_hidden()
+
+
+def test_nothing_is_to_be_dropped_by_a_finger(browser: Browser, address: str, visit: Visit) -> None:
+    touched = Visit(browser, address, has_touch=True, is_mobile=True)
+    for page, told in ((visit.page, "Drop files or folders anywhere"), (touched.page, "Choose files or a folder:")):
+        page.get_by_role("button", name="Add pictures", exact=True).click()
+        expect(page.locator("#add p").first).to_contain_text(told)
+    touched.close()
+
+
+def test_all_of_the_page_lies_in_landmarks(visit: Visit) -> None:
+    search(visit.page, "red")
+    expect(visit.page.locator("#words .word")).to_have_count(1)
+    assert "region" not in {rule["id"] for rule in Axe().run(visit.page).response["violations"]}
+
+
+def test_a_question_that_is_too_long_is_asked_as_far_as_it_is_taken(visit: Visit) -> None:
+    asked = visit.page.evaluate("'red ' + 'x'.repeat(600)")
+    with visit.page.expect_request("**/search/text") as sent:
+        visit.page.get_by_label("What do the pictures show?").fill(asked)
+    assert sent.value.post_data_json["query"] == asked[:512]
+    expect(visit.page.locator("#status")).to_contain_text("The question is long: its beginning alone was asked.")
