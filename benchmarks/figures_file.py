@@ -19,7 +19,7 @@ def rounded_to(value: Any, digits: int) -> Any:
     if isinstance(value, dict):
         if "rsum" in value.get("interval", ()):
             value = {**value, "interval": {"rsum": value["interval"]["rsum"]}}
-        return {key: rounded_to(each, digits) for key, each in value.items() if key != "intervals"}
+        return {key: rounded_to(each, digits) for key, each in value.items() if key not in ("intervals", "about")}
     if isinstance(value, list | tuple):
         return [rounded_to(each, digits) for each in value]
     return round(value, digits) if isinstance(value, float) else value

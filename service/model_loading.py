@@ -23,7 +23,7 @@ from models.matching.matcher import Matcher
 from models.matching.single_matcher import SingleMatcher
 from service.errors import Misconfigured
 from service.garbage_collection import without_collections
-from service.model_names import DETECTOR, ensemble_members, model_name, weights_folders
+from service.model_names import DETECTOR, ensemble_members, model_name, shown_name, weights_folders
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.region_folders import features_extractor, other_extractors
@@ -86,7 +86,7 @@ def lazy_models(
 
     lazy: dict[str, LazyMatcher] = {}
     for entry in entries:
-        with naming(model_name(entry)):
+        with naming(shown_name(entry)):
             lazy[model_name(entry)] = begin_entry(entry)
     return lazy
 

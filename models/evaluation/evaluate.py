@@ -12,6 +12,7 @@ from torch import Tensor
 from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import half_slices
+from models.evaluation.comparison import KeptRanks
 from models.evaluation.confidence import bootstrap_intervals, interval_settings, paired_intervals
 from models.evaluation.metrics import (
     Recalls,
@@ -19,6 +20,7 @@ from models.evaluation.metrics import (
     image_to_text_ranks,
     rsum,
     stage_one_ranks_of_best,
+    subtract_numbers,
     text_to_image_ranks,
 )
 from models.evaluation.score_matrix import encode_in_batches
@@ -124,28 +126,26 @@ def pictures_of_questions(pairs: ScoredPairs) -> dict[str, np.ndarray]:
 
 
 def reranker_and_stage_one(
-    pairs: ScoredPairs, stage_one: ScoredPairs, directions: Sequence[str] = BOTH_DIRECTIONS
+    pairs: ScoredPairs,
+    stage_one: ScoredPairs,
+    directions: Sequence[str] = BOTH_DIRECTIONS,
+    kept: KeptRanks | None = None,
 ) -> dict[str, Any]:
     """Recalls of the reranker (`exhaustive`) and of its own `stage_one`, both over the whole gallery, and the
-    `difference`, which is above 0 where the reranker is better; each with intervals; for JSON."""
+    `difference`, which is above 0 where the reranker is better; each with intervals; for JSON. Their ranks are left in
+    `kept`."""
     picture_of = pictures_of_questions(pairs)
     ranks = {
         "exhaustive": ranks_by_direction(pairs, None, directions),
         "stage_one": ranks_by_direction(stage_one, None, directions),
     }
     recalls = {search: recalls_of_ranks(own) for search, own in ranks.items()}
+    if kept is not None:
+        kept.ranks, kept.recalls, kept.picture_of = ranks, dict(recalls), picture_of
     intervals = {search: bootstrap_intervals(own, picture_of) for search, own in ranks.items()}
     intervals["difference"] = paired_intervals(ranks["exhaustive"], ranks["stage_one"], picture_of)
     recalls["difference"] = subtract_numbers(recalls["exhaustive"], recalls["stage_one"])
     return {search: {**own, "interval": intervals[search]} for search, own in recalls.items()}
-
-
-def subtract_numbers(report: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """The difference of every number in two reports of one form."""
-    return {
-        name: subtract_numbers(value, other[name]) if isinstance(value, dict) else value - other[name]
-        for name, value in report.items()
-    }
 
 
 def recalls_of_halves(pairs: ScoredPairs, stage_one: ScoredPairs) -> dict[str, Any]:
@@ -211,6 +211,7 @@ def evaluate(
     fold5: bool = False,
     halves: bool = False,
     progress: Progress | None = None,
+    kept: KeptRanks | None = None,
 ) -> dict[str, Any]:
     """The whole report, for JSON: all pairs scored, stage one alone, two stages for every shortlist length, with
     `fold5` all pairs within five folds, and with `halves` within the first and the second half of the pictures."""
@@ -218,7 +219,7 @@ def evaluate(
         raise ValueError("every picture to evaluate on needs a caption at least")
     check_feature_width(matcher, data)
     pairs, stage_one = score_all_pairs(matcher, data, progress=progress)
-    report = report_on_scores(matcher, pairs, stage_one, shortlists, BOTH_DIRECTIONS, progress)
+    report = report_on_scores(matcher, pairs, stage_one, shortlists, BOTH_DIRECTIONS, progress, kept)
     report |= {"fold5": recalls_of_folds(pairs)} if fold5 else {}
     return report | ({"halves": recalls_of_halves(pairs, stage_one)} if halves else {})
 
@@ -228,6 +229,7 @@ def evaluate_gallery(
     data: CaptionedFeatures,
     shortlists: Sequence[int] = SHORTLISTS,
     progress: Progress | None = None,
+    kept: KeptRanks | None = None,
 ) -> dict[str, Any]:
     """The report of searching all pictures of `data` for its sentences, where some pictures have no caption.
 
@@ -237,7 +239,7 @@ def evaluate_gallery(
         raise ValueError("no picture has a caption to search for")
     check_feature_width(matcher, data)
     pairs, stage_one = score_all_pairs(matcher, data, progress=progress)
-    return report_on_scores(matcher, pairs, stage_one, shortlists, TEXT_TO_IMAGE, progress)
+    return report_on_scores(matcher, pairs, stage_one, shortlists, TEXT_TO_IMAGE, progress, kept)
 
 
 def report_on_scores(
@@ -247,6 +249,7 @@ def report_on_scores(
     shortlists: Sequence[int],
     directions: Sequence[str],
     progress: Progress | None = None,
+    kept: KeptRanks | None = None,
 ) -> dict[str, Any]:
     """The report on a matcher's scores of all pairs."""
     num_pictures = pairs.scores.shape[1]
@@ -264,7 +267,7 @@ def report_on_scores(
         "images": num_pictures,
         "captions": len(pairs.image_of),
         "intervals": interval_settings(),
-        **counted(reranker_and_stage_one(pairs, stage_one, directions)),
+        **counted(reranker_and_stage_one(pairs, stage_one, directions, kept)),
         "two_stage": {
             str(k): counted(recalls_with_intervals(pairs, Shortlists(stage_one.scores, k), directions)) for k in lengths
         },

@@ -6,7 +6,7 @@ A rank counts how many candidates stand before the right one: 0 is best. A tie c
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -108,3 +108,11 @@ def stage_one_ranks_of_best(
 def rsum(text_to_image: Recalls, image_to_text: Recalls) -> float:
     """Sum of the six recalls."""
     return sum(r.r1 + r.r5 + r.r10 for r in (text_to_image, image_to_text))
+
+
+def subtract_numbers(report: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The difference of every number in two reports of one form."""
+    return {
+        name: subtract_numbers(value, other[name]) if isinstance(value, dict) else value - other[name]
+        for name, value in report.items()
+    }

@@ -93,6 +93,12 @@ def test_a_training_is_shown_by_its_folder(entry: str, name: str, folders: Path)
     assert shown_name(entry) == name
 
 
+def test_trainings_are_told_apart_where_their_mean_is_refused(folders: Path) -> None:
+    small_weights(folders / "camp" / "best", "camp", 1)
+    with pytest.raises(Misconfigured, match=r"^camp/best\+other/best: camp\+scan-i2t-avg is no ensemble"):
+        load_model("camp/best+other/best", "cpu")
+
+
 def test_the_folder_of_a_training_says_where_its_weights_are(folders: Path) -> None:
     with pytest.raises(Misconfigured, match="other is what a training wrote, and its weights are in other/best: name"):
         check_models(["other"])

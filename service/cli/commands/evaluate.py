@@ -3,12 +3,13 @@
 import hashlib
 import os
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from service import VERSION
 from service.cli.boxed_pictures import BoxedSource, measure_boxed, print_grounding, print_short_questions
 from service.cli.captioned_source import (
     CaptionedSource,
@@ -28,7 +29,6 @@ from service.cli.options import (
     NumRegions,
     PrecompExtractor,
     PrecompFolder,
-    WeightsOrNames,
 )
 from service.cli.output import Progress, print_json, print_note, print_table, show_progress
 from service.cli.settings_options import read_settings
@@ -48,7 +48,16 @@ SEARCHES = {"every pair": "exhaustive", "stage one": "stage_one", "difference": 
 def evaluate(
     images: Annotated[Path | None, typer.Option(exists=True, file_okay=False, help="Folder of pictures.")] = None,
     captions: CaptionsFile = None,
-    model: WeightsOrNames = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A shipped model, the folder of one, or several with + between: their mean; the default if not given."
+        ),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Another model, likewise: also its recalls, and intervals of the differences.")
+    ] = None,
+    ranks: Annotated[Path | None, typer.Option(help="Where to write the rank of each question's answer, .npz.")] = None,
     split: Annotated[
         str | None, typer.Option(help="Split of the captions; all if not given, of --precomp `test`.")
     ] = None,
@@ -89,44 +98,72 @@ def evaluate(
     """Measure a model on captioned pictures. Recall over every pair, and of the two stages as served."""
     if features is not None and (images is not None or detector is not None):
         raise typer.BadParameter("--features were found already: leave --images and --detector out")
+    entries = _models(model, against)
     if grounding or short_questions:
-        if any((precomp, extractor, split, part, gallery, questions, regions, fold5, halves)):
+        if any((precomp, extractor, split, part, gallery, questions, regions, fold5, halves, against, ranks)):
             raise typer.BadParameter(
                 "with --grounding and --short-questions there are only --captions, --first, --detector and --device"
             )
         given = MeasuredWithBoxes(images, features, captions, grounding, short_questions)
-        _print_measured(_measure_with_boxes(given, model, first, detector, device), as_json)
+        _print_measured(_measure_with_boxes(given, entries[0], first, detector, device), as_json)
         return
     _check_gallery(gallery, questions, refused=bool(precomp or fold5 or halves))
     if precomp is None and (captions is None or (features is None and images is None)):
         raise typer.BadParameter("give --images or --features, with --captions; or --precomp")
     refuse_beside_precomp(precomp, captions, features, images, extractor=extractor)
-    entry = model or read_settings({}).models[0]
     source = CaptionedSource(precomp, captions, features, images, extractor)
     selection = Selection(split, tuple(gallery or ()), part, first, regions)
-    check_models([entry])
     check_detector(detector)
     _check_source(source, selection, fold5, halves)
-    from service.model_loading import load_model_as_served  # noqa: PLC0415 - PyTorch comes with it
-
-    with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
-        with progress.activity("loading the model"):
-            matcher = load_model_as_served(entry, read_settings({"device": device}))
-        if precomp is None and features is None:
-            finder = load_detector(detector, device)
-            _check_detector_fits(matcher, finder, regions)
-            source = _extract(source, selection, finder, Path(folder), progress)
-        data = source.load(selection)
-        check_fits(matcher, data, matcher.name, regions)
-        note_not_finite(data)
-        if gallery:
-            report = _measure_gallery(matcher, data, questions, progress)
-        else:
-            report = _measure(matcher, data, fold5, halves, progress)
+    if ranks is not None and not ranks.parent.is_dir():
+        raise UserError(f"there is no folder {ranks.parent} to write {ranks.name} to")
+    measured = {"gallery": bool(gallery), "questions": questions, "fold5": fold5, "halves": halves, "ranks": ranks}
+    report = _measure(source, selection, entries, measured, detector, device)
     if as_json:
         print_json(report)
     else:
         print_recalls(report)
+
+
+def _models(model: list[str] | None, against: str | None) -> list[str]:
+    """The models to measure, of which one may stand against the other. BadParameter where several are one option."""
+    if model and len(model) > 1:
+        raise typer.BadParameter("--model is one model: --against compares it with another, and a+b is the mean of two")
+    entries = [*(model or read_settings({}).models[:1]), *([against] if against else [])]
+    for entry in entries:
+        check_models([entry])
+    return entries
+
+
+def _measure(
+    source: CaptionedSource,
+    selection: Selection,
+    entries: list[str],
+    measured: dict[str, Any],
+    detector: Path | None,
+    device: str,
+) -> dict[str, Any]:
+    """The report on the models' recalls, with what it is about; `measured`: the options of `measure_models`."""
+    from service.cli.compared_models import measure_models, what_was_measured  # noqa: PLC0415 - PyTorch comes with it
+    from service.model_loading import load_model_as_served  # noqa: PLC0415
+
+    regions = selection.regions
+    with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
+        with progress.activity("loading the model"):
+            matchers = [load_model_as_served(entry, read_settings({"device": device})) for entry in entries]
+        if source.precomp is None and source.features is None:
+            finder = load_detector(detector, device)
+            for matcher in matchers:
+                _check_detector_fits(matcher, finder, regions)
+            source = _extract(source, selection, finder, Path(folder), progress)
+        data = source.load(selection)
+        for matcher in matchers:
+            check_fits(matcher, data, matcher.name, regions)
+        note_not_finite(data)
+        _check_number(len(data), measured["fold5"], measured["halves"])
+        report = measure_models(matchers, data, progress, **measured)
+    given = asdict(selection) | {"questions": measured["questions"]}
+    return {**report, "about": what_was_measured(entries, data, given)}
 
 
 def _check_gallery(gallery: list[str] | None, questions: int | None, refused: bool) -> None:
@@ -147,6 +184,10 @@ class MeasuredWithBoxes:
     grounding: Path | None
     short_questions: Path | None
 
+    def paths(self) -> dict[str, str]:
+        """The options that were given, as text."""
+        return {name: str(path) for name, path in asdict(self).items() if path is not None}
+
     def sources(self) -> dict[str, BoxedSource]:
         """Measurement -> what it is made on."""
         boxes = {"grounding": self.grounding, "short_questions": self.short_questions}
@@ -158,13 +199,11 @@ class MeasuredWithBoxes:
 
 
 def _measure_with_boxes(
-    given: MeasuredWithBoxes, model: str | None, first: int | None, detector: Path | None, device: str
+    given: MeasuredWithBoxes, entry: str, first: int | None, detector: Path | None, device: str
 ) -> dict[str, Any]:
     """The measurements asked for, by name, beside the model's name and digest."""
     if given.features is None and given.images is None:
         raise typer.BadParameter("--grounding and --short-questions go with --images or --features")
-    entry = model or read_settings({}).models[0]
-    check_models([entry])
     check_detector(detector)
     sources = given.sources()
     objects_of = {source.boxes: source.objects(first) for source in dict.fromkeys(sources.values())}
@@ -175,7 +214,8 @@ def _measure_with_boxes(
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
         with progress.activity("loading the model"):
             matcher = load_model_as_served(entry, read_settings({"device": device}))
-        report: dict[str, Any] = {"model": matcher.name, "digest": matcher.digest}
+        about = {"release": VERSION, "weights": [entry], "first": first, **given.paths()}
+        report: dict[str, Any] = {"model": matcher.name, "digest": matcher.digest, "about": about}
         for name, source in sources.items():
             given_objects = objects_of[source.boxes]
             features = source.features or Path(folder) / boxes_name(source.boxes)
@@ -255,23 +295,6 @@ def _extract(
     return replace(source, features=out)
 
 
-def _measure_gallery(
-    matcher: "Matcher", data: "CaptionedFeatures", questions: int | None, progress: Progress
-) -> dict[str, Any]:
-    from models.evaluation.evaluate import evaluate_gallery  # noqa: PLC0415
-
-    return evaluate_gallery(matcher, data.first_captions(questions) if questions else data, progress=progress.report)
-
-
-def _measure(
-    matcher: "Matcher", data: "CaptionedFeatures", fold5: bool, halves: bool, progress: Progress
-) -> dict[str, Any]:
-    from models.evaluation.evaluate import evaluate as evaluate_all  # noqa: PLC0415
-
-    _check_number(len(data), fold5, halves)
-    return evaluate_all(matcher, data, fold5=fold5, halves=halves, progress=progress.report)
-
-
 def print_recalls(report: dict[str, Any]) -> None:
     """Print recalls in percent, a line for each way of searching, and what shortlists keep."""
     ways = {
@@ -282,6 +305,9 @@ def print_recalls(report: dict[str, Any]) -> None:
     }
     for half, searches in report.get("halves", {}).items():
         ways |= {f"{half} half, {way}": searches[name] for way, name in SEARCHES.items()}
+    if other := report.get("against"):
+        ways |= {f"{other['model']} instead, {way}": other[search] for way, search in list(SEARCHES.items())[:2]}
+        ways |= {f"difference from it, {way}": other["difference"][SEARCHES[way]] for way in list(SEARCHES)[:2]}
     if "fold5" in report:
         ways["in five folds"] = report["fold5"]
     print(

@@ -99,6 +99,26 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     scan_layout(own, arrays(), "dev")
     status, _, noted = regard("evaluate", "--model", best, "--split", "dev", *named)
     assert status == 0, noted
+    compared = ["--against", tmp_path / "tuned" / "best", "--ranks", tmp_path / "ranks", "--json", "--regions", "4"]
+    status, said, noted = regard("evaluate", "--model", best, "--split", "dev", *named, *compared)
+    assert status == 0, noted
+    report, ranks = json.loads(said), np.load(tmp_path / "ranks.npz")
+    other, about = report["against"], report["about"]
+    for search in ("exhaustive", "stage_one"):
+        for way in ("text_to_image", "image_to_text"):
+            firsts = [100 * float((ranks[f"{whose}{search}_{way}"] == 0).mean()) for whose in ("", "against_")]
+            assert firsts == pytest.approx([report[search][way]["r1"], other[search][way]["r1"]])
+            assert other["difference"][search][way]["r1"] == pytest.approx(firsts[0] - firsts[1])
+    low, high = other["difference"]["exhaustive"]["interval"]["rsum"]
+    assert low <= other["difference"]["exhaustive"]["rsum"] <= high
+    assert ranks["picture_of_caption"].tolist() == [row for row in ranks["pictures"] for _ in range(5)]
+    assert (about["split"], about["extractor"], len(about["weights"])) == ("dev", "mine-first-4", 2)
+    assert (
+        "difference from it, every pair"
+        in regard("evaluate", "--model", best, "--split", "dev", *named, *compared[:2])[1]
+    )
+    status, _, noted = regard("evaluate", "--model", best, "--model", best, *named)
+    assert (status, "--against compares it" in noted) == (2, True)
     status, _, noted = regard("evaluate", "--model", best, "--split", "dev", *named[:4])
     assert (status, "these are of bottom-up-36: give --extractor mine if it made --precomp" in noted) == (1, True)
     status, _, noted = regard("ingest-features", own, "--split", "dev", "--data-dir", data, "--extractor", "mine")

@@ -1,0 +1,68 @@
+"""Measurements of one or two models on the same captioned pictures, what they were made of, and their ranks as a file.
+PyTorch comes with this module."""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.datasets.captioned_features import CaptionedFeatures
+from models.evaluation.comparison import KeptRanks, compare_ranks
+from models.evaluation.evaluate import evaluate, evaluate_gallery
+from models.matching.matcher import Matcher
+from models.training.inputs import digest_of_features, digest_of_pictures
+from models.whole_files import write_whole
+from service import VERSION
+from service.cli.output import Progress
+from service.model_names import weights_folders
+
+
+def measure_models(
+    matchers: Sequence[Matcher],
+    data: CaptionedFeatures,
+    progress: Progress,
+    *,
+    gallery: bool,
+    questions: int | None,
+    fold5: bool,
+    halves: bool,
+    ranks: Path | None,
+) -> dict[str, Any]:
+    """The report on the first model, with what the second one reaches, where there is one, as `against`; their ranks
+    are written where `ranks` says."""
+    data = data.first_captions(questions) if questions else data
+    measure: Callable[..., dict[str, Any]] = evaluate_gallery if gallery else evaluate
+    further = {} if gallery else {"fold5": fold5, "halves": halves}
+    kept, other = KeptRanks(), KeptRanks()
+    report = measure(matchers[0], data, progress=progress.report, kept=kept, **further)
+    for matcher in matchers[1:]:
+        found = measure(matcher, data, (), progress=progress.report, kept=other)
+        parts = {part: found[part] for part in ("model", "digest", "exhaustive", "stage_one")}
+        report["against"] = {**parts, "difference": compare_ranks(kept, other)}
+    if ranks is not None:
+        _write_ranks(kept, other, data, ranks)
+    return report
+
+
+def _write_ranks(kept: KeptRanks, other: KeptRanks, data: CaptionedFeatures, out: Path) -> None:
+    arrays: dict[str, Any] = kept.arrays() | {f"against_{name}": own for name, own in other.arrays().items()}
+    arrays["picture_of_caption"] = kept.picture_of["text_to_image"]
+    arrays["pictures"] = np.array(data.rows if data.names is None else data.names)
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    write_whole(out if out.suffix == ".npz" else out.with_name(f"{out.name}.npz"), content.getvalue())
+
+
+def what_was_measured(entries: Sequence[str], data: CaptionedFeatures, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A report's `about`: the folders of the models, the options `given`, digests of the pictures, and the release."""
+    names = data.rows.tolist() if data.names is None else data.names
+    return {
+        "release": VERSION,
+        "weights": [[str(folder) for folder in weights_folders([entry]).values()] for entry in entries],
+        **given,
+        "extractor": data.extractor_digest,
+        "captions": digest_of_pictures(data.captions, names),
+        "features": digest_of_features(data),
+    }
