@@ -34,7 +34,6 @@ Ts = TypeVarTuple("Ts")
 
 TEND_S = 1.0
 HELD_LOOK_S = 5.0  # for a look at a shard that a change waits for
-PLAN = "cluster.json"
 NOTHING_PLANNED = "no collection runs on this Ray cluster: `regard cluster up` starts one"
 
 log = logging.getLogger(__name__)
@@ -251,7 +250,7 @@ class Director:
 
     def _keep(self, plan: ClusterPlan) -> None:
         make_folder(self._data_dir, private=True)
-        replace_file(self._data_dir / PLAN, json.dumps(asdict(plan), indent=2).encode())
+        replace_file(DataDir(self._data_dir).cluster_plan, json.dumps(asdict(plan), indent=2).encode())
         self._plan = plan
         self._gate.place(placement_of(plan))
 
@@ -320,7 +319,7 @@ def placement_of(plan: ClusterPlan | None) -> Placement:
 
 def read_plan(data_dir: Path) -> ClusterPlan | None:
     """The plan that was written down; None where there is none."""
-    path = data_dir / PLAN
+    path = DataDir(data_dir).cluster_plan
     if not path.is_file():
         return None
     content = json.loads(path.read_bytes())

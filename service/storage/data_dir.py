@@ -21,6 +21,11 @@ class DataDir:
         return self.root / "catalog.unchecked"
 
     @property
+    def cluster_plan(self) -> Path:
+        """The plan of a cluster, in the data directory of its head alone: its pictures lie in its shards."""
+        return self.root / "cluster.json"
+
+    @property
     def keys(self) -> Path:
         """The API keys' digests, for the owner of the folder alone."""
         return self.root / "keys.json"

@@ -7,6 +7,7 @@ from pathlib import Path
 from index.lock import Locked, WriterLock
 from service.errors import Misconfigured
 from service.storage.ballast import give_up_ballast
+from service.storage.data_dir import DataDir
 from service.storage.free_space import FORBIDDEN
 
 PATIENCE_S = 15.0  # a worker whose parent was killed needs a moment to notice
@@ -15,10 +16,11 @@ log = logging.getLogger(__name__)
 
 
 def lock_data_dir(folder: Path) -> WriterLock:
-    """The writer's lock; Locked where another process has it, Misconfigured where the folder may not be written or its
-    disk is full."""
+    """The writer's lock; Locked where another process has it, Misconfigured where the folder may not be written, its
+    disk is full, or it is a cluster's."""
     if folder.exists() and not folder.is_dir():
         raise Misconfigured(f"{folder} is a file: name a folder with --data-dir")
+    require_no_cluster(folder)
     give_up_ballast(folder)
     try:
         return WriterLock(folder)
@@ -29,6 +31,15 @@ def lock_data_dir(folder: Path) -> WriterLock:
             f"{folder} cannot be written ({fault.strerror}): give this user the folder, or mount it writable;"
             " `regard serve --role api` searches it as it is"
         ) from fault
+
+
+def require_no_cluster(folder: Path) -> None:
+    """Misconfigured where the folder is that of a cluster's head, which would pass for an empty collection."""
+    if DataDir(folder).cluster_plan.exists():
+        raise Misconfigured(
+            f"{folder} is the data directory of a cluster, whose pictures lie in its shards: `regard cluster up"
+            f" --data-dir {folder}` serves them; name another --data-dir for a collection of this machine alone"
+        )
 
 
 def wait_for_lock(folder: Path) -> WriterLock:

@@ -15,6 +15,7 @@ from index.catalog import Catalog
 from index.lock import WriterLock
 from index.records import NewPicture
 from service import serve
+from service.cli.commands import doctor
 from service.serve import listening_socket, tell_of_queued
 from service.settings import Settings
 from service.storage import data_dir_lock
@@ -145,3 +146,16 @@ def test_a_data_directory_that_may_not_be_entered_is_named(
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and access(path, mode))
     status, _, noted = regard("serve", "--data-dir", tmp_path, "--port", free_port)
     assert (status, noted.startswith(f"regard: {tmp_path} may not be entered: ")) == (1, True)
+
+
+@pytest.mark.parametrize("command", [["serve"], ["serve", "--role", "api"], ["worker"]])
+def test_the_data_directory_of_a_cluster_is_no_empty_collection(
+    regard: Regard, tmp_path: Path, command: list[str]
+) -> None:
+    (tmp_path / "cluster.json").write_text("{}")
+    status, _, noted = regard(*command, "--data-dir", tmp_path)
+    assert (status, "is the data directory of a cluster" in noted, "`regard cluster up" in noted) == (1, True, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["cluster.json"]
+    for part, words in (("data", "is that of a cluster's head"), ("catalog", "each replica of the cluster")):
+        found = doctor.run_check(part, doctor.CHECKS[part], Settings(data_dir=tmp_path, disk_reserve_bytes=0))
+        assert (found["ok"], words in found["found"]) == (True, True)

@@ -179,6 +179,8 @@ def _data_dir(settings: Settings) -> str:
         raise UserError(f"the disk of {folder.resolve()} is full: make room there, a megabyte or more")
     if (shortage := FreeSpace(folder, settings.disk_reserve_bytes).shortage()) is not None:
         raise UserError(f"{shortage}; uploads are refused until then")
+    if is_cluster(settings):
+        return f"{folder.resolve()} is that of a cluster's head: `regard cluster status` tells of its replicas"
     if forbidden := forbidden_to_worker(DataDir(folder)):
         others = f" ({len(forbidden) - 1} other places neither)" if len(forbidden) > 1 else ""
         raise UserError(f"{forbidden[0]}{others}")
@@ -194,13 +196,20 @@ def _data_dir(settings: Settings) -> str:
     return f"{folder.resolve()} can be written, no worker has it{open_to_all}"
 
 
+def is_cluster(settings: Settings) -> bool:
+    """Whether the data directory is that of a cluster's head, whose pictures lie elsewhere."""
+    from service.storage.data_dir import DataDir  # noqa: PLC0415
+
+    return DataDir(settings.data_dir).cluster_plan.exists()
+
+
 def _catalog(settings: Settings) -> str:
     from index.catalog_check import check_catalog  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
 
     path = DataDir(settings.data_dir).catalog
     if not path.is_file():
-        return "there is none yet"
+        return "there is none yet" if not is_cluster(settings) else "each replica of the cluster has its own"
     state = check_catalog(path)
     upgraded = f", {BROUGHT_UP}" if state.is_old else ""
     return f"schema {state.version}{upgraded}, {state.pictures} pictures, every page can be read"

@@ -58,7 +58,8 @@ def create(
         print_json({**description(stored, now), "key": key})
         return
     print(key)
-    if not DataDir(settings.data_dir).catalog.exists():
+    data = DataDir(settings.data_dir)
+    if not (data.catalog.exists() or data.cluster_plan.exists()):
         print_note(f"{settings.data_dir.resolve()} holds no pictures yet: the key counts for a service of that folder")
     print_note(f"{stored.name} may {permission}. This is shown only now: keep it where secrets are kept.")
 

@@ -92,6 +92,8 @@ def test_a_key_in_a_folder_that_no_service_uses_is_told_of(regard: Regard, tmp_p
     assert f"{tmp_path / 'other'} holds no pictures yet: the key counts for a service of that folder" in said
     Catalog(tmp_path / "other" / "catalog.sqlite").close()
     assert "holds no pictures" not in regard("keys", "create", "two", *given)[2]
+    (tmp_path / "cluster.json").write_text("{}")  # its pictures lie in its shards
+    assert "holds no pictures" not in regard("keys", "create", "one", *given[:-1], tmp_path)[2]
 
 
 def test_doctor_makes_no_folder(regard: Regard, tmp_path: Path) -> None:
