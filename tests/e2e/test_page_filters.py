@@ -337,6 +337,7 @@ def test_a_tag_of_a_picture_asks_for_those_that_have_it(visit: Visit) -> None:
 
 def test_a_value_alone_is_a_condition_where_one_tag_has_it(visit: Visit) -> None:
     page = visit.page
+    expect(page.locator("#tags option[value='place: Oslo']")).to_have_count(1)
     add_tag(page, "oslo")
     expect(page.get_by_role("button", name="Take away: place: Oslo", exact=True)).to_be_visible()
     expect(cards(page)).to_have_count(2)

@@ -84,6 +84,7 @@ def test_words_beside_a_picture_are_a_question_that_back_leads_away_from(visit: 
     expect(status).to_have_text("Pictures like all red.")
     expect(words).to_have_value("")
     page.go_forward()
+    expect(words).to_have_value("blue")  # else the line that is written into is replaced
     words.fill("")
     page.get_by_role("button", name="Find", exact=True).click()
     expect(status).to_have_text("Pictures like all red.")
