@@ -123,12 +123,19 @@ class Matcher(nn.Module, ABC):
         return self.reader.encode(sentences)
 
     def encode_words(self, sentences: Sequence[str]) -> tuple[Words, Float[Tensor, "Q E"]]:
-        """Encoded words, which a view stores of captions, and stage-one embeddings; ValueError on an empty sentence."""
-        return self.encode_tokens(self.tokenize(sentences).to(self.device))
+        """Encoded words, which a view stores of captions, and stage-one embeddings; ValueError on an empty sentence or
+        none at all."""
+        return self.encode_tokens(self._read(sentences))
 
     def encode_sentences(self, sentences: Sequence[str]) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
-        """Sentences that can be scored, and stage-one embeddings; ValueError on an empty sentence."""
-        return self.encode_texts(self.tokenize(sentences).to(self.device))
+        """Sentences that can be scored, and stage-one embeddings; ValueError on an empty sentence or none at all."""
+        return self.encode_texts(self._read(sentences))
+
+    def _read(self, sentences: Sequence[str]) -> ReadSentences:
+        tokens = self.tokenize(sentences)
+        if len(sentences) == 0:
+            raise ValueError("there is no sentence to encode: give one at least")
+        return tokens.to(self.device)
 
     def encode_texts(self, tokens: ReadSentences) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
         """`encode_sentences` of what `tokenize` gave."""

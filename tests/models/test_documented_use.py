@@ -1,4 +1,4 @@
-"""The example of `docs/models.md`, run as it stands there."""
+"""The examples of `docs/models.md`, run as they stand there."""
 
 from typing import Any
 
@@ -10,14 +10,16 @@ from tests.support.project_files import ROOT
 
 
 def test_the_models_are_used_from_python_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:
-    (example,) = [
+    examples = [
         block
         for kind, block in FENCE.findall((ROOT / "docs/models.md").read_text(encoding="utf-8"))
         if kind == "python"
     ]
     monkeypatch.chdir(ROOT)
     made: dict[str, Any] = {}
-    exec(example, made)
+    exec("\n".join(examples), made)
+    assert made["own"].shape == (1, 2)
+    assert all(weight.grad is not None for weight in made["matcher"].reranker.parameters())
     dog, cyclist = made["scores"][0]
     assert dog > cyclist
     assert made["stage_one"].shape == (1, 2)

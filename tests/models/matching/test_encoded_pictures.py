@@ -17,6 +17,9 @@ def test_what_a_matcher_does_not_read_is_said_in_words() -> None:
         matcher.encode_regions(regions)
     with pytest.raises(TypeError, match=r"sentences come as a list: give \[sentence\]"):
         matcher.encode_sentences("red")
+    for encode in (matcher.encode_sentences, build_ensemble([matcher, matcher]).encode_words):
+        with pytest.raises(ValueError, match="there is no sentence to encode: give one at least"):
+            encode([])
 
 
 @pytest.mark.parametrize("name", ["scan-t2i-avg", "caan", "sman"])
