@@ -71,17 +71,25 @@ def _ranks(
         own = own_of(rows)
         block = scores[rows].nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
         if shortlists:
-            block = mask_outside_shortlist(block, shortlists.scores[rows], shortlists.length)
+            block = mask_outside_shortlist(block, shortlists.scores[rows], shortlists.length, own)
         best = block.masked_fill(~own, -torch.inf).amax(1, keepdim=True)
         ranks[rows] = ((block >= best) & ~own).sum(1).cpu().numpy()
     return ranks
 
 
 def mask_outside_shortlist(
-    scores: Float[Tensor, "N M"], stage_one: Float[Tensor, "N M"], length: int
+    scores: Float[Tensor, "N M"],
+    stage_one: Float[Tensor, "N M"],
+    length: int,
+    own: Bool[Tensor, "N M"] | None = None,
 ) -> Float[Tensor, "N M"]:
-    """Scores, -inf outside each row's `length` best by stage one, among which NaN never is."""
+    """Scores, -inf outside each row's `length` best by stage one, among which NaN never is.
+
+    Of equal ones those that are a row's `own` are the last.
+    """
     best = stage_one.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    if own is not None:
+        best = torch.where(own, best.nextafter(best.new_tensor(-torch.inf)), best)
     chosen = best.topk(min(length, best.shape[1]), dim=1).indices
     kept = torch.full_like(scores, -torch.inf)
     return kept.scatter(1, chosen, scores.gather(1, chosen)).masked_fill_(stage_one.isnan(), -torch.inf)

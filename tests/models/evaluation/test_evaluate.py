@@ -48,6 +48,13 @@ def test_a_shortlist_keeps_the_best_of_stage_one_alone() -> None:
     assert kept.tolist() == [[0, 1, -np.inf, -np.inf], [-np.inf, -np.inf, 6, 7]]
 
 
+def test_a_tie_of_stage_one_counts_against_the_model() -> None:
+    scores, image_of = torch.eye(6), torch.arange(6)
+    for stage_one, expected in ((torch.zeros(6, 6), 0.0), (torch.eye(6), 100.0)):
+        found = recalls_with_intervals(ScoredPairs(scores, image_of), Shortlists(stage_one, 3))
+        assert [found[way]["r1"] for way in ("text_to_image", "image_to_text")] == [expected, expected]
+
+
 def test_two_stages_equal_a_search_one_query_at_a_time() -> None:
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(20, 10, generator=generator)
