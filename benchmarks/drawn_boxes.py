@@ -17,7 +17,7 @@ import PIL.ImageOps
 
 from models.extractors.base import PICTURE
 from service.cli.find_regions import decode_picture, find_regions
-from service.cli.picture_files import picture_files
+from service.cli.picture_files import find_files
 from service.model_loading import detector_of
 from service.storage.region_records import Edges, Region
 
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--least", type=float, default=0.1, help="confidence from which a box is drawn")
     given = parser.parse_args()
     detector = detector_of(given.detector, "cpu")
-    for name, path in picture_files([given.folder]):
+    for name, path in find_files([given.folder]).pictures:
         decoded = decode_picture(path)
         found, size = find_regions(detector, decoded), (decoded.width, decoded.height)
         boxes = boxes_to_draw(found.regions, detector.labels, given.most, given.least)

@@ -3,7 +3,7 @@
 import importlib.util
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ RAW_EXTENSIONS = frozenset({
     ".3fr", ".arw", ".cr2", ".cr3", ".dng", ".erf", ".iiq", ".kdc", ".mef", ".mrw", ".nef", ".nrw", ".orf", ".pef",
     ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srw", ".x3f",
 })
+LINKS_ELSEWHERE = ("links that lead elsewhere", "links to folders")
 RAW_PHOTOGRAPHS = "RAW photographs"  # skipped where what reads them is not installed
 SKIPPED_KINDS = {
     "films": {
@@ -40,11 +41,6 @@ class FoundFiles:
     pictures: list[tuple[str, Path]] = field(default_factory=list)
     albums: dict[Path, str] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
-
-
-def picture_files(paths: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-    """(name, file) of the pictures that `find_files` finds."""
-    yield from find_files(paths).pictures
 
 
 def find_files(paths: Iterable[Path]) -> FoundFiles:
@@ -75,7 +71,7 @@ def _look_below(folder: Path, found: FoundFiles) -> None:
 
     for parent, folders, names in os.walk(folder, onerror=count_unreadable):  # does not enter folders that are links
         found.skipped["hidden folders"] += sum(name.startswith(".") for name in folders)
-        found.skipped["links to folders"] += sum(
+        found.skipped[LINKS_ELSEWHERE[1]] += sum(
             (Path(parent) / name).is_symlink() for name in folders if not name.startswith(".")
         )
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -111,7 +107,7 @@ def _kind_skipped(file: Path, root: Path) -> str | None:
         return RAW_PHOTOGRAPHS
     if is_raw or extension in PICTURE_EXTENSIONS:
         if not Path(os.path.realpath(file)).is_relative_to(root):  # which takes links that go in a circle, too
-            return "links that lead elsewhere"
+            return LINKS_ELSEWHERE[0]
         return None if file.is_file() else "links to nothing, and devices"
     for kind, extensions in SKIPPED_KINDS.items():
         if extension in extensions:

@@ -14,9 +14,11 @@ from service.cli.feature_extraction import (
     without_unreadable,
 )
 from service.cli.options import DetectorFolder, Device, OutFolder
-from service.cli.output import show_progress
-from service.cli.picture_files import picture_files
+from service.cli.output import print_note, show_progress
+from service.cli.picture_files import LINKS_ELSEWHERE, FoundFiles, find_files
 from service.model_names import check_detector
+
+LINKS_ADVICE = "; links are not followed: `cp -rL FOLDER COPY` makes a folder of the files themselves"
 
 
 def extract(
@@ -34,7 +36,9 @@ def extract(
 
     A file that is no whole picture is named and left out, and makes the exit status 1.
     """
-    photographs = dict(picture_files([images]))
+    found = find_files([images])
+    photographs = dict(found.pictures)
+    _note_skipped(found)
     check_has_pictures(photographs, images)
     check_detector(detector)
     with show_progress() as progress:
@@ -48,3 +52,11 @@ def extract(
             extract_with_progress(extractor, photographs, out, progress)
     if not is_whole:
         raise typer.Exit(1)
+
+
+def _note_skipped(found: FoundFiles) -> None:
+    """Notes how many files of each kind are passed over, where there are any, and what to do about links."""
+    if found.skipped:
+        counts = ", ".join(f"{number} {kind}" for kind, number in sorted(found.skipped.items()))
+        links = any(kind in LINKS_ELSEWHERE for kind in found.skipped)
+        print_note(f"skipped: {counts}{LINKS_ADVICE if links else ''}")

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.picture_files import find_files, picture_files
+from service.cli.picture_files import find_files
 from service.errors import UserError
+from tests.support.cli_runner import Regard
+from tests.support.project_files import ROOT
 
 
 def make(folder: Path, *names: str) -> None:
@@ -18,14 +20,14 @@ def make(folder: Path, *names: str) -> None:
 
 def test_a_folder_gives_its_pictures_by_their_path_within(tmp_path: Path) -> None:
     make(tmp_path, "a.jpg", "b.JPEG", "sub/a.jpg", "sub/deep/c.tif", "notes.txt", ".hidden.jpg", ".git/d.png")
-    assert list(picture_files([tmp_path])) == [
+    assert find_files([tmp_path]).pictures == [
         (name, tmp_path / name) for name in ("a.jpg", "b.JPEG", "sub/a.jpg", "sub/deep/c.tif")
     ]
 
 
 def test_a_file_is_taken_whatever_its_name(tmp_path: Path) -> None:
     make(tmp_path, "picture")
-    assert list(picture_files([tmp_path / "picture"])) == [("picture", tmp_path / "picture")]
+    assert find_files([tmp_path / "picture"]).pictures == [("picture", tmp_path / "picture")]
 
 
 def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
@@ -37,8 +39,9 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
     (photos / "nowhere.jpg").symlink_to(tmp_path / "gone.jpg")
     (photos / "inside.jpg").symlink_to(photos / "a.jpg")
     (photos / "circle.jpg").symlink_to("circle.jpg")
-    assert find_files([photos]).skipped["links to nothing, and devices"] == 1
-    assert [name for name, _ in picture_files([photos])] == ["a.jpg", "inside.jpg"]
+    found = find_files([photos])
+    assert found.skipped["links to nothing, and devices"] == 1
+    assert [name for name, _ in found.pictures] == ["a.jpg", "inside.jpg"]
 
 
 def test_what_is_passed_over_is_counted_by_its_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,14 +66,14 @@ def test_what_is_passed_over_is_counted_by_its_kind(tmp_path: Path, monkeypatch:
 
 def test_a_name_that_is_no_text_can_still_be_sent(tmp_path: Path) -> None:
     (tmp_path / "\udcff.jpg").write_bytes(b"")
-    ((name, path),) = picture_files([tmp_path])
+    ((name, path),) = find_files([tmp_path]).pictures
     assert name.encode()
     assert path.exists()
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"gone\.jpg"):
-        list(picture_files([tmp_path / "gone.jpg"]))
+        find_files([tmp_path / "gone.jpg"])
 
 
 def test_the_album_of_a_picture_is_the_folder_that_holds_it(tmp_path: Path) -> None:
@@ -91,3 +94,13 @@ def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
     with pytest.raises(UserError, match=r"pipe\.jpg is a device or a pipe"):
         find_files([tmp_path / "pipe.jpg"])
+
+
+def test_extraction_says_what_it_passes_over(regard: Regard, tmp_path: Path) -> None:
+    (folder := tmp_path / "linked").mkdir()
+    (tmp_path / "a.jpg").write_bytes(b"x")
+    (folder / "a.jpg").symlink_to(tmp_path / "a.jpg")
+    (folder / "film.mp4").write_bytes(b"x")
+    status, _, noted = regard("extract", folder, "--out", tmp_path / "features")
+    assert (status, "skipped: 1 films, 1 links that lead elsewhere; links are not followed" in noted) == (1, True)
+    assert "links are not" not in regard("extract", ROOT / "docs" / "models", "--out", tmp_path / "features")[2]
