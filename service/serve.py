@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from service.shared_port import SharedPort
 
 RESTART_S = 5.0
+ORIGINALS_LOOKED_AT = 256  # at a start, which takes some ten milliseconds
 
 log = logging.getLogger(__name__)
 _signals: list[int] = []  # that asked this process to end; a lock could be held by what a signal interrupts
@@ -107,6 +108,7 @@ def run_api(
         if with_worker:
             wait_for_lock(settings.data_dir).close()  # the worker takes it; without, it would fail again and again
             stack.enter_context(supervised_worker(settings, collection_of(settings.data_dir)))
+        tell_of_left_behind(settings.data_dir)
         # Also where it is told to end while it loads; the server raises the signal that ended it again.
         stack.callback(tell_of_queued, catalog, "they are stored, and the next start goes on with them")
         if settings.web_processes > 1:
@@ -137,6 +139,21 @@ def tell_of_queued(catalog: Path, next_step: str) -> None:
                 log.info("%d pictures wait for their regions: %s", queued, next_step)
     except (sqlite3.Error, OSError, DamagedCatalog) as fault:  # what else there is to say and do goes on
         log.error("how many pictures wait for their regions cannot be read: %s", fault)
+
+
+def tell_of_left_behind(data_dir: Path) -> None:
+    """Warns where what is stored is not in the catalog, as far as a look at some of it shows."""
+    from index.catalog import Catalog  # noqa: PLC0415 - beside the service, which opens it next
+    from index.catalog_faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema  # noqa: PLC0415
+    from service.storage.left_behind import left_behind  # noqa: PLC0415
+
+    data = DataDir(data_dir)
+    if not data.originals.is_dir() and not data.regions.is_dir():
+        return
+    faults = (sqlite3.Error, OSError, DamagedCatalog, ReadOnlyCatalog, UnknownSchema)  # which what begins next tells
+    with contextlib.suppress(*faults), contextlib.closing(Catalog(data.catalog)) as opened:
+        if (said := left_behind(data, opened, ORIGINALS_LOOKED_AT)) is not None:
+            log.warning("%s", said)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import Annotated, Any
 
 import typer
@@ -74,8 +75,10 @@ def told(fault: Exception) -> str:
 
 def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
     """One line where all is well, or one for each thing that is damaged."""
+    from index.catalog import Catalog  # noqa: PLC0415
     from index.catalog_check import check_schema  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
+    from service.storage.left_behind import left_behind  # noqa: PLC0415
     from service.storage.verification import find_damage  # noqa: PLC0415 - PyTorch comes with it
 
     path = DataDir(settings.data_dir).catalog
@@ -88,7 +91,9 @@ def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
         return [{"part": "stored", "ok": False, "found": told(fault)}]
     task = progress.add_task("reading what is stored", None)
     try:
-        damage = list(find_damage(settings.data_dir, lambda: task.advance(1)))
+        with closing(Catalog(path)) as catalog:
+            damage = [said] if (said := left_behind(DataDir(settings.data_dir), catalog)) is not None else []
+        damage += find_damage(settings.data_dir, lambda: task.advance(1))
     except FAULTS as fault:
         damage = [told(fault)]
     return [{"part": "stored", "ok": False, "found": one} for one in damage] or [
@@ -216,8 +221,6 @@ def _catalog(settings: Settings) -> str:
 
 
 def _regions(settings: Settings) -> str:
-    from contextlib import closing  # noqa: PLC0415
-
     from index.catalog import Catalog  # noqa: PLC0415
     from index.catalog_check import check_schema  # noqa: PLC0415
     from index.slab import stored_layout  # noqa: PLC0415

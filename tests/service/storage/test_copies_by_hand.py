@@ -1,5 +1,6 @@
 """Backups without `regard snapshot`, made as docs/operations.md says, in that order, are the store again."""
 
+import json
 import re
 import shutil
 import sqlite3
@@ -10,6 +11,13 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
+from index.arrivals import Arrival
+from index.catalog import Catalog
+from service import serve
+from service.cli.commands import doctor
+from service.storage.data_dir import DataDir
+from service.storage.left_behind import left_behind
+from tests.support.cli_runner import Regard
 from tests.support.pictures import encoded
 from tests.support.project_files import ROOT
 from tests.support.worker_store import COLOURS, NOW, Store, noise
@@ -74,3 +82,31 @@ def test_the_catalog_then_the_originals_while_the_service_runs(
     again = open_copy(copy, {**pictures, waiting: noise(NUM)})
     assert again.catalog.image(later) is None
     again.catalog.close()
+
+
+def test_a_copy_without_the_log_of_the_catalog_is_told_of(
+    regard: Regard,
+    store: tuple[Store, dict[str, PIL.Image.Image]],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, _ = store
+    made.catalog.arrivals.announce([Arrival("a" * 32, "png")])  # which comes in just now, and is not missed
+    coming = made.originals.path("a" * 32, "png")
+    coming.parent.mkdir(parents=True)
+    coming.write_bytes(b"a")
+    serve.tell_of_left_behind(made.folder)
+    assert left_behind(DataDir(made.folder), made.catalog) is None
+    assert caplog.text == ""
+    copy = shutil.copytree(made.folder, tmp_path / "copy", ignore=shutil.ignore_patterns("*-wal", "*-shm"))
+    with (copy / "regions" / "records.bin").open("ab") as records:
+        records.truncate(10 * (copy / "regions" / "records.bin").stat().st_size)
+    serve.tell_of_left_behind(copy)
+    said = f"{NUM + 1} originals and {10 * NUM} region records are not in the catalog: was catalog.sqlite-wal left"
+    assert said in caplog.text
+    monkeypatch.setattr(doctor, "CHECKS", {})
+    status, found, _ = regard("doctor", "--verify", "--data-dir", copy, "--json")
+    assert (status, json.loads(found)["checks"][0]["found"].startswith(said)) == (1, True)
+    with closing(Catalog(copy / "catalog.sqlite")) as catalog:
+        assert "2 originals (of 2 looked at)" in str(left_behind(DataDir(copy), catalog, most=2))
