@@ -32,6 +32,7 @@ class KeyRing:
         self._keys: dict[str, ApiKey] = {}
         self._own: dict[str, ApiKey] = {}
         self._fault: str | None = None
+        self._doubt: Callable[[], str | None] = lambda: None
         self._stored = False
         self._file: BufferedReader | None = None
         self._state: tuple[int, ...] | None = None
@@ -67,6 +68,11 @@ class KeyRing:
             raise InvalidKey(f"The key {key.key_id} {reason}.")
         return key
 
+    def doubted_by(self, doubt: Callable[[], str | None]) -> None:
+        """Accept no stored key while `doubt` gives a reason, which the log gets."""
+        with self._lock:
+            self._doubt = doubt
+
     def create_own(self, name: str, permission: Permission) -> str:
         """A key for a part of this process; it is stored nowhere and ends with the process."""
         key, stored = create_key(name, permission, self._clock())
@@ -92,6 +98,9 @@ class KeyRing:
             self._file = None
 
     def _refresh(self) -> None:
+        if (doubt := self._doubt()) is not None:
+            self._set_fault(doubt)
+            return
         try:
             found = self._path.stat()
             state: tuple[int, ...] | None = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)

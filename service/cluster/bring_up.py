@@ -169,6 +169,7 @@ def router_app(settings: dict[str, Any], cluster: ClusterSettings) -> Callable[.
     loaded = LoadedModels.from_settings(own, stored=False)
     fan_out, placement = connection.shards.fan_out, connection.shards.placement
     services, pictures = router_services(own, loaded, fan_out, connection, placement, cluster.search_round_trips)
+    services.keys.doubted_by(keys.doubt)
     patience_s = READ_DEADLINE_S + own.decode_timeout_s
     return create_app(services, lambda app: ForwardToShards(app, pictures, fan_out, patience_s))
 

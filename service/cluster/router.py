@@ -46,6 +46,7 @@ FORWARDED = (  # routes that one picture's own shard answers, as it lies there
 KEPT_HEADERS = (b"accept", b"range", b"if-none-match", b"if-modified-since", b"if-range")
 OWN_HEADERS = (b"x-request-id", b"x-content-type-options", b"content-security-policy", b"referrer-policy")
 MISSING, SERVER_FAULT = 404, 500
+KEYS_LAST_S = 300.0  # that a copy of the keys counts without word from the director
 T = TypeVar("T")
 
 
@@ -142,12 +143,21 @@ class ForwardToShards:
 class KeyFileCopy:
     """A local copy of the cluster's key file, so that keys are checked as on one machine."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.path = path
         self._content: bytes | None = None
+        self._clock, self._heard_at = clock, clock()
+
+    def doubt(self) -> str | None:
+        """The reason why a key of it may have been revoked long ago; None for none."""
+        age_s = self._clock() - self._heard_at
+        if self._content is None or age_s <= KEYS_LAST_S:
+            return None
+        return f"the director, which knows of keys that were revoked, has not answered for {KEYS_LAST_S:.0f} s"
 
     def update(self, content: bytes | None) -> None:
         """Write what the director says; no file for None."""
+        self._heard_at = self._clock()
         if content == self._content:
             return
         if content is None:
