@@ -1,7 +1,10 @@
 """`regard cluster`: one collection on several machines, by Ray."""
 
+import os
+import stat
 import tempfile
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,6 +59,7 @@ def up(
     from service.cluster.bring_up import bring_up  # noqa: PLC0415 - Ray comes with it
 
     check_exposure(settings)
+    tell_of_open_token()
     plan = bring_up(settings, chosen)
     begun = (shards, len(plan.shards)), (replicas, len(plan.shards[0])), (write_quorum, plan.write_quorum)
     if any(given not in (None, kept) for given, kept in begun):
@@ -160,6 +164,18 @@ def demo(
     print(findings)
     if not findings.is_good:
         raise typer.Exit(1)
+
+
+def tell_of_open_token() -> None:
+    """Warns where other users of this machine can read the token of Ray, with which they may run anything."""
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    token = Path(named) if named else Path.home() / ".ray" / "auth_token"
+    with suppress(OSError):
+        if token.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+            print_note(
+                f"Other users of this machine can read {token}, with which they may run anything on this cluster:"
+                f" chmod 600 {token}"
+            )
 
 
 def about_stuck(count: int) -> str:

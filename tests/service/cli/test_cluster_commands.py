@@ -4,6 +4,7 @@ import json
 import pickle
 import sys
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,6 +123,18 @@ def test_up_hands_over_what_was_asked_for(regard: Regard, monkeypatch: pytest.Mo
     ((settings, cluster),) = given
     assert settings.port == 8123
     assert (cluster.shards, cluster.replicas, cluster.write_quorum, cluster.search_deadline_s) == (2, 2, 2, 3.0)
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [(0o644, True), (0o640, True), (0o600, False)])
+def test_a_token_that_others_can_read_is_told_of(
+    regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_told: bool
+) -> None:
+    (token := tmp_path / "token").write_text("secret")
+    token.chmod(mode)
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
+    monkeypatch.setattr(bring_up, "bring_up", lambda *_: ClusterPlan((("a", "b"),), 1))
+    status, _, notes = regard("cluster", "up")
+    assert (status, f"chmod 600 {token}" in notes) == (0, is_told)
 
 
 def test_a_quorum_that_cannot_be_reached_is_refused(regard: Regard) -> None:

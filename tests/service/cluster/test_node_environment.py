@@ -6,6 +6,7 @@ from service.cluster.demo.local_nodes import ENVIRONMENT
 from tests.support.project_files import ROOT
 
 NEEDED = {
+    "RAY_USAGE_STATS_ENABLED",  # or it tells its makers of each cluster
     "RAY_worker_niceness",
     "RAY_task_events_report_interval_ms",
     "RAY_SERVE_ENABLE_HA_PROXY",
