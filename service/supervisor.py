@@ -18,6 +18,7 @@ from service.settings import PREFIX, Settings
 FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0
 LASTED_S = 60.0  # a process that lived this long did not fail at its start
 POLITE_S = 30.0  # a worker told to end finishes the batch in hand
+SILENT_S = 1.0  # of these, in which most end
 REGARD = (sys.executable, "-P", "-m", "service.cli.main")  # the command of this very program
 
 log = logging.getLogger(__name__)
@@ -109,14 +110,24 @@ class Supervised:
         self.stop()
         process = self._process
         if process is not None:
-            try:
-                process.wait(POLITE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-            process.wait()
+            self._wait_politely(process)
         self._thread.join()
         if process is not None:
             _release(process)
+
+    def _wait_politely(self, process: "subprocess.Popen[bytes]") -> None:
+        """Wait until a process that was told to end does, and kill it where that takes too long."""
+        named = f"the {self._name} (process {process.pid})"
+        try:
+            process.wait(SILENT_S)
+        except subprocess.TimeoutExpired:
+            log.info("waiting for %s to finish what it is at, for at most %g s", named, POLITE_S)
+            try:
+                process.wait(POLITE_S - SILENT_S)
+            except subprocess.TimeoutExpired:
+                log.warning("%s does not end: it is killed, which loses nothing that was accepted", named)
+                process.kill()
+            process.wait()
 
 
 def _release(process: "subprocess.Popen[bytes]") -> None:

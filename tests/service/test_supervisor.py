@@ -1,5 +1,6 @@
 """A process that is started again when it ends, and that ends with the one that started it."""
 
+import logging
 import os
 import signal
 import sqlite3
@@ -8,6 +9,9 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from service import supervisor
 from service.settings import Settings
 from service.supervisor import Supervised, process_environment
 from service.this_machine import is_running
@@ -32,6 +36,22 @@ def test_what_ends_is_started_again_and_ends_with_the_block() -> None:
     assert last is not None
     assert not is_running(last)
     assert supervised.pid is None
+
+
+def test_one_that_does_not_end_is_waited_for_and_killed_in_words(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(supervisor, "SILENT_S", 0.05)
+    monkeypatch.setattr(supervisor, "POLITE_S", 0.1)
+    caplog.set_level(logging.INFO)
+    hangs = f"import signal; signal.signal(15, signal.SIG_IGN); open({str(tmp_path / 'up')!r}, 'w'); signal.pause()"
+    with Supervised("worker", [sys.executable, "-c", hangs], os.environ) as supervised:
+        wait_until((tmp_path / "up").exists)
+        pid = supervised.pid
+    assert [record.getMessage() for record in caplog.records] == [
+        f"waiting for the worker (process {pid}) to finish what it is at, for at most 0.1 s",
+        f"the worker (process {pid}) does not end: it is killed, which loses nothing that was accepted",
+    ]
 
 
 def test_what_fails_at_once_is_not_started_all_the_time(tmp_path: Path) -> None:
