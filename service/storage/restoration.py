@@ -16,10 +16,12 @@ from index.catalog import Catalog
 from index.catalog_copy import check_foreign_catalog
 from index.catalog_faults import DamagedCatalog, UnknownSchema
 from index.files import make_folder
+from index.slab import RECORDS, Corrupt, record_dtype, stored_layout
 from service.errors import UserError
 from service.storage.data_dir import DataDir
 from service.storage.kept_images import kept_images
 from service.storage.originals import Originals, image_id_of
+from service.storage.region_store_entries import answering_folders
 from service.storage.snapshot_files import ABOUT, CATALOG, SNAPSHOT_FILE, SNAPSHOT_FORMAT, empty_folder
 
 COPIED_AT_ONCE = 1 << 20
@@ -33,20 +35,25 @@ class Member(NamedTuple):
 
 
 def restore_snapshot(
-    source: Path, data_dir: Path, each: Callable[[], None] = lambda: None, now: Callable[[], float] = time.time
+    source: Path,
+    data_dir: Path,
+    each: Callable[[], None] = lambda: None,
+    now: Callable[[], float] = time.time,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, int]:
     """Make a data directory of the snapshot, with a collection id of its own; its pictures, counted by their states.
 
     Pictures that were deleted when it was taken, and not erased, can be brought back as if they had been deleted now:
-    whoever restores may miss one of them. `each` is called for each file. UserError where the folder is not empty, or
-    the snapshot is not whole, was damaged, or holds what no snapshot does; nothing is left of what was written by then.
+    whoever restores may miss one of them. `each` is called for each file, `tell` with words on regions and thumbnails
+    that are missing. UserError where the folder is not empty, or the snapshot is not whole, was damaged, or holds what
+    no snapshot does; nothing is left of what was written by then.
     """
     was_there = data_dir.exists()
     if was_there and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise UserError(f"{data_dir} is not empty: name a new folder")
     make_folder(data_dir, private=True)
     try:
-        return _restore(source, data_dir, each, now)
+        return _restore(source, data_dir, each, now, tell)
     except BaseException:
         empty_folder(data_dir)
         if not was_there:
@@ -54,7 +61,13 @@ def restore_snapshot(
         raise
 
 
-def _restore(source: Path, data_dir: Path, each: Callable[[], None], now: Callable[[], float]) -> Mapping[str, int]:
+def _restore(
+    source: Path,
+    data_dir: Path,
+    each: Callable[[], None],
+    now: Callable[[], float],
+    tell: Callable[[str], None],
+) -> Mapping[str, int]:
     """`restore_snapshot` into a folder that is empty."""
     names: set[str] = set()
     catalog_digest = ""
@@ -86,6 +99,8 @@ def _restore(source: Path, data_dir: Path, each: Callable[[], None], now: Callab
         catalog.delete_anew(now())
         counts = catalog.counts()
         _check_originals(source, catalog, Originals(data_dir, write=False), about["missing"])
+        for lacking in _lacking_parts(data_dir, catalog):
+            tell(lacking)
     os.sync()
     unchecked.replace(DataDir(data_dir).catalog)
     os.sync()
@@ -101,6 +116,37 @@ def _check_originals(source: Path, catalog: Catalog, originals: Originals, missi
             f"{source} is not whole: of its {len(lacking)} pictures without a file only {missing} had none when it was"
             f" taken, and {lacking[0].filename!r} is among them. Copy it anew"
         )
+
+
+def _lacking_parts(data_dir: Path, catalog: Catalog) -> Iterator[str]:
+    """Words on missing regions and thumbnails; loud ones on regions that nothing can be made of again."""
+    originals, stores = Originals(data_dir, write=False), answering_folders(catalog)
+    there = {name: min(count, _count_records(data_dir / name)) for name, count in stores.items()}
+    lost = without_thumbnail = ready = 0
+    for image in kept_images(catalog):
+        if image.slot is not None and not image.pictured:
+            lost += image.slot >= max(there.values(), default=0)
+        elif image.state == "ready":
+            ready += 1
+            without_thumbnail += originals.find_thumbnail(image.image_id) is None
+    if lost:
+        yield (
+            f"LOST: {lost} of these are known by features alone, which the snapshot lacks and nothing makes again: look"
+            " for a snapshot that is whole, or take the features in again"
+        )
+    for name, count in stores.items():
+        if lacking := count - there[name] - lost:
+            where = f" in {name}" * (len(stores) > 1)
+            yield f"regions of {lacking} of {count} are missing{where} and are found anew while it runs"
+    if without_thumbnail:
+        yield f"thumbnails of {without_thumbnail} of {ready} are missing and are made anew while it runs"
+
+
+def _count_records(folder: Path) -> int:
+    try:
+        return (folder / RECORDS).stat().st_size // record_dtype(stored_layout(folder)).itemsize
+    except (Corrupt, ValueError, LookupError, OSError):  # none that can be read
+        return 0
 
 
 def _read_about(source: Path, content: bytes) -> dict[str, Any]:

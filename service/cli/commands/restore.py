@@ -47,7 +47,7 @@ def _restore_snapshot(source: Path, data_dir: Path, as_json: bool) -> None:
 
     with show_progress() as progress:
         task = progress.add_task("copying files", None)
-        counts = dict(restore_snapshot(source, data_dir, each=lambda: task.advance(1)))
+        counts = dict(restore_snapshot(source, data_dir, each=lambda: task.advance(1), tell=print_note))
     deleted = counts.pop("deleted")
     pictures = sum(counts.values())
     if as_json:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import sqlite3
 import tarfile
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 from service.errors import UserError
 from service.storage.restoration import restore_snapshot
 from service.storage.snapshot import take_snapshot
+from tests.support.feature_layouts import take_in, theirs
 from tests.support.pictures import encoded
 from tests.support.worker_store import COLOURS, Store, noise
 
@@ -193,3 +195,28 @@ def test_the_same_name_twice_and_no_archive_are_refused(tmp_path: Path) -> None:
     (tmp_path / "no.tar").write_bytes(b"x" * 2000)
     with pytest.raises(UserError, match="is no snapshot"):
         restore_snapshot(tmp_path / "no.tar", tmp_path / "b")
+
+
+def test_what_a_copy_of_a_snapshot_lacks_and_can_be_made_again_is_told(store: Store, tmp_path: Path) -> None:
+    told = list[str]()
+    take_snapshot(store.folder, tmp_path / "copy")
+    restore_snapshot(tmp_path / "copy", tmp_path / "whole", tell=told.append)
+    assert told == []
+    records = tmp_path / "copy" / "regions" / "records.bin"
+    records.write_bytes(records.read_bytes()[: records.stat().st_size // (NUM - 1)])
+    shutil.rmtree(tmp_path / "copy" / "thumbnails")
+    restore_snapshot(tmp_path / "copy", tmp_path / "lacking", tell=told.append)
+    assert told == [
+        "regions of 2 of 3 are missing and are found anew while it runs",
+        "thumbnails of 3 of 3 are missing and are made anew while it runs",
+    ]
+
+
+def test_features_without_pictures_that_a_copy_lacks_are_told_loudly(tmp_path: Path) -> None:
+    told = list[str]()
+    take_in(theirs(tmp_path), tmp_path / "data")
+    take_snapshot(tmp_path / "data", tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy" / "regions")
+    restore_snapshot(tmp_path / "copy", tmp_path / "restored", tell=told.append)
+    (loud,) = told
+    assert loud.startswith("LOST: 5 of these are known by features alone, which the snapshot lacks")
