@@ -107,7 +107,10 @@ class Settings(BaseSettings):
         False, description="Listen beyond this machine although there are no API keys: everybody there may do anything."
     )
     rate_limit: float = Field(
-        50.0, ge=0, description="Requests a second that each API key may make on average; 0 for no limit."
+        50.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Requests a second that each API key may make on average; 0 for no limit.",
     )
     rate_burst: int = Field(500, ge=1, description="Requests that an API key may make at once after a pause.")
     allowed_hosts: Names = Field(

@@ -1,4 +1,5 @@
-"""Query parameters that a route does not know are refused, as unknown fields of a body are: mostly misspelt ones."""
+"""Query parameters that a route does not know are refused, as unknown fields of a body are: mostly misspelt ones. So
+are those that are given twice, as in a form."""
 
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ NO_PARAMETERS = "is not a parameter of this request, which has none in its addre
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
-    """A dependency of routes; InvalidRequest names each parameter that the route does not have."""
+    """A dependency of routes; InvalidRequest names each parameter that the route does not have, or has once alone."""
     if not request.scope["query_string"]:
         return
     route = request.scope["route"]
@@ -24,6 +25,8 @@ async def refuse_unknown_parameters(request: Request) -> None:
         raise InvalidRequest(
             "; ".join(f"{name}: {said}" for name in unknown), [{"field": name, "problem": said} for name in unknown]
         )
+    if twice := next((name for name in known if len(request.query_params.getlist(name)) > 1), None):
+        raise InvalidRequest.field(twice, "is given twice; give it once")
 
 
 def _parameters(dependant: Dependant) -> Iterator[str]:

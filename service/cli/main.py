@@ -5,9 +5,11 @@ Commands import what is heavy (PyTorch, FAISS, the web framework) only when they
 
 import os
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
+from typer.core import TyperGroup
 
 from index import fault_points
 from service import VERSION
@@ -48,9 +50,24 @@ from service.cli.output import print_note, spare_streams
 from service.cli.user_errors import is_user_error, one_line
 from service.errors import user_input
 from service.garbage_collection import collect_nothing_at_exit
+from service.validation_messages import plain_message
+
+
+class PlainGroup(TyperGroup):
+    """Commands that say what a value must be in the words of the service's own messages."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as fault:
+            if isinstance(fault.__cause__, ValidationError):
+                fault.message = plain_message({"msg": fault.message})
+            raise
+
 
 app = typer.Typer(
     name="regard",
+    cls=PlainGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help, which is faster and can be piped

@@ -123,6 +123,7 @@ def test_names_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"decode_timeout_s": math.inf}, "decode_timeout_s"),
         ({"inspect_timeout_s": 1e300}, "inspect_timeout_s"),
         ({"cache_seconds": math.inf}, "cache_seconds"),
+        ({"rate_limit": math.inf}, "rate_limit"),
         ({"no_such_setting": 1}, "no_such_setting"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 from pydantic_core import PydanticCustomError, from_json
 
 from service.search.requests import ImageId, ImageSearchRequest, PictureFilter, QueryText
@@ -57,3 +57,10 @@ class ImageSearchForm(ImageSearchRequest):
     partial: bool = Field(
         True, description="Of a collection on several machines: answer from those that are there; false for 503."
     )
+
+    @field_validator("k", "shortlist", "min_score", "min_probability", mode="before")
+    @classmethod
+    def _is_written_as_number(cls, value: Any) -> Any:
+        if isinstance(value, str) and "_" in value:  # which Python reads as nothing between digits
+            raise ValueError(f"must be a number, and {value!r} is none")
+        return value

@@ -1,7 +1,8 @@
 """`regard restore`: deleted pictures, or a whole data directory, brought back."""
 
+from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +10,10 @@ from service.cli.connection import connect
 from service.cli.given_ids import IMAGE_ID, each_picture, ids_given, print_each
 from service.cli.options import AsJson, Url
 from service.cli.output import print_json, print_note, show_progress, visible
+
+if TYPE_CHECKING:
+    from regard_client import Client
+    from regard_client.answers import ImageListed
 
 WHAT_TO_NAME = "name ids of deleted pictures, or a snapshot and the folder to make of it"
 
@@ -35,9 +40,32 @@ def restore(
 
 
 def _restore_pictures(image_ids: list[str], url: str | None, as_json: bool) -> None:
+    there = set[str]()
     with connect(url) as client:
-        restored = (image for _, image in each_picture(image_ids, client.restore))
-        print_each(restored, lambda image: f"{image['image_id']} {image['filename']} is back", as_json)
+
+        def bring_back(image_id: str) -> "ImageListed":
+            if is_shown(client, image_id):
+                there.add(image_id)
+            return client.restore(image_id)
+
+        def line(image: "ImageListed") -> str:
+            said = "was not deleted" if image["image_id"] in there else "is back"
+            return f"{image['image_id']} {image['filename']} {said}"
+
+        print_each((image for _, image in each_picture(image_ids, bring_back)), line, as_json)
+
+
+def is_shown(client: "Client", image_id: str) -> bool:
+    """Whether there is such a picture, which was not deleted."""
+    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+
+    try:
+        client.info(image_id)
+    except RequestRefused as fault:
+        if fault.status != HTTPStatus.NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def _restore_snapshot(source: Path, data_dir: Path, as_json: bool) -> None:

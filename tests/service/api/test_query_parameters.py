@@ -22,6 +22,18 @@ def test_a_field_of_a_body_does_not_belong_into_the_address(api: Api) -> None:
     assert found["detail"] == "k: is not a parameter of this request, which has none in its address"
 
 
+def test_a_parameter_is_given_once(api: Api) -> None:
+    found = problem(api.request("GET", "/images?limit=5&limit=6"), 422, "invalid-request")
+    assert found["detail"] == "limit: is given twice; give it once"
+
+
+@pytest.mark.parametrize("field", ["k", "shortlist", "min_score", "min_probability"])
+def test_a_number_in_a_form_is_written_as_one(api: Api, field: str) -> None:
+    form = {"image_id": (None, "f" * 32), field: (None, "1_0")}
+    found = problem(api.request("POST", "/search/image", files=form), 422, "invalid-request")
+    assert found["errors"] == [{"field": field, "problem": "must be a number, and '1_0' is none"}]
+
+
 @pytest.mark.parametrize("path", ["/", "/livez", "/session"])
 def test_what_others_add_to_addresses_of_pages_and_probes_is_let_be(api: Api, path: str) -> None:
     assert api.get(path, source="elsewhere").status_code == 200

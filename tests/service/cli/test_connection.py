@@ -56,6 +56,12 @@ def test_every_command_says_that_an_address_is_none(regard: Regard, command: lis
     )
 
 
+@pytest.mark.parametrize(("k", "words"), [("0", "must be at least 1"), ("x", "must be an integer")])
+def test_what_a_number_must_be_is_said_in_plain_words(regard: Regard, k: str, words: str) -> None:
+    status, _, noted = regard("search", "dog", "-k", k)
+    assert (status, f"'-k': {words}" in noted) == (2, True)
+
+
 def test_why_it_waits_is_said_once_for_each_reason(capsys: pytest.CaptureFixture[str]) -> None:
     tell = tell_of_waiting()
     for reason in ("Too many.", "Too many.", "It loads.", "Too many."):

@@ -82,7 +82,8 @@ def test_mistakes_are_said_in_one_line_and_change_nothing(regard: Regard, tmp_pa
     assert regard("keys", "create", "two", "--data-dir", tmp_path)[0] == 2, "nobody gets a permission unasked"
     for days in ("-1", "0", "nan", "inf", "4000000"):
         given = ("--permission", "read", "--days", days, "--data-dir", tmp_path)
-        assert regard("keys", "create", "two", *given)[0] == 2, days
+        status, _, noted = regard("keys", "create", "two", *given)
+        assert (status, "Input should" in noted) == (2, False), days
     assert (tmp_path / "keys.json").read_bytes() == before
 
 

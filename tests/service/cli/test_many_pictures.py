@@ -55,8 +55,11 @@ def test_ids_go_from_one_command_to_the_next(regard: Regard, url: str, pipe: Cal
         pipe(ids)
         assert regard("delete", "-", *at)[1] == "".join(f"{one} deleted\n" for one in walls)
         assert [one["filename"] for one in client.images()] == ["blue.png"]
-        pipe(regard("list", "--deleted", "--ids", *at)[1])
-        assert regard("restore", "-", *at)[0] == 0
+        assert regard("list", "--deleted", "--ids", *at)[1] == ids
+        for told in ("is back", "was not deleted"):
+            pipe(ids)
+            status, said, _ = regard("restore", "-", *at)
+            assert (status, [line.endswith(told) for line in said.splitlines()]) == (0, [True] * len(walls))
         assert len(list(client.images())) == 3
     found = regard("search", "red", "-k", 1, "--ids", *at)[1]
     assert found == f"{walls[0]}\n"
