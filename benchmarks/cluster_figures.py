@@ -170,5 +170,5 @@ def measure(data_dir: Path | None, pictures: int, with_ray: bool) -> None:
 
 def write(path: Path, content: Figures) -> None:
     """Write JSON that a person can compare: one line a figure, samples in one line."""
-    lines = [f" {json.dumps(name)}: {json.dumps(value, separators=(',', ':'))}" for name, value in content.items()]
+    lines = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in content.items()]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
