@@ -42,6 +42,16 @@ def require_no_cluster(folder: Path) -> None:
         )
 
 
+def require_no_catalog(folder: Path) -> None:
+    """Misconfigured where the folder holds a collection of one machine, which a cluster begun there would not show."""
+    data = DataDir(folder)
+    if data.catalog.exists() and not data.cluster_plan.exists():
+        raise Misconfigured(
+            f"{folder} holds the pictures of one machine, which a cluster does not find there: name another --data-dir,"
+            " then take them in: `regard export` from here, `regard ingest` there"
+        )
+
+
 def wait_for_lock(folder: Path) -> WriterLock:
     """The writer's lock, for which it waits a while. Locked, with what to do, where another process keeps it."""
     end, is_told = time.monotonic() + PATIENCE_S, False

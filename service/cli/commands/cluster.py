@@ -57,8 +57,10 @@ def up(
     chosen = cluster_settings(ray_address, shards=shards, replicas=replicas, write_quorum=write_quorum)
     from service.auth.exposure import check_exposure  # noqa: PLC0415
     from service.cluster.bring_up import bring_up  # noqa: PLC0415 - Ray comes with it
+    from service.storage.data_dir_lock import require_no_catalog  # noqa: PLC0415
 
     check_exposure(settings)
+    require_no_catalog(settings.data_dir)
     tell_of_open_token()
     plan = bring_up(settings, chosen)
     begun = (shards, len(plan.shards)), (replicas, len(plan.shards[0])), (write_quorum, plan.write_quorum)

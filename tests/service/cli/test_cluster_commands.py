@@ -223,3 +223,12 @@ def test_a_mistake_comes_back_from_the_director_as_it_was() -> None:
     assert value_of(outcome_of(StandIn().repair, 0, 1)) == "regard-node=c@1"
     with pytest.raises(ZeroDivisionError):
         outcome_of(lambda: 1 // 0)
+
+
+def test_no_cluster_begins_beside_the_pictures_of_one_machine(
+    regard: Regard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bring_up, "bring_up", lambda *_: pytest.fail("it began"))
+    (tmp_path / "catalog.sqlite").touch()
+    status, _, errors = regard("cluster", "up", "--data-dir", tmp_path)
+    assert (status, "name another --data-dir" in errors) == (1, True)
