@@ -112,11 +112,16 @@ def word_expressions(question: str) -> list[str]:
     """Each of the telling words as FTS5 takes it.
 
     Each is quoted, so that none means anything to FTS5 but itself. Words written together stand so, in this order. A
-    small number is that of a day only beside a month or a year: "3 dogs" were not taken on the third.
+    small number is that of a day only beside a month, a weekday or a year: "3 dogs" were not taken on the third.
     """
     words = telling_words(question)
-    is_dated = any(word in DAY_NAMES or YEAR.fullmatch(word) for part in words for word in part.split())
-    return [f'{BESIDE_DATES}"{word}"' if DAY.fullmatch(word) and not is_dated else f'"{word}"' for word in words]
+    dated = [any(one in DAY_NAMES or YEAR.fullmatch(one) for one in word.split()) for word in words]
+    for place in (*range(len(words)), *reversed(range(len(words)))):  # a day beside the number of a month, too
+        dated[place] |= bool(DAY.fullmatch(words[place])) and any(dated[max(place - 1, 0) : place + 2])
+    return [
+        f'{BESIDE_DATES}"{word}"' if DAY.fullmatch(word) and not is_dated else f'"{word}"'
+        for word, is_dated in zip(words, dated, strict=True)
+    ]
 
 
 def match_expression(question: str) -> str:

@@ -120,10 +120,10 @@ class Training:
         return {
             "features": train.extractor_digest,
             "captioned pictures": digest_of_pictures(train.captions, train.rows.tolist()),
-            "numbers in the features": digest_of_features(train),
+            "vectors of regions": digest_of_features(train),
             # By which the best is chosen, and the training ends: a rsum of others compares with none.
             "dev pictures": digest_of_pictures(dev.captions, dev.rows.tolist()),
-            "numbers in the dev features": digest_of_features(dev),
+            "vectors of dev regions": digest_of_features(dev),
         }
 
     def run(self, log: Log, progress: Progress | None = None) -> SingleMatcher:

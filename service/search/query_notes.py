@@ -26,7 +26,8 @@ _PERIOD = re.compile(
     ),
     re.IGNORECASE,
 )
-_ONE_YEAR = re.compile(rf"\b{_YEAR}\b")
+# Beside what a picture shows: "snow 2021", "dogs in 2021", and no "1920 x 1080" or "a 1965 car".
+_ONE_YEAR = re.compile(rf"(?<=\s){_YEAR}(?=[?!.]*\s*$)|\b(?:in|from|during)\s+{_YEAR}\b(?![.\-/]\d)", re.IGNORECASE)
 
 
 def note_on(query: str, num_missing: int = 0, no_english: Collection[str] = (), in_texts: bool = False) -> str | None:
@@ -44,7 +45,8 @@ def note_on(query: str, num_missing: int = 0, no_english: Collection[str] = (), 
         notes.append(f"This looks like {language}. Models read English alone: ask in English, or search texts alone.")
     elif (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
-    if not in_texts and (period := _time_in(subject)) is not None:
+    # "this" is a small word, so that texts hold "this summer" where they hold "summer".
+    if (period := _time_in(subject)) is not None and (not in_texts or period.lower().startswith("this ")):
         notes.append(f"“{period}” is not read as a time: say from and to which date, in the filter.")
     if num_missing > WITHIN_A_MOMENT:
         notes.append(f"{num_missing} pictures that are stored cannot be found yet.")

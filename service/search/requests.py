@@ -277,9 +277,12 @@ class ImageSearchRequest(SearchRequest):
         if self.target == "captions" and self.query is not None:
             raise InvalidRequest.field("query", "captions are found by the picture alone; use target=images")
         if self.target == "images" and self.explain:
-            raise InvalidRequest.field("explain", "pictures like a picture go by cosine, there is nothing to explain")
+            raise InvalidRequest.field(
+                "explain", "pictures like a picture go by stage one, there is nothing to explain"
+            )
         if self.target == "images" and self.min_probability is not None:
             raise InvalidRequest.field(
-                "min_probability", "pictures like a picture go by cosine, which is no probability; use min_score"
+                "min_probability",
+                "pictures like a picture go by stage one, whose scores are no probabilities; use min_score",
             )
         return self

@@ -104,10 +104,11 @@ def verdict(candidates: Candidates, matcher: Matcher, sentence: str) -> bool | N
     """Whether a picture matches a sentence by what it shows; keyboard noise, punctuation alone, and what is no English
     match nothing. Of what a sentence rules out nothing can be told, and of a few words not that they match nothing:
     their scores are as high where what they name is not there (docs/calibration.md)."""
-    words = [word for word in words_of(matcher, sentence) if word not in (START, END) and any(map(str.isalnum, word))]
+    tokens = [token for token in words_of(matcher, sentence) if token not in (START, END)]
+    words = [token for token in tokens if any(map(str.isalnum, token))]
     unknown, read_as = matcher.unknown_words(sentence), matcher.near_words(sentence)
     if set(words) <= set(unknown) or is_in_another_language(sentence, [*unknown, *read_as]):
         return False
     if candidates.matched:
         return None if negation_in(sentence) else True
-    return None if len(words) <= matcher.short_question else candidates.matched
+    return None if len(tokens) <= matcher.short_question else candidates.matched

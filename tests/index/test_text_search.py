@@ -120,6 +120,8 @@ def test_a_date_is_in_words_where_there_is_one() -> None:
         ("14", ["scan"]),  # and not what was taken on some 14th
         ("beach 14", []),
         ("beach 14 May", ["beach"]),
+        ("14 05 2023 beach", ["beach"]),
+        ("14 beach 2023", []),
         ("beach/x.jpg", ["beach"]),  # as the page names a file of an album
         ("beach\\x.jpg", ["beach"]),
         ("58147c87cd", ["digest"]),

@@ -106,6 +106,7 @@ export function current(): Question {
     const words = kind === "pictures" ? (hash.get("q") ?? "") : "";
     if (image_id) return { kind, asked: { image_id }, title: title ?? "this one", words };
     if (image) return { kind, asked: { image }, title: title ?? image.name, words };
+    return { kind: "text", text: "" }; // the file is gone, and its words alone are another question
   }
   return { kind: "text", text: hash.get("q") ?? "" };
 }

@@ -160,9 +160,9 @@ def test_a_training_goes_on_with_the_same_captioned_pictures_alone(tmp_path: Pat
         Training(recipe, data, data.first(20), tmp_path).resume()
     others = replace(data, features=data.features.copy())
     others.features[5] *= 3
-    with pytest.raises(ValueError, match="begun on other numbers in the features"):
+    with pytest.raises(ValueError, match="begun on other vectors of regions"):
         Training(recipe, others, data, tmp_path).resume()
-    with pytest.raises(ValueError, match="begun on other numbers in the dev features"):
+    with pytest.raises(ValueError, match="begun on other vectors of dev regions"):
         Training(recipe, data, others, tmp_path).resume()
     again = Training(recipe, data, data, tmp_path)
     again.resume()

@@ -41,6 +41,7 @@ def test_a_language_is_told_before_what_is_ruled_out() -> None:
         ("what we ate today", "today"),
         ("the garden this morning", "this morning"),
         ("a dog in the snow 2021", "2021"),
+        ("dogs in 2021 on a beach", "in 2021"),
     ],
 )
 def test_a_time_that_no_text_holds_is_told(query: str, period: str) -> None:
@@ -49,7 +50,19 @@ def test_a_time_that_no_text_holds_is_told(query: str, period: str) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["May 2023", "2019-12-25", "2019", "summer", "the last supper", "12/2019", "a man before a car", "room 2150"],
+    [
+        "May 2023",
+        "2019-12-25",
+        "2019",
+        "summer",
+        "the last supper",
+        "12/2019",
+        "a man before a car",
+        "room 2150",
+        "screenshot 1920 x 1080",
+        "a 1965 ford mustang",
+        "dogs 14.05.2021",
+    ],
 )
 def test_dates_and_other_words_are_no_such_time(query: str) -> None:
     assert note_on(query) is None
@@ -58,6 +71,7 @@ def test_dates_and_other_words_are_no_such_time(query: str) -> None:
 def test_a_time_that_texts_hold_is_not_told() -> None:
     assert note_on("winter 2021", in_texts=True) is None
     assert "is hardly understood" in (note_on("a beach without people before 2020", in_texts=True) or "")
+    assert "“this christmas”" in (note_on("dogs this christmas", in_texts=True) or "")  # of any year
 
 
 def test_letters_of_another_form_are_no_other_question() -> None:
