@@ -26,11 +26,11 @@ from models.matching.encoded import stored_arrays
 from models.matching.matcher import Matcher
 from models.pictures import LONGEST_SIDE
 from regard_client import Client
-from service.bench.service_process import ServiceProcess
 from service.errors import UserError
 from service.media.pixels import decode_file
 from service.model_loading import LoadedModels
 from service.model_names import DETECTOR
+from service.service_process import ServiceProcess
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.region_records import RecordLayout, pack

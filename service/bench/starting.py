@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from service.bench.service_process import ServiceProcess
+from service.bench.memory import memory_under
 from service.bench.synthetic import num_pictures
+from service.service_process import ServiceProcess
 from service.settings import Settings
 from service.supervisor import REGARD, process_environment
 
@@ -42,7 +43,7 @@ def _start(settings: Settings, log: Path) -> dict[str, float | None]:
     with ServiceProcess(settings, log) as service:
         listening, ready = (service.seconds_until(path) for path in ("/livez", "/readyz"))
         time.sleep(RESTS_S)
-        return {"listening_s": listening, "ready_s": ready, "memory_mb": service.memory_mb(), "refused_s": None}
+        return {"listening_s": listening, "ready_s": ready, "memory_mb": memory_under(service.pid), "refused_s": None}
 
 
 def _seconds_of(arguments: list[str], settings: Settings) -> float:

@@ -103,3 +103,6 @@ def refuse_unread(context: typer.Context, kind: str, read: Collection[str]) -> N
     ]
     if given:
         raise typer.BadParameter(f"{kind} does not read {', '.join(given)}: leave it out")
+
+
+EndWithStdin = Annotated[bool, typer.Option("--end-with-stdin", hidden=True)]  # for processes that another one starts

@@ -11,12 +11,13 @@ from pydantic import SecretStr
 
 from service.cli.ingest_summary import print_summary
 from service.cli.logs import write_log
-from service.cli.options import Albums
+from service.cli.options import Albums, EndWithStdin
 from service.cli.settings_options import with_settings
 from service.errors import UserError
 from service.model_names import check_detector, check_models
 from service.serve import run_api, run_web_process, run_worker
 from service.settings import Settings
+from service.supervisor import end_with_stdin
 from service.worker.geocoding_table import check_places
 
 Photos = Annotated[
@@ -28,8 +29,16 @@ Beside = Annotated[bool, typer.Option("--beside", hidden=True)]
 
 
 @with_settings()
-def serve(settings: Settings, photos: Photos = None, albums: Albums = True, beside: Beside = False) -> None:
+def serve(
+    settings: Settings,
+    photos: Photos = None,
+    albums: Albums = True,
+    beside: Beside = False,
+    watch_stdin: EndWithStdin = False,
+) -> None:
     """Serve searches and take pictures in. Every setting is also an environment variable, named in brackets."""
+    if watch_stdin:
+        end_with_stdin()
     write_log(settings)
     if settings.role == "worker" and photos is not None:
         raise typer.BadParameter("--photos needs the web side: --role all or --role api")

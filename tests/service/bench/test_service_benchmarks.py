@@ -8,11 +8,12 @@ import pytest
 
 from models.bench import busy, timing
 from service.bench.charts import chart_of
-from service.bench.service_process import ServiceProcess, proportional_memory
+from service.bench.memory import proportional_memory
 from service.bench.synthetic import fill_with_pictures
 from service.cli.main import app
 from service.errors import UserError
 from service.model_loading import LoadedModels
+from service.service_process import ServiceProcess
 from service.settings import Settings
 from tests.support.small_services import small_service
 
