@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from index.shortlist import PROBED_LISTS, Shortlist, flat_part, inverted_part
-from index.slab import record_dtype
+from index.views.shortlist import PROBED_LISTS, Shortlist, flat_part, inverted_part
+from index.views.slab import record_dtype
 from models.batches import Regions
 from models.matching.encoded import stored_arrays
 from models.matching.matcher import Matcher

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from index.shortlist import code_width
+from index.views.shortlist import code_width
 from service.cluster.one_round_trip import local_candidates
 
 SIZES = (10_000_000, 100_000_000, 1_000_000_000)

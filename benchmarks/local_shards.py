@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import PictureChange
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord
 from models.matching.lazy_matcher import LazyMatcher

@@ -14,8 +14,8 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from index.shortlist import Floats, untyped
-from index.view_stores import CAPTIONS, IMAGES, opened_stores
+from index.views.shortlist import Floats, untyped
+from index.views.view_stores import CAPTIONS, IMAGES, opened_stores
 from service.bench.drawn_embeddings import (
     MEANS_COSINE,
     PICTURE_SPREAD,

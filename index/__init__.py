@@ -1,1 +1,1 @@
-"""The stores: records, shortlists, the catalog. Ids and numpy arrays only; nothing here knows a model."""
+"""The stored state: the catalog, an SQLite file, and views, memory-mapped records with shortlists; no tensors."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from index.database import is_writable
+from index.catalog.database import is_writable
 from models.freed_memory import keep_freed_memory
 from service import VERSION
 from service.auth.exposure import check_exposure
@@ -128,8 +128,8 @@ def run_api(
 
 def tell_of_queued(catalog: Path, next_step: str) -> None:
     """Says how many pictures wait for their regions, where there are any, and what becomes of them."""
-    from index.catalog import Catalog  # noqa: PLC0415 - beside the service that has it open, or after it
-    from index.catalog_faults import DamagedCatalog  # noqa: PLC0415
+    from index.catalog.catalog import Catalog  # noqa: PLC0415 - beside the service that has it open, or after it
+    from index.catalog.faults import DamagedCatalog  # noqa: PLC0415
 
     if not catalog.is_file():
         return
@@ -143,8 +143,8 @@ def tell_of_queued(catalog: Path, next_step: str) -> None:
 
 def tell_of_left_behind(data_dir: Path) -> None:
     """Warns where what is stored is not in the catalog, as far as a look at some of it shows."""
-    from index.catalog import Catalog  # noqa: PLC0415 - beside the service, which opens it next
-    from index.catalog_faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema  # noqa: PLC0415
+    from index.catalog.catalog import Catalog  # noqa: PLC0415 - beside the service, which opens it next
+    from index.catalog.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema  # noqa: PLC0415
     from service.storage.left_behind import left_behind  # noqa: PLC0415
 
     data = DataDir(data_dir)

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import Protocol
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import JobStatus
 from service.search.model_views import ModelViews
 

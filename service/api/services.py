@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from models.single_threads import usual_threads
 from service.api.accelerator import AcceleratorQueue
 from service.api.cache import LocalCache, ResultCache

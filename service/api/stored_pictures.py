@@ -4,9 +4,9 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from index.catalog import Catalog
-from index.failures import FailureKey
-from index.filters import Filter
+from index.catalog.catalog import Catalog
+from index.catalog.failures import FailureKey
+from index.catalog.filters import Filter
 from index.records import Failure, Image, ImageOrder, ListPlace, PictureChange, Restoration, TagUse
 from service.search.model_views import ModelView, ModelViews, ViewState
 from service.storage.ballast import release_ballast

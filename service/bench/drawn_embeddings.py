@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from index.shortlist import Floats
+from index.views.shortlist import Floats
 
 BRANCHES, LEVELS = 8, 5  # of the tree of subjects; pictures and sentences lie around the centre of theirs
 OF_LEVEL = 0.15  # share of the variance that lies between the subjects of one level

@@ -17,7 +17,7 @@ from typing import Any
 
 import PIL.Image
 
-from index.view_writer import ViewWriter
+from index.views.view_writer import ViewWriter
 from models.batches import Regions, tiles
 from models.extractors.base import Detections, Extractor
 from models.freed_memory import keep_freed_memory

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from index.view import Snapshot, View
+from index.views.view import Snapshot, View
 from models.matching.matcher import Matcher
 from service.bench.http_asker import HttpAsker
 from service.bench.load import Ask, LoadOutcome, closed_loop, median_ratio, open_loop

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from index.records import Mask
-from index.shortlist import IVF_FROM, Floats, Ints, Part, Shortlist, flat_part, inverted_part
+from index.views.shortlist import IVF_FROM, Floats, Ints, Part, Shortlist, flat_part, inverted_part
 from models.bench.timing import MachineRates, time_interleaved
 from service.bench.drawn_embeddings import drawn_pictures, drawn_sentences
 

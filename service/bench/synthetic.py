@@ -9,7 +9,7 @@ from contextlib import closing
 
 import numpy as np
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord
 from models.extractors.base import REGION, Extractor
 from service.ingest.import_features import import_features

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.fault_points import VARIABLE, FaultPoint
 from service.chaos.processes import Processes
 from service.chaos.stored import confirmed_damage

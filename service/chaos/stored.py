@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from index.catalog import Catalog
-from index.catalog_faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
-from index.slab import Corrupt
-from index.view_manifest import NAME as VIEW_MANIFEST
-from index.view_stores import opened_stores
+from index.catalog.catalog import Catalog
+from index.catalog.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
+from index.views.slab import Corrupt
+from index.views.view_manifest import NAME as VIEW_MANIFEST
+from index.views.view_stores import opened_stores
 from service.chaos.findings import Finding
 from service.storage.data_dir import DataDir
 from service.storage.kept_images import kept_images

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from index.text_index import composed
+from index.catalog.text_index import composed
 from models.datasets.captions import CaptionLine, iter_captions
 from service.cli.output import print_note, visible
 from service.errors import user_input

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from index.text_index import composed
+from index.catalog.text_index import composed
 from service.errors import UserError
 
 # fmt: off

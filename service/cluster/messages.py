@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from index.identities import CaptionCounts, CaptionName
+from index.catalog.identities import CaptionCounts, CaptionName
+from index.catalog.text_statistics import CountedText, ScoredText, TextStatistics
 from index.records import Image
-from index.text_statistics import CountedText, ScoredText, TextStatistics
 from models.matching.encoded import EncodedTexts
 from service.errors import NotReady, Problem
 

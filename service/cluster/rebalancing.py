@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
-from index.decided_fields import WHOLE_DESCRIPTION
-from index.list_orders import PageKey
+from index.catalog.decided_fields import WHOLE_DESCRIPTION
+from index.catalog.list_orders import PageKey
 from index.records import Image, NewPicture
 from service.cluster.operations import Delete, Edit, Operation, Release, TakeIn, has_picture
 from service.cluster.shard_lists import ShardLists

@@ -19,8 +19,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from index.catalog import Catalog
-from index.catalog_copy import copy_catalog
+from index.catalog.catalog import Catalog
+from index.catalog.copies import copy_catalog
 from index.files import make_folder, sync_folder
 from service.cluster.journal import Journal
 from service.cluster.shard_replica import JOURNAL, ShardReplica

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from index.catalog import Catalog
-from index.slab import Corrupt
+from index.catalog.catalog import Catalog
+from index.views.slab import Corrupt
 from models.extractors.base import Extractor
 from service.api.app import create_app
 from service.api.services import build_services

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import PictureChange
 from service.cluster.journal import ORIGIN, Diverged, Journal, JournalEntry, Position
 from service.cluster.operations import (

@@ -10,11 +10,11 @@ from typing import TypeGuard
 import numpy as np
 import torch
 
-from index.catalog import Catalog
-from index.filters import EVERY
-from index.identities import CaptionCounts, CaptionName
+from index.catalog.catalog import Catalog
+from index.catalog.filters import EVERY
+from index.catalog.identities import CaptionCounts, CaptionName
+from index.catalog.text_statistics import CountedText, ScoredText, TextStatistics
 from index.records import Caption, Image
-from index.text_statistics import CountedText, ScoredText, TextStatistics
 from models.matching.encoded import EncodedImages
 from service.cluster.messages import (
     FirstAnswer,

@@ -15,10 +15,10 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple
 import numpy as np
 import torch
 
-from index.identities import CaptionCounts, CaptionName
+from index.catalog.identities import CaptionCounts, CaptionName
+from index.catalog.text_search import TextMatch
+from index.catalog.text_statistics import ScoredText, TextStatistics
 from index.records import Caption, Image
-from index.text_search import TextMatch
-from index.text_statistics import ScoredText, TextStatistics
 from models.matching.encoded import EncodedImages, EncodedTexts
 from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.merging import Rows, merged_candidates

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import Image, PictureChange, TagValue
 from service.cluster.operations import LONG_AGO, BuildView, Edit, Operation, TakeIn
 

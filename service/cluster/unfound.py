@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from service.api.stored_pictures import StoredPictures
 
 MOST_QUEUED = 1_000_000

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from index.text_index import composed
+from index.catalog.text_index import composed
 
 MAX_LENGTH = 255
 # Those that reverse the direction of text, with which a name can be made to look like another; not the marks U+200E and

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.files import make_folder, replace_file
 from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
-from index.slab import LayoutMismatch, Slab
+from index.views.slab import LayoutMismatch, Slab
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord
 from models.extractors.base import REGION, Extractor
 from models.extractors.config import CONFIG_FILE

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
+from index.catalog.text_index import composed
 from index.fault_points import FaultPoint, reach
 from index.records import Image, NewPicture
-from index.text_index import composed
 from service.errors import (
     FeaturesOnly,
     InvalidRequest,

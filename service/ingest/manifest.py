@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from index.text_index import composed
+from index.catalog.text_index import composed
 from service.dates import check_date, unix_seconds
 from service.errors import InvalidRequest
 from service.ingest.description_bounds import MOST_CAPTIONS, MOST_TAGS

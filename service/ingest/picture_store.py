@@ -4,8 +4,8 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from index.arrivals import Arrival
-from index.catalog import Catalog
+from index.catalog.arrivals import Arrival
+from index.catalog.catalog import Catalog
 from index.records import Image, NewPicture
 from service.storage.originals import Originals, StagedFile
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from index.records import Mask
-from index.shortlist import Shortlist
+from index.views.shortlist import Shortlist
 from models.batches import tiles
 from models.matching.log_odds import LogOddsModel, margins, prior_log_odds
 from models.matching.match_verdict import MatchTest

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from index.catalog.text_search import TextMatch, is_date, telling_words
 from index.records import Image
-from index.text_search import TextMatch, is_date, telling_words
 from service.search.candidates import Candidates, first_found, scores_of
 from service.search.near_duplicates import grouped
 from service.search.requests import SearchRequest, TextSearchRequest

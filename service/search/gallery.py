@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 import torch
 
+from index.catalog.text_search import TextMatch
 from index.records import Caption, Image
-from index.text_search import TextMatch
 from models.matching.encoded import EncodedImages, EncodedTexts
 from service.search.candidates import Candidates
 from service.search.model_views import ModelView

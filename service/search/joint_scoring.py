@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.nn.functional import pad
 
-from index.view import Snapshot
+from index.views.view import Snapshot
 from models.matching.encoded import EncodedTexts
 from models.matching.matcher import Matcher
 from models.single_threads import single_threads, usual_threads

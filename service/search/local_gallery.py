@@ -5,14 +5,14 @@ from functools import partial
 
 import torch
 
-from index.catalog import Catalog
-from index.filters import EVERY, Filter
+from index.catalog.catalog import Catalog
+from index.catalog.filters import EVERY, Filter
+from index.catalog.text_search import TextMatch
 from index.records import Caption, Image, Mask
-from index.shared_searches import SharedSearches
-from index.text_search import TextMatch
-from index.view import Snapshot
-from index.view_manifest import Counts
-from index.view_stores import CAPTIONS
+from index.views.shared_searches import SharedSearches
+from index.views.view import Snapshot
+from index.views.view_manifest import Counts
+from index.views.view_stores import CAPTIONS
 from models.extractors.base import Extractor
 from models.matching.encoded import EncodedImages, EncodedTexts
 from service.errors import FeaturesOnly, NotFound, NotReady

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from index.catalog import Catalog
-from index.catalog_faults import MissingCatalog
-from index.slab import Corrupt, LayoutMismatch
-from index.view import Snapshot, View
-from index.view_manifest import Counts, NoView, ViewMismatch
+from index.catalog.catalog import Catalog
+from index.catalog.faults import MissingCatalog
+from index.views.slab import Corrupt, LayoutMismatch
+from index.views.view import Snapshot, View
+from index.views.view_manifest import Counts, NoView, ViewMismatch
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from models.matching.matcher import Matcher
 from service.errors import NotReady, UnknownModel, ViewNotBuilt

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from index.text_search import is_date
+from index.catalog.text_search import is_date
 from models.text.request_words import subject_of
 from service.search.languages import language_of
 from service.search.negations import negation_in

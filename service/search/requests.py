@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from index.filters import Filter, as_number
+from index.catalog.filters import Filter, as_number
 from models.text.request_words import subject_of
 from service.dates import check_date, date_span
 from service.errors import InvalidRequest

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 
 from index.records import Caption
-from index.view import Snapshot
+from index.views.view import Snapshot
 from models.batches import Words, tiles
 from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.matcher import Matcher

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from index.text_search import TextMatch
+from index.catalog.text_search import TextMatch
 from models.matching.encoded import EncodedImages, EncodedTexts, HalfPrecisionOverflow
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates, scores_of

@@ -1,6 +1,6 @@
 """The extractor that made the stored regions: features of two extractors do not compare."""
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from models.extractors.base import Extractor
 from service.errors import Misconfigured
 

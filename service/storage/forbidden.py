@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from index.database import wal_of
-from index.slab import HEADER
+from index.catalog.database import wal_of
+from index.views.slab import HEADER
 from service.storage.data_dir import DataDir
 
 READ, WRITE = os.R_OK, os.R_OK | os.W_OK

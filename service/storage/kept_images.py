@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import Image
 
 KEPT_AT_ONCE = 500

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from index.catalog import Catalog
-from index.database import wal_of
-from index.slab import RECORDS, Corrupt, record_dtype, stored_layout
+from index.catalog.catalog import Catalog
+from index.catalog.database import wal_of
+from index.views.slab import RECORDS, Corrupt, record_dtype, stored_layout
 from service.storage.data_dir import DataDir
 from service.storage.region_store_entries import answering_folders
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from service.dates import duration
 from service.storage.region_store_entries import region_store_entries
 

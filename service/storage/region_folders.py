@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.files import make_folder, remove_strays, replace_file, sync_folder
 from index.records import RegionStoreEntry
-from index.slab import HEADER, RECORDS, LayoutMismatch, Slab, stored_layout
-from index.view_manifest import NAME as VIEW_MANIFEST
+from index.views.slab import HEADER, RECORDS, LayoutMismatch, Slab, stored_layout
+from index.views.view_manifest import NAME as VIEW_MANIFEST
 from models.extractors.base import PICTURE, Extractor
 from models.extractors.coco_classes import COCO_CLASSES
 from models.extractors.config import CONFIG_FILE

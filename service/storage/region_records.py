@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from index.slab import Layout, Slab
+from index.views.slab import Layout, Slab
 from models.batches import Regions
 from models.extractors.base import REGION, Detections, Extractor
 

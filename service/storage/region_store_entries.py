@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import RegionStoreEntry
 from service.errors import Misconfigured
 from service.storage.extractor_identity import stored_extractor

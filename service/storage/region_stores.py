@@ -7,9 +7,9 @@ knew one extractor lists none: its one store is the folder `regions`. Slots are 
 import logging
 import threading
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import Image, RegionStoreEntry
-from index.slab import Corrupt
+from index.views.slab import Corrupt
 from models.extractors.base import Extractor
 from service.storage.data_dir import DataDir
 from service.storage.migration_progress import MigrationProgress, migration_progress

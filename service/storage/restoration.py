@@ -12,11 +12,11 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from index.catalog import Catalog
-from index.catalog_copy import check_foreign_catalog
-from index.catalog_faults import DamagedCatalog, UnknownSchema
+from index.catalog.catalog import Catalog
+from index.catalog.copies import check_foreign_catalog
+from index.catalog.faults import DamagedCatalog, UnknownSchema
 from index.files import make_folder
-from index.slab import RECORDS, Corrupt, record_dtype, stored_layout
+from index.views.slab import RECORDS, Corrupt, record_dtype, stored_layout
 from service.errors import UserError
 from service.storage.data_dir import DataDir
 from service.storage.kept_images import kept_images

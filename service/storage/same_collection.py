@@ -3,8 +3,8 @@
 from contextlib import closing
 from pathlib import Path
 
-from index.catalog import Catalog
-from index.catalog_faults import MissingCatalog
+from index.catalog.catalog import Catalog
+from index.catalog.faults import MissingCatalog
 from service.storage.data_dir import DataDir
 
 

@@ -14,11 +14,11 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from index.catalog import Catalog
-from index.catalog_copy import copy_catalog
+from index.catalog.catalog import Catalog
+from index.catalog.copies import copy_catalog
 from index.lock import LOCK_NAME
 from index.records import Image
-from index.slab import HEADER, RECORDS, record_dtype, stored_layout
+from index.views.slab import HEADER, RECORDS, record_dtype, stored_layout
 from models.extractors.config import CONFIG_FILE
 from service.errors import UserError
 from service.storage.data_dir import DataDir

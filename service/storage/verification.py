@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from index.catalog import Catalog
-from index.catalog_check import check_catalog, text_index_fault
+from index.catalog.catalog import Catalog
+from index.catalog.check import check_catalog, text_index_fault
 from index.records import Image
-from index.slab import HEADER, Corrupt, Slab, stored_layout
-from index.view_manifest import NAME as VIEW_MANIFEST
-from index.view_stores import opened_stores
+from index.views.slab import HEADER, Corrupt, Slab, stored_layout
+from index.views.view_manifest import NAME as VIEW_MANIFEST
+from index.views.view_stores import opened_stores
 from service.storage.data_dir import DataDir
 from service.storage.kept_images import kept_images
 from service.storage.originals import Originals, image_id_of_file

@@ -9,13 +9,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from index.catalog import Catalog
-from index.catalog_check import text_index_fault
-from index.slab import HEADER, Corrupt, LayoutMismatch, Slab, stored_layout
-from index.view import remove_shortlists
-from index.view_manifest import NAME as VIEW_MANIFEST
-from index.view_manifest import ViewMismatch
-from index.view_stores import opened_stores
+from index.catalog.catalog import Catalog
+from index.catalog.check import text_index_fault
+from index.views.slab import HEADER, Corrupt, LayoutMismatch, Slab, stored_layout
+from index.views.view import remove_shortlists
+from index.views.view_manifest import NAME as VIEW_MANIFEST
+from index.views.view_manifest import ViewMismatch
+from index.views.view_stores import opened_stores
 from service.clocks import Clocks
 from service.errors import UserError
 from service.storage.data_dir import DataDir

@@ -9,7 +9,7 @@ from traceback import clear_frames
 
 import torch
 
-from index.detection_starts import DetectionStarts
+from index.catalog.detection_starts import DetectionStarts
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture
 from service.storage.region_records import RecordLayout, Records, pack

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.fault_points import FaultPoint, reach
 from service.clocks import Clocks
 from service.storage.originals import Originals

@@ -1,6 +1,6 @@
 """Finished jobs: how an ingestion went is known for a while, and then let go of, its pictures not."""
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from service.clocks import Clocks
 
 KEPT_DAYS = 30

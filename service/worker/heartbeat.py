@@ -1,6 +1,6 @@
 """The sign of life of a worker, by which `/readyz` knows that it works."""
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from service.clocks import Clocks
 
 BEAT_S = 5.0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import Image
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed

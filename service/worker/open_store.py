@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from index.catalog import Catalog
-from index.slab import Slab
+from index.catalog.catalog import Catalog
+from index.views.slab import Slab
 from models.extractors.base import Extractor
 from service.clocks import Clocks
 from service.media.decode_pool import DecodePool

@@ -3,7 +3,7 @@
 from contextlib import closing
 from pathlib import Path
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from service.worker.wakeups import Notifier, Polling, Wakeups
 
 

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from service.storage.originals import Originals
 
 ORPHANS_EVERY_S = 30.0

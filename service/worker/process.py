@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from models.extractors.base import Extractor
 from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher

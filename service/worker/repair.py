@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from index.records import Image
-from index.slab import damaged_rows
+from index.views.slab import damaged_rows
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.storage.region_store_entries import region_store_entries
 from service.worker.decode_attempts import decoded_in_attempts

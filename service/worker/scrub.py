@@ -5,7 +5,7 @@ saying so.
 import logging
 from collections.abc import Iterator
 
-from index.slab import DamagedRow
+from index.views.slab import DamagedRow
 from service.storage.kept_images import kept_images
 from service.storage.verification import original_fault
 from service.worker.open_store import OpenStore

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from index.catalog import Catalog
-from index.slab import Corrupt, DamagedRow, Slab
-from index.view_writer import ViewWriter
+from index.catalog.catalog import Catalog
+from index.views.slab import Corrupt, DamagedRow, Slab
+from index.views.view_writer import ViewWriter
 from models.batches import Regions, Words, tiles
 from models.extractors.base import Extractor
 from models.matching.encoded import EncodedImages, HalfPrecisionOverflow, stored_arrays, to_half

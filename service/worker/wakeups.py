@@ -4,7 +4,7 @@ import threading
 import time
 from typing import Protocol
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 
 SWEEP_S = 1.0
 POLL_S = 0.1

@@ -9,7 +9,7 @@ import sqlite3
 import threading
 from contextlib import suppress
 
-from index.slab import DamagedRow
+from index.views.slab import DamagedRow
 from models.freed_memory import give_back_freed_memory
 from service.storage.free_space import FreeSpace, is_disk_full
 from service.worker.derived_files import DerivedFiles

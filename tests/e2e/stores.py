@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from index.catalog import Catalog
-from index.view import View
+from index.catalog.catalog import Catalog
+from index.views.view import View
 from service.storage.region_records import RecordLayout
 
 NUM_REGIONS, FEATURE_DIM = 36, 768  # of the shipped detector

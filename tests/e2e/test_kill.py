@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from tests.e2e.pictures import Photo, photos, queries
 from tests.e2e.stack import Stack, until
 from tests.e2e.stores import assert_whole

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png

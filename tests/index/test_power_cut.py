@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from index import files
-from index.ragged import RaggedSlab
-from index.shortlist import inverted_part
-from index.shortlist_files import load_part, save_part
-from index.slab import Slab
-from index.view import View
-from index.view_writer import ViewWriter
+from index.views.ragged import RaggedSlab
+from index.views.shortlist import inverted_part
+from index.views.shortlist_files import load_part, save_part
+from index.views.slab import Slab
+from index.views.view import View
+from index.views.view_writer import ViewWriter
 from tests.support import small_views as views
 from tests.support.power_cut import Disk
 from tests.support.slab_records import LAYOUT, records, same

@@ -17,8 +17,8 @@ IN_FUNCTIONS = {
     "clients": {"unasync"},
 }
 
-# What each package inside models/ and service/ may import of its own top folder. Of the others: service may import
-# models and index, neither of them anything. Files that stand beside the packages are packages of their own.
+# What each package inside models/, index/ and service/ may import of its own top folder. Of the others: service may
+# import models and index, neither of them anything. Files that stand beside the packages are packages of their own.
 EVERYTHING = {"*"}
 ROOMS: dict[str, set[str]] = {
     "models.batches": set(),
@@ -71,6 +71,12 @@ ROOMS: dict[str, set[str]] = {
         "whole_files",
     },
     "models.bench": {"batches", "kernels", "rerankers", "training"},
+    "index.records": set(),
+    "index.fault_points": set(),
+    "index.files": {"fault_points"},
+    "index.lock": {"files"},
+    "index.catalog": {"fault_points", "files", "records"},
+    "index.views": {"fault_points", "files", "records"},
     "service.errors": set(),
     "service.dates": set(),
     "service.validation_messages": set(),

@@ -122,7 +122,7 @@ def test_whole_services_are_started_where_make_test_looks_for_them() -> None:
 
 
 def test_every_package_is_in_the_table() -> None:
-    there = {f"{top}.{name}" for top in ("models", "service") for name in rooms(top) - {"__init__"}}
+    there = {f"{top}.{name}" for top in ("models", "index", "service") for name in rooms(top) - {"__init__"}}
     assert there == set(ROOMS)
 
 
@@ -140,10 +140,10 @@ def test_every_package_is_in_the_table() -> None:
         ("models/evaluation/evaluate.py", "from models.training.trainer import Trainer"),
         ("models/training/trainer.py", "from models.bench import data"),
         ("models/extractors/grid.py", "if TYPE_CHECKING:\n    from models.datasets.captions import CaptionLine"),
-        ("index/slab.py", "import torch"),
-        ("index/view.py", "if TYPE_CHECKING:\n    from models.batches import Rows"),
-        ("index/view.py", "class A:\n    async def f(self):\n        import service"),
-        ("index/view.py", "from ..models import batches"),
+        ("index/views/slab.py", "import torch"),
+        ("index/views/view.py", "if TYPE_CHECKING:\n    from models.batches import Rows"),
+        ("index/views/view.py", "class A:\n    async def f(self):\n        import service"),
+        ("index/views/view.py", "from ...models import batches"),
         ("service/search/engine.py", "import fastapi.responses"),
         ("service/search/engine.py", "from starlette import status"),
         ("service/search/engine.py", "from redis.asyncio import Redis"),
@@ -158,7 +158,7 @@ def test_every_package_is_in_the_table() -> None:
         ("service/worker/worker.py", "def f():\n    import service.cluster"),
         ("service/cli/main.py", "import ray.data"),
         ("models/extractors/grid.py", "def f():\n    import ray"),
-        ("index/slab.py", "def f():\n    import ray"),
+        ("index/views/slab.py", "def f():\n    import ray"),
         ("service/cluster/__init__.py", "from service.serve import run_api"),
         ("service/cluster/__init__.py", "from starlette import status"),
         ("service/errors.py", "from service.settings import Settings"),
@@ -180,7 +180,7 @@ def test_a_forbidden_import_is_found(path: str, source: str) -> None:
         ("models/training/trainer.py", "import json, torch.nn\ndef f():\n    import rich.progress"),
         ("models/training/trainer.py", "from models.evaluation.evaluate import evaluate"),
         ("models/rerankers/scan.py", "from models.rerankers.base import Reranker\nfrom models import batches"),
-        ("index/view.py", "import sqlite3\nimport faiss\nfrom index.slab import Slab\nfrom . import slab"),
+        ("index/views/view.py", "import sqlite3\nimport faiss\nfrom index.views.slab import Slab\nfrom . import slab"),
         (
             "service/api/routes/search.py",
             "from fastapi import APIRouter\nfrom service.search.engine import SearchEngine",

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from index.arrivals import Arrival
-from index.catalog import Catalog
-from index.database import Database
-from index.slab import Slab
+from index.catalog.arrivals import Arrival
+from index.catalog.catalog import Catalog
+from index.catalog.database import Database
+from index.views.slab import Slab
 from service.errors import DiskFull
 from service.storage import free_space
 from service.storage.free_space import FreeSpace, is_disk_full

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.lock import WriterLock
 from index.records import NewPicture
 from service import serve

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import DetectedPicture, NewPicture
 
 

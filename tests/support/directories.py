@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import JobStatus, NewPicture
 from service.api.stored_pictures import LocalPictures
 from service.cluster.journal import Journal, Position

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from models.datasets.feature_collection import FeatureCollection, open_collection
 from service.ingest.import_features import ImportedBatch, import_features
 from service.model_loading import LoadedModels, extractor_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import PIL.Image
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import DetectedPicture, NewPicture, TagValue
-from index.view_writer import ViewWriter
+from index.views.view_writer import ViewWriter
 from models.matching.lazy_matcher import LazyMatcher
 from models.text.reader import readable
 from service.media.decode_pool import DecodeFailed, DecodePool

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from index.view import Snapshot
-from index.view_manifest import Counts
-from index.view_writer import ViewWriter
+from index.views.view import Snapshot
+from index.views.view_manifest import Counts
+from index.views.view_writer import ViewWriter
 
 EMBED, WORD = 4, 3
 ABOUT: dict[str, Any] = {

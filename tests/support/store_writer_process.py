@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.lock import WriterLock
 from index.records import DetectedPicture, NewPicture
-from index.slab import Slab
-from index.view_writer import ViewWriter
+from index.views.slab import Slab
+from index.views.view_writer import ViewWriter
 from tests.support import small_views as views
 
 REGIONS = {"label": ((), "<i8"), "features": ((40, 50), "<f2")}

@@ -10,10 +10,10 @@ import numpy as np
 import PIL.Image
 import torch
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import Image, NewPicture
-from index.slab import Slab
-from index.view import Snapshot, View
+from index.views.slab import Slab
+from index.views.view import Snapshot, View
 from models.batches import Regions
 from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher

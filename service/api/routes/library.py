@@ -6,8 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import TypeAdapter, ValidationError
 
-from index.filters import Filter
-from index.list_orders import UnknownPlace
+from index.catalog.filters import Filter
+from index.catalog.list_orders import UnknownPlace
 from index.records import ImageOrder
 from service.api.dependencies import ServicesDep
 from service.api.page_cursors import cursor_after, place_of

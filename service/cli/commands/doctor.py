@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from index.catalog_faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
+from index.catalog.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
 from service.cli.options import AsJson
 from service.cli.output import Progress, print_json, print_table, show_progress
 from service.cli.settings_options import with_settings
@@ -75,8 +75,8 @@ def told(fault: Exception) -> str:
 
 def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
     """One line where all is well, or one for each thing that is damaged."""
-    from index.catalog import Catalog  # noqa: PLC0415
-    from index.catalog_check import check_schema  # noqa: PLC0415
+    from index.catalog.catalog import Catalog  # noqa: PLC0415
+    from index.catalog.check import check_schema  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.left_behind import left_behind  # noqa: PLC0415
     from service.storage.verification import find_damage  # noqa: PLC0415 - PyTorch comes with it
@@ -134,7 +134,7 @@ def _kernels(settings: Settings) -> str:
 
 
 def _weights(settings: Settings) -> str:
-    from index.catalog_check import check_schema  # noqa: PLC0415
+    from index.catalog.check import check_schema  # noqa: PLC0415
     from service.model_loading import LoadedModels  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
 
@@ -209,7 +209,7 @@ def is_cluster(settings: Settings) -> bool:
 
 
 def _catalog(settings: Settings) -> str:
-    from index.catalog_check import check_catalog  # noqa: PLC0415
+    from index.catalog.check import check_catalog  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
 
     path = DataDir(settings.data_dir).catalog
@@ -221,9 +221,9 @@ def _catalog(settings: Settings) -> str:
 
 
 def _regions(settings: Settings) -> str:
-    from index.catalog import Catalog  # noqa: PLC0415
-    from index.catalog_check import check_schema  # noqa: PLC0415
-    from index.slab import stored_layout  # noqa: PLC0415
+    from index.catalog.catalog import Catalog  # noqa: PLC0415
+    from index.catalog.check import check_schema  # noqa: PLC0415
+    from index.views.slab import stored_layout  # noqa: PLC0415
     from service.model_loading import device_of, extractor_of  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.extractor_identity import check_extractor  # noqa: PLC0415

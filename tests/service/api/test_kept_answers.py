@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from service.api.answers import answer_key
 from service.api.cache import LocalCache
 from service.api.redis_cache import RedisCache

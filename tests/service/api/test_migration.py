@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index.slab import HEADER
+from index.views.slab import HEADER
 from service.api.schemas.resources import ModelsAnswer, ReadyAnswer, RegionsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.errors import Misconfigured

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import Restoration
 from service.api.request_threads import CHANGE_THREADS
 from service.api.schemas.resources import ImageListed, ImagesAnswer, TagsAnswer

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index import catalog_faults, database
+from index.catalog import database, faults
 from service.api.schemas.resources import ImagesAnswer, ReadyAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from tests.support.library import Library, two_coloured
@@ -84,7 +84,7 @@ def test_damage_met_by_a_request_is_said_in_words(library: Library, monkeypatch:
     api = Api(library)
 
     def damaged(*_: object) -> None:
-        raise catalog_faults.DamagedCatalog(library.folder / "catalog.sqlite", "malformed")
+        raise faults.DamagedCatalog(library.folder / "catalog.sqlite", "malformed")
 
     monkeypatch.setattr(api.services.catalog, "list_images", damaged)
     assert "damaged" in problem(api.get("/images"), 503, "not-ready")["detail"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from index.database import Database
-from index.shortlist import Shortlist
+from index.catalog.database import Database
+from index.views.shortlist import Shortlist
 from service.api import accelerator
 from service.api.schemas.results import ImageAnswer, SearchAnswer, TextAnswer
 from tests.support.library import two_coloured

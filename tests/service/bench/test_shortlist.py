@@ -4,7 +4,7 @@ import faiss
 import numpy as np
 import pytest
 
-from index.shortlist import IVF_FROM
+from index.views.shortlist import IVF_FROM
 from models.bench.timing import MachineRates
 from service.bench.shortlist import (
     INDEX_KINDS,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from service.cli.commands import doctor
 from service.settings import Settings
 from tests.support.catalogs import make_ready, picture

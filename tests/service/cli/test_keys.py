@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from service.auth.api_keys import KEY
 from service.auth.key_file import read_keys
 from service.cli.commands.doctor import CHECKS, run_check

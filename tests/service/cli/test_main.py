@@ -13,9 +13,9 @@ import PIL.Image
 import pytest
 
 import service.model_loading
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
+from index.catalog.schema import VERSION
 from index.lock import WriterLock
-from index.schema import VERSION
 from models.kernels import library
 from service.cli.commands import doctor
 from service.cli.settings_options import flag_name

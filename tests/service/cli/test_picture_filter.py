@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 import typer
 
-from index.catalog import Catalog
-from index.filters import Filter
+from index.catalog.catalog import Catalog
+from index.catalog.filters import Filter
 from service.cli.commands.edit import read_tag
 from service.cli.picture_cells import date_cell
 from service.cli.picture_filter import picture_filter, tag_conditions

@@ -4,7 +4,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server

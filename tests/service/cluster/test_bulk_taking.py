@@ -11,7 +11,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from index.filters import EVERY
+from index.catalog.filters import EVERY
 from index.records import Image, JobStatus
 from models.extractors.base import Detections
 from service.cluster.bulk_files import BulkLimits, NotTaken, OfferedFile, is_said_already, spooled_file

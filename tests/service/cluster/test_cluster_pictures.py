@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from index.catalog import Catalog
-from index.failures import failure_key
-from index.filters import EVERY, Filter
+from index.catalog.catalog import Catalog
+from index.catalog.failures import failure_key
+from index.catalog.filters import EVERY, Filter
 from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange, Restoration
 from service.cluster.cluster_jobs import ClusterJobs, merged_job
 from service.cluster.cluster_picture_store import ClusterPictureStore, steps

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from index.filters import EVERY
+from index.catalog.filters import EVERY
 from index.records import Image, PictureChange
 from service.cluster import rebalancing
 from service.cluster.messages import ShardLost

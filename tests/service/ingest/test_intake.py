@@ -13,7 +13,7 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import PictureChange
 from service.errors import InvalidRequest, NothingAccepted, TooLarge, UnreadablePicture
 from service.ingest.intake import MAX_FAILED_LOOKS, IngestReceipt, Intake

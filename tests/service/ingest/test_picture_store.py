@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from index.arrivals import Arrival
-from index.catalog import Catalog
+from index.catalog.arrivals import Arrival
+from index.catalog.catalog import Catalog
 from index.records import AcceptedJob, NewPicture
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
 from service.storage.originals import Originals, image_id_of

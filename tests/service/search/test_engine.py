@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import PictureChange
 from models.batches import Words
 from models.matching.calibration import Calibration

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from index.view import Snapshot, View
-from index.view_writer import ViewWriter
+from index.views.view import Snapshot, View
+from index.views.view_writer import ViewWriter
 from models.batches import Regions
 from models.matching.matcher import Matcher
 from models.single_threads import SingleThreads, single_threads

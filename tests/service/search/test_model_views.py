@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog_faults import MissingCatalog
+from index.catalog.faults import MissingCatalog
 from index.records import PictureChange
-from index.shortlist import Shortlist
-from index.view import View
-from index.view_manifest import MANIFEST_FORMAT
+from index.views.shortlist import Shortlist
+from index.views.view import View
+from index.views.view_manifest import MANIFEST_FORMAT
 from service.search import model_views
 from service.search.model_views import ViewRefresher
 from tests.support.library import NOW, Library, two_coloured

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from index.view import View
-from index.view_writer import ViewWriter
+from index.views.view import View
+from index.views.view_writer import ViewWriter
 from models.batches import Regions
 from service.search import rerank
 from tests.support.fakes import D

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import RegionStoreEntry
 from service.dates import duration
 from service.storage.data_dir import DataDir

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.catalog import Catalog
-from index.catalog_faults import DamagedCatalog
+from index.catalog.catalog import Catalog
+from index.catalog.faults import DamagedCatalog
 from index.records import Image, PictureChange
 from service.clocks import Clocks
 from service.errors import UserError

@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import database, files
-from index import ragged as ragged_slabs
-from index.filters import Filter
+from index import files
+from index.catalog import database
+from index.catalog.filters import Filter
+from index.catalog.text_search import TextSearch
 from index.lock import Locked
-from index.ragged import RaggedSlab
 from index.records import PictureChange
-from index.slab import Corrupt, Slab
-from index.text_search import TextSearch
-from index.view import View
+from index.views import ragged as ragged_slabs
+from index.views.ragged import RaggedSlab
+from index.views.slab import Corrupt, Slab
+from index.views.view import View
 from service.errors import UserError
 from service.storage.verification import find_damage
 from service.worker import compaction

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from service.clocks import Clocks
 from service.storage.originals import Originals
 from service.worker.erasure import BUSY_PAUSE_S, LOOK_EVERY_S, PATIENT_EVERY, Erasure

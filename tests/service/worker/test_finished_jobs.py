@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog import Catalog
-from index.database import Database
+from index.catalog.catalog import Catalog
+from index.catalog.database import Database
 from service.clocks import THIS_MACHINE
 from service.worker.finished_jobs import KEPT_DAYS, SECONDS_PER_DAY, FinishedJobs
 from tests.support.catalogs import make_ready, picture

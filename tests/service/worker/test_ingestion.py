@@ -9,10 +9,10 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from index.catalog import Catalog
-from index.detection_starts import DetectionStarts
-from index.filters import Filter
-from index.slab import DamagedRow, Slab
+from index.catalog.catalog import Catalog
+from index.catalog.detection_starts import DetectionStarts
+from index.catalog.filters import Filter
+from index.views.slab import DamagedRow, Slab
 from models.extractors.base import Detections
 from service.media.decode_pool import DecodedPicture
 from service.worker import process

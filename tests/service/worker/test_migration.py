@@ -13,9 +13,9 @@ import PIL.Image
 import pytest
 import torch
 
-from index.slab import Slab
-from index.view import View
-from index.view_manifest import NoView
+from index.views.slab import Slab
+from index.views.view import View
+from index.views.view_manifest import NoView
 from models.batches import Regions
 from models.extractors.base import Detections
 from service.errors import Misconfigured

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import PIL.Image
 import pytest
 
-from index.view import View
+from index.views.view import View
 from service.storage.verification import find_damage
 from service.worker.worker import Worker
 from tests.support.fakes import CountingExtractor, FakeMatcher

@@ -10,7 +10,7 @@ import PIL.Image
 import pytest
 import torch
 
-from index.view import View
+from index.views.view import View
 from models.batches import Regions, Words
 from models.extractors.base import Detections
 from models.matching.calibration import Calibration

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import Collection, NewPicture
 from service.redis_url import LEFT_ALONE_S
 from service.worker import redis_wakeups

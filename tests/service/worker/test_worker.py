@@ -14,7 +14,7 @@ import PIL.Image
 import pytest
 import torch
 
-from index.filters import Filter
+from index.catalog.filters import Filter
 from index.records import PictureChange
 from models.extractors.base import Detections
 from service.media import decode_pool

@@ -1,0 +1,397 @@
+"""The system of record: what is committed here exists, nothing else does."""
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from index.catalog.arrivals import Arrivals, withdraw
+from index.catalog.database import Database
+from index.catalog.deletion import Erasures, delete_anew, mark_deleted, restore
+from index.catalog.detection_starts import DetectionStarts
+from index.catalog.editing import apply_change
+from index.catalog.failures import Failures
+from index.catalog.filters import EVERY, Filter
+from index.catalog.identities import Identities
+from index.catalog.jobs import Jobs
+from index.catalog.list_orders import IN_ONE, count_by_state, list_parts, page_rows, place_in_one
+from index.catalog.picture_hashes import PictureHashes
+from index.catalog.queries import (
+    AMONG,
+    IS_GONE,
+    among,
+    known_among,
+    mask_of,
+    queued_pictures,
+    restorable_among,
+    select_captions,
+    tag_uses,
+    to_images,
+)
+from index.catalog.region_stores import RegionStoreTable
+from index.catalog.text_search import TextSearch
+from index.catalog.text_statistics import SharedTexts
+from index.catalog.writes import (
+    assign_caption_slots,
+    assign_slot,
+    next_caption_slot,
+    next_slot,
+    requeue,
+    upsert_picture,
+)
+from index.records import (
+    FEATURES_ONLY,
+    AcceptedJob,
+    Caption,
+    Collection,
+    DetectedPicture,
+    Image,
+    ImageOrder,
+    JobStatus,
+    ListPlace,
+    Mask,
+    NewPicture,
+    PictureChange,
+    QueuedPicture,
+    Restoration,
+    TagUse,
+)
+
+EVER = float("-inf")
+GONE_CAPTIONS = (
+    f"SELECT captions.slot FROM captions JOIN images ON number = image WHERE {IS_GONE} AND captions.slot IS NOT NULL"
+    " UNION ALL SELECT slot FROM captions WHERE text IS NULL AND slot IS NOT NULL"
+)
+FURTHEST_JUMP = 2**40  # of a version: a 64-bit number has room for millions of them
+
+
+class Catalog:
+    """Images, captions, tags, jobs and tombstones in SQLite. Safe from many threads and processes.
+
+    Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
+    deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` and `jobs` what comes in,
+    `failures` what could not be read, `region_stores` where regions lie; `texts` finds words of pictures, `hashes` tell
+    which look alike, `identities` which slot has which name; `shared_texts` finds words as in one of several catalogs.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the file, for reading alone where it may not be written.
+
+        UnknownSchema for a newer version, DamagedCatalog, ReadOnlyCatalog.
+        """
+        self._database = Database(path)
+        self.folder = path.parent
+        """The folder that the file lies in."""
+        self.erasures = Erasures(self._database)
+        self.starts = DetectionStarts(self._database)
+        self.arrivals = Arrivals(self._database)
+        self.jobs = Jobs(self._database)
+        self.failures = Failures(self._database)
+        self.texts = TextSearch(self._database)
+        self.hashes = PictureHashes(self._database)
+        self.identities = Identities(self._database)
+        self.region_stores = RegionStoreTable(self._database)
+        self.shared_texts = SharedTexts(self._database)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be changed, because the file may not be written."""
+        return self._database.read_only
+
+    def check_in_place(self) -> None:
+        """MissingCatalog while the file is away, or another collection's in its place."""
+        self._database.connection()
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        self._database.close()
+
+    # -- which collection this is
+
+    def collection(self) -> Collection:
+        """The id and secret made with the catalog, or by the latest `renew_collection`."""
+        with self._database.reading() as db:
+            row = db.execute("SELECT id, secret FROM collection").fetchone()
+            return Collection(row["id"], row["secret"])
+
+    def renew_collection(self) -> None:
+        """Make this another collection than the one that it is a copy of: nothing kept for that one counts here."""
+        with self._database.changing() as db:
+            db.execute("UPDATE collection SET id = lower(hex(randomblob(8))), secret = randomblob(32)")
+
+    def delete_anew(self, now: float) -> None:
+        """Let what is deleted and not erased be restored as if it had been deleted now."""
+        with self._database.changing() as db:
+            delete_anew(db, now)
+
+    def count_apart(self) -> None:
+        """Move the version to where no copy of this catalog is or comes to, so that what is kept elsewhere under a
+        version is this catalog's alone. Copies made by hand have its id and secret, and would count on alike."""
+        with self._database.changing() as db:
+            db.execute("UPDATE counters SET value = value + abs(random() % ?) WHERE name = 'version'", [FURTHEST_JUMP])
+
+    # -- taking pictures in
+
+    def take_in(
+        self, pictures: Sequence[NewPicture], now: float, kept_since: float = EVER, job_id: str = ""
+    ) -> AcceptedJob:
+        """Make a job of the pictures, or add them to the one of that id; what was there before, or came back.
+
+        A picture already known gets the captions and tags it lacks (a tag of the same name is replaced); one that
+        was deleted, but not before `kept_since`, comes back, in its slot when it has one; a failed one is queued
+        afresh.
+        ValueError for a tag that is neither string nor finite number.
+        """
+        job_id = job_id or uuid.uuid4().hex
+        image_ids = [picture.image_id for picture in pictures]
+        with self._database.changing() as db:
+            known = known_among(db, image_ids)
+            restored = restorable_among(db, image_ids, kept_since)
+            db.execute("INSERT OR IGNORE INTO jobs (job_id, created_at) VALUES (?, ?)", [job_id, now])
+            numbers = {upsert_picture(db, picture, now, kept_since) for picture in pictures}
+            withdraw(db, image_ids)
+            db.executemany("INSERT OR IGNORE INTO job_images VALUES (?, ?)", [(job_id, n) for n in numbers])
+        return AcceptedJob(job_id, known, restored)
+
+    def known_ids(self, image_ids: Sequence[str]) -> set[str]:
+        """The ids among these whose pictures are queued or ready."""
+        with self._database.reading() as db:
+            return known_among(db, image_ids)
+
+    def job(self, job_id: str) -> JobStatus | None:
+        """The progress of the job; None when there is no such job."""
+        return self.jobs.find(job_id)
+
+    def queued(self, limit: int) -> list[QueuedPicture]:
+        """Pictures waiting for regions, oldest first; those tried before come after all others."""
+        with self._database.reading() as db:
+            return queued_pictures(db, limit)
+
+    def num_queued(self) -> int:
+        """The number of pictures that wait for their regions."""
+        return self._database.read_number("SELECT count(*) FROM images WHERE state = 'queued'")
+
+    def queued_among(self, image_ids: Sequence[str]) -> set[str]:
+        """The ids among these whose pictures wait for regions."""
+        with self._database.reading() as db:
+            sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state = 'queued'"
+            return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}
+
+    def count_attempt(self, image_id: str, reason: str) -> int:
+        """Count one more failed attempt; the attempts so far. KeyError when unknown."""
+        sql = "UPDATE images SET attempts = attempts + 1, starts = 0, reason = ? WHERE image_id = ? RETURNING attempts"
+        with self._database.changing() as db:
+            changed = db.execute(sql, [reason, image_id]).fetchall()
+            if not changed:
+                raise KeyError(f"no picture {image_id}")
+            return int(changed[0]["attempts"])
+
+    def set_aside(self, image_id: str, reason: str, now: float) -> None:
+        """Take a queued picture out of the queue, listed among the failures."""
+        sql = (
+            "UPDATE images SET failed_at = ?, reason = ?, attempts = max(attempts, starts), starts = 0"
+            " WHERE image_id = ? AND state = 'queued'"
+        )
+        with self._database.changing() as db:
+            db.execute(sql, [now, reason, image_id])
+
+    def retry(self, image_id: str, now: float, job_id: str = "") -> str | None:
+        """Queue a picture that was set aside afresh, as a job of its own; the job's id, None where it was not."""
+        job_id = job_id or uuid.uuid4().hex
+        with self._database.changing() as db:
+            return job_id if requeue(db, image_id, job_id, now) else None
+
+    def commit(self, detected: Sequence[DetectedPicture], new: Sequence[NewPicture] = (), now: float = 0.0) -> None:
+        """Give pictures their region slots, and their captions the next caption slots.
+
+        Slots must continue num_slots() without a gap, ValueError otherwise. `new` are taken in first, as `accept`
+        does but without a job: what comes with its regions is never seen waiting for them.
+        """
+        with self._database.changing() as db:
+            for picture in new:
+                upsert_picture(db, picture, now)
+            first = next_slot(db)
+            slots = [picture.slot for picture in detected]
+            if slots != list(range(first, first + len(slots))):
+                raise ValueError(f"the next region slots are {first} and on, not {slots}")
+            assign_caption_slots(db, [assign_slot(db, picture) for picture in detected])
+
+    # -- what is committed
+
+    def num_slots(self) -> int:
+        """Committed region slots: the true length of the region slab (deleted pictures included)."""
+        with self._database.reading() as db:
+            return next_slot(db)
+
+    def num_caption_slots(self) -> int:
+        """Committed caption slots: how long every view's caption slab is to become."""
+        with self._database.reading() as db:
+            return next_caption_slot(db)
+
+    def version(self) -> int:
+        """A number that changes with every change but heartbeats; cheap enough to poll."""
+        return self._database.read_number("SELECT value FROM counters WHERE name = 'version'")
+
+    def image(self, image_id: str) -> Image | None:
+        """The picture in whatever state (look at `.state`: it may be deleted); None when never seen, or erased."""
+        sql = "SELECT * FROM images WHERE image_id = ? AND erased_at IS NULL"
+        with self._database.reading() as db:
+            rows = db.execute(sql, [image_id]).fetchall()
+            return next(iter(to_images(db, rows)), None)
+
+    def decided_fields(self, image_id: str) -> list[str]:
+        """The fields in which the file of a picture without regions has no say (`decided_fields.py`); none else."""
+        sql = "SELECT field FROM decided_fields JOIN images ON number = image WHERE image_id = ? ORDER BY field"
+        with self._database.reading() as db:
+            return [row["field"] for row in db.execute(sql, [image_id])]
+
+    def images_at(self, slots: Sequence[int]) -> list[Image | None]:
+        """The pictures at region slots, in the order asked; None where deleted or not committed."""
+        wanted = [int(slot) for slot in slots]
+        with self._database.reading() as db:
+            sql = f"SELECT * FROM images WHERE slot {AMONG} AND deleted_at IS NULL"
+            found = {image.slot: image for image in to_images(db, db.execute(sql, [among(wanted)]).fetchall())}
+        return [found.get(slot) for slot in wanted]
+
+    def pictures_at(self, slots: Sequence[int]) -> list[Image]:
+        """The pictures at committed region slots, in the order asked, whatever their state. KeyError past the end."""
+        with self._database.reading() as db:
+            images = to_images(db, db.execute(f"SELECT * FROM images WHERE slot {AMONG}", [among(slots)]).fetchall())
+        found = {image.slot: image for image in images}
+        return [found[slot] for slot in slots]
+
+    def list_images(
+        self, after: ListPlace | None, limit: int, condition: Filter = EVERY, order: ImageOrder = "arrival"
+    ) -> list[Image]:
+        """Pictures that pass the filter, after the place. UnknownPlace."""
+        with self._database.reading() as db:
+            place = None if after is None else place_in_one(db, after, order)
+            return to_images(db, page_rows(db, list_parts(order, IN_ONE), place, limit, condition))
+
+    def count_listed(self, condition: Filter = EVERY) -> dict[str, int]:
+        """The numbers of pictures on all pages of a list, by their states."""
+        with self._database.reading() as db:
+            return count_by_state(db, condition)
+
+    def captions_of(self, image_ids: Sequence[str]) -> dict[str, list[Caption]]:
+        """The captions of each picture (deleted or not), in order of arrival; ids never seen are left out."""
+        with self._database.reading() as db:
+            sql = f"SELECT image_id FROM images WHERE image_id {AMONG}"
+            found: dict[str, list[Caption]] = {row["image_id"]: [] for row in db.execute(sql, [among(image_ids)])}
+            for caption in select_captions(db, f"image_id {AMONG}", among(image_ids)):
+                found[caption.image_id].append(caption)
+            return found
+
+    def captions_at(self, slots: Sequence[int]) -> list[Caption]:
+        """The captions at caption slots, in the order asked, also of deleted pictures. KeyError past the end."""
+        with self._database.reading() as db:
+            captions = select_captions(db, f"captions.slot {AMONG}", among(int(slot) for slot in slots))
+        found = {caption.slot: caption for caption in captions}
+        return [found[slot] for slot in slots]
+
+    # -- what may be shown
+
+    def visible(self) -> Mask:
+        """[num_slots] True where the picture is not deleted."""
+        with self._database.reading() as db:
+            deleted = db.execute(f"SELECT slot FROM images WHERE {IS_GONE} AND slot IS NOT NULL")
+            return ~mask_of(deleted, next_slot(db))
+
+    def visible_captions(self) -> Mask:
+        """[num_caption_slots] True where neither the caption nor its picture is deleted."""
+        with self._database.reading() as db:
+            return ~mask_of(db.execute(GONE_CAPTIONS), next_caption_slot(db))
+
+    def num_visible(self, slots: int, caption_slots: int) -> tuple[int, int]:
+        """The numbers of pictures, and of captions, among so many first slots of each that are not deleted."""
+        with self._database.reading() as db:
+            pictures = db.execute(f"SELECT count(*) FROM images WHERE {IS_GONE} AND slot < ?", [slots]).fetchone()
+            sql = f"SELECT count(DISTINCT slot) FROM ({GONE_CAPTIONS}) WHERE slot < ?"
+            return slots - pictures[0], caption_slots - db.execute(sql, [caption_slots]).fetchone()[0]
+
+    def matching(self, condition: Filter) -> Mask:
+        """[num_slots] True where the picture is visible and passes the filter."""
+        where, values = condition.sql()
+        with self._database.reading() as db:
+            passing = db.execute(f"SELECT slot FROM images WHERE state = 'ready' AND {where}", values)
+            return mask_of(passing, next_slot(db))
+
+    def matching_captions(self, condition: Filter) -> Mask:
+        """[num_caption_slots] True where the caption's picture is visible and passes the filter."""
+        where, values = condition.sql()
+        sql = (
+            "SELECT captions.slot FROM captions JOIN images ON images.number = captions.image"
+            f" WHERE captions.slot IS NOT NULL AND text IS NOT NULL AND state = 'ready' AND {where}"
+        )
+        with self._database.reading() as db:
+            return mask_of(db.execute(sql, values), next_caption_slot(db))
+
+    def tags(self, most_names: int, most_values: int, containing: str = "", after: str = "") -> list[TagUse]:
+        """The tags of visible pictures by name, those behind `after`, each with at most so many values.
+
+        With `containing`, only values that hold this text, or whose name does.
+        """
+        with self._database.reading() as db:
+            return tag_uses(db, most_names, most_values, containing, after)
+
+    # -- changes of pictures that are there, see editing.py and deletion.py
+
+    def change(self, image_id: str, change: PictureChange) -> bool:
+        """Change the description of a picture; False where there is none, or it is deleted. ValueError as `accept`."""
+        with self._database.changing() as db:
+            return apply_change(db, image_id, change)
+
+    def delete(self, image_id: str, now: float) -> bool:
+        """Put up the tombstone; False when there is no such picture, or it is deleted already."""
+        with self._database.changing() as db:
+            return mark_deleted(db, image_id, now)
+
+    def restore(self, image_id: str, kept_since: float) -> Restoration:
+        """Take the tombstone down, if there is one, not older than `kept_since`."""
+        with self._database.changing() as db:
+            return restore(db, image_id, kept_since)
+
+    # -- where regions come from
+
+    def latest_extractor(self) -> str | None:
+        """Digest of the extractor of the last slot that says one; None where nothing is stored."""
+        sql = "SELECT extractor FROM images WHERE slot IS NOT NULL AND extractor IS NOT NULL ORDER BY slot DESC LIMIT 1"
+        with self._database.reading() as db:
+            found = db.execute(sql).fetchone()
+            return None if found is None else str(found["extractor"])
+
+    def has_pictures(self) -> bool:
+        """Whether anything was taken in with its picture, and not as features alone; deleted ones do not count."""
+        with self._database.reading() as db:
+            sql = f"SELECT 1 FROM images WHERE extension != '{FEATURES_ONLY}' AND deleted_at IS NULL"
+            return db.execute(sql).fetchone() is not None
+
+    # -- views and processes
+
+    def request_view(self, digest: str, now: float) -> None:
+        """Have the view of the model with this digest kept up, whatever settings name."""
+        sql = "INSERT INTO requested_views (digest, requested_at) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING"
+        with self._database.changing() as db:
+            db.execute(sql, [digest, now])
+
+    def requested_views(self) -> set[str]:
+        """Digests of the models whose views were requested."""
+        with self._database.reading() as db:
+            return {row[0] for row in db.execute("SELECT digest FROM requested_views")}
+
+    def heartbeat(self, role: str, now: float) -> None:
+        """Note that a process of this role is alive."""
+        sql = "INSERT INTO heartbeats (role, at) VALUES (?, ?) ON CONFLICT (role) DO UPDATE SET at = excluded.at"
+        with self._database.writing() as db:
+            db.execute(sql, [role, now])
+
+    def last_heartbeat(self, role: str) -> float | None:
+        """The time when a process of this role was last heard from."""
+        with self._database.reading() as db:
+            found = db.execute("SELECT at FROM heartbeats WHERE role = ?", [role]).fetchone()
+            return None if found is None else float(found["at"])
+
+    def counts(self) -> dict[str, int]:
+        """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
+        with self._database.reading() as db:
+            found = dict(db.execute("SELECT state, count(*) FROM images GROUP BY state").fetchall())
+        return {state: found.get(state, 0) for state in ("ready", "queued", "failed", "deleted")}

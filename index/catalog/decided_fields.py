@@ -1,0 +1,49 @@
+"""Fields of a picture that were decided before its regions were found: its file has no say in them any more.
+
+Found regions come with what the picture's file says of itself, perhaps hours after somebody edited the picture. The
+fields are "captions", "taken_at", "tags" for all tags, and "tags.NAME" for one, whose name is composed as the tag's is.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from sqlite3 import Connection
+
+from index.catalog.text_index import composed
+from index.records import UNCHANGED, PictureChange, TagValue
+
+WHOLE_DESCRIPTION = ("captions", "tags", "taken_at")
+ONE_TAG = "tags."
+
+
+def fields_of(change: PictureChange) -> Iterable[str]:
+    """The fields that a change decides."""
+    if change.captions is not UNCHANGED:
+        yield "captions"
+    if change.taken_at is not UNCHANGED:
+        yield "taken_at"
+    if change.tags is None:
+        yield "tags"
+    elif change.tags is not UNCHANGED:
+        yield from (ONE_TAG + name for name in change.tags)
+
+
+def decide(db: Connection, number: int, fields: Iterable[str]) -> None:
+    """Note fields of a picture as decided, besides those that are."""
+    rows = [(number, composed(field)) for field in fields]
+    db.executemany("INSERT OR IGNORE INTO decided_fields (image, field) VALUES (?, ?)", rows)
+
+
+def decided_fields(db: Connection, number: int) -> set[str]:
+    """The fields of a picture that are decided."""
+    return {composed(row["field"]) for row in db.execute("SELECT field FROM decided_fields WHERE image = ?", [number])}
+
+
+def forget_decided(db: Connection, number: int) -> None:
+    """Let no field of a picture be decided."""
+    db.execute("DELETE FROM decided_fields WHERE image = ?", [number])
+
+
+def undecided_tags(tags: Mapping[str, TagValue], decided: Collection[str]) -> dict[str, TagValue]:
+    """The tags among these that a file may still give."""
+    if "tags" in decided:
+        return {}
+    return {name: value for name, value in tags.items() if ONE_TAG + composed(name) not in decided}

@@ -1,0 +1,148 @@
+"""The orders that pictures are listed in, a page at a time, as indexes of the catalog have them.
+
+One catalog lists by the numbers that it gave its pictures. Several list by when a picture was taken in and by its id,
+which are the same in every copy of a collection.
+"""
+
+from collections.abc import Sequence
+from sqlite3 import Connection, Row
+from typing import Any, NamedTuple, TypeAlias
+
+from index.catalog.filters import Filter
+from index.records import UNCHANGED, Image, ImageOrder, ListPlace
+
+PageKey: TypeAlias = tuple[float | str, ...]
+"""A picture's place in a list of several catalogs: sorted by these, pictures lie as in the list."""
+
+
+class UnknownPlace(ValueError):
+    """There is no such picture to list after."""
+
+    def __init__(self, image_id: str) -> None:
+        super().__init__(f"no picture {image_id} to list after")
+
+
+class ListPart(NamedTuple):
+    """Pictures that come together in a list, sorted by two columns, of which no two share the second."""
+
+    among: str
+    """The condition that is theirs alone."""
+    column: str
+    is_descending: bool
+    tie: str
+    is_tie_descending: bool
+
+    def behind(self) -> str:
+        """The condition of what comes behind a picture, with its column twice and its tie."""
+        sign, tie_sign = "<" if self.is_descending else ">", "<" if self.is_tie_descending else ">"
+        return f"{self.column} {sign}= ? AND ({self.column} {sign} ? OR {self.tie} {tie_sign} ?)"
+
+    def sorting(self) -> str:
+        """The columns that the pictures are sorted by."""
+        return f"{self.column}{' DESC' * self.is_descending}, {self.tie}{' DESC' * self.is_tie_descending}"
+
+
+class ListedAt(NamedTuple):
+    """A picture's place in a list: the number of its part, its column there, and its tie."""
+
+    part: int
+    value: float
+    tie: float | str
+
+
+IN_ONE = ListPart("TRUE", "number", True, "number", True)
+"""The latest pictures of one catalog first."""
+IN_SEVERAL = ListPart("TRUE", "added_at", True, "image_id", False)
+"""The latest pictures of several catalogs first."""
+
+
+def list_parts(order: ImageOrder, latest: ListPart) -> Sequence[ListPart]:
+    """The parts of a list in their order; `latest` is IN_ONE or IN_SEVERAL."""
+    match order:
+        case "arrival":
+            return [latest._replace(is_descending=False, is_tie_descending=False)]
+        case "latest":
+            return [latest]
+    return [latest._replace(among="taken_at IS NOT NULL", column="taken_at"), latest._replace(among="taken_at IS NULL")]
+
+
+def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedAt:
+    """The place in a list of one catalog. UnknownPlace where the picture is unknown, or known for erased alone."""
+    found = db.execute("SELECT number, taken_at FROM images WHERE image_id = ?", [after.image_id]).fetchone()
+    if found is None:
+        found = number_of_erased(db, after, order), None
+    number, taken_at = found
+    if order != "date":
+        return ListedAt(0, number, number)
+    if after.taken_at is not UNCHANGED:
+        taken_at = after.taken_at
+    return ListedAt(1, number, number) if taken_at is None else ListedAt(0, taken_at, number)
+
+
+def number_of_erased(db: Connection, after: ListPlace, order: ImageOrder) -> int:
+    """The number of a picture that was erased since its list was read. UnknownPlace where there is none.
+
+    Of several that were taken in together, and erased, it is the first in the order: nothing is passed over.
+    """
+    first = "min" if order == "arrival" else "max"
+    sql = f"SELECT {first}(number) FROM images WHERE added_at = ? AND state = 'erased'"
+    (number,) = db.execute(sql, [after.added_at]).fetchone()
+    if number is None:
+        raise UnknownPlace(after.image_id)
+    return int(number)
+
+
+def page_key(image: Image, order: ImageOrder) -> PageKey:
+    """The place of a picture in a list of several catalogs."""
+    return key_of(image.image_id, image.added_at, image.taken_at, order)
+
+
+def key_of(image_id: str, added_at: float, taken_at: float | None, order: ImageOrder) -> PageKey:
+    """`page_key` of the picture that these belong to."""
+    match order:
+        case "arrival":
+            return added_at, image_id
+        case "latest":
+            return -added_at, image_id
+    sorted_by = added_at if taken_at is None else taken_at
+    return float(taken_at is None), -sorted_by, image_id
+
+
+def place_of_key(key: PageKey, order: ImageOrder) -> ListedAt:
+    """The place that `page_key` tells."""
+    *part, value, image_id = key
+    return ListedAt(int(part[0]) if part else 0, float(value) if order == "arrival" else -float(value), image_id)
+
+
+def page_rows(
+    db: Connection, parts: Sequence[ListPart], after: ListedAt | None, limit: int, condition: Filter
+) -> list[Row]:
+    """Rows of pictures that pass the condition, behind the place."""
+    where, values = condition.sql()
+    table, kept = "images", "deleted_at IS NULL"
+    if condition.deleted:  # few, which are sorted sooner than the others are passed over in their order
+        table, kept = "images INDEXED BY images_deleted", "deleted_at IS NOT NULL AND erased_at IS NULL"
+    rows = list[Row]()
+    for number, part in enumerate(parts):
+        behind, place = "TRUE", list[Any]()
+        if after is not None and number < after.part:
+            continue
+        if after is not None and number == after.part:
+            behind, place = part.behind(), [after.value, after.value, after.tie]
+        rows += db.execute(
+            f"SELECT * FROM {table} WHERE {kept} AND {part.among} AND {behind} AND {where}"
+            f" ORDER BY {part.sorting()} LIMIT ?",
+            [*place, *values, limit - len(rows)],
+        )
+        if len(rows) == limit:
+            break
+    return rows
+
+
+def count_by_state(db: Connection, condition: Filter) -> dict[str, int]:
+    """The numbers of pictures that pass the condition, on all pages of their list, by their states."""
+    where, values = condition.sql()
+    states = ("deleted",) if condition.deleted else ("ready", "queued", "failed")
+    among = ", ".join(f"'{state}'" for state in states)  # found in the index, deleted pictures passed over
+    rows = db.execute(f"SELECT state, count(*) FROM images WHERE state IN ({among}) AND {where} GROUP BY state", values)
+    return {**dict.fromkeys(states, 0), **dict(rows.fetchall())}

@@ -1,0 +1,145 @@
+"""Search in the words of pictures: which ones hold every word of a question, the best match first."""
+
+import re
+from collections.abc import Sequence
+from sqlite3 import Connection
+from typing import NamedTuple
+
+from index.catalog.database import Database
+from index.catalog.filters import Filter
+from index.catalog.queries import to_images
+from index.catalog.text_index import MONTHS, REMOVED, WEEKDAYS, merge_texts, numeric_dates, rebuild_texts, split_words
+from index.records import Image
+
+MOST_LOOKED_AT = 10_000  # pictures that hold the words: of more, the latest are ranked, so that a search stays quick
+PAGES_A_STEP = 500  # of the index, merged by one transaction
+YEAR = re.compile(r"(?:19|20)\d\d(?:\d{4})?|\d{2}(?:\d{2})?(?:19|20)\d\d")  # perhaps with month and day
+MONTH_NAMES = {*MONTHS, *(month[:3] for month in MONTHS)}
+_DAY, _MONTH = r"(\b\d{1,2})(?:st|nd|rd|th)\b", rf"(?:{'|'.join(sorted(MONTH_NAMES))})\b"
+# A day's number without its ending, beside a month: the 14th of May, May 14th.
+DAY_BEFORE_MONTH = re.compile(rf"{_DAY}(?=\s+(?:of\s+)?{_MONTH})", re.IGNORECASE)
+DAY_AFTER_MONTH = re.compile(rf"(\b{_MONTH}\.?\s+\d{{1,2}})(?:st|nd|rd|th)\b", re.IGNORECASE)
+DAY_NAMES = {*MONTH_NAMES, *WEEKDAYS}
+DAY = re.compile(r"\d{1,2}")
+BESIDE_DATES = "{filename captions tags} : "  # the columns that FTS5 looks into
+BETWEEN_PARTS = re.compile(r"[\s/\\]+")
+# What a question holds besides what it asks for, in English.
+# fmt: off
+SMALL_WORDS = frozenset({
+    "a", "album", "albums", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "for", "from",
+    "had", "has", "have", "he", "her", "him", "his", "i", "image", "images", "in", "is", "it", "its", "me",
+    "my", "of", "on", "or", "our", "photo", "photograph", "photographs", "photos", "pic", "pics", "picture",
+    "pictures", "pix", "please", "she", "some", "taken", "that", "the", "their", "them", "there", "these",
+    "they", "this", "those", "to", "was", "we", "were", "what", "when", "where", "which", "who", "with",
+    "you", "your",
+})
+# fmt: on
+
+
+class TextMatch(NamedTuple):
+    """A picture that holds the words asked for; those that hold them equally well have one rank, from 1."""
+
+    image: Image
+    rank: int
+
+
+class TextSearch:
+    """Searches of the text index. Every method is one look, or a row of transactions of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def matches(self, question: str, limit: int, condition: Filter) -> list[TextMatch]:
+        """Visible pictures that hold every word of the question and pass the filter, the best match first.
+
+        They are ranked by BM25; of equal ones the latest comes first. None are found for a question without a word.
+        """
+        words = match_expression(question)
+        if not words:
+            return []
+        with self._database.reading() as db:
+            return ranked_matches(db, words, limit, condition)
+
+    def rebuild(self) -> None:
+        """Index all pictures anew."""
+        with self._database.writing() as db:
+            rebuild_texts(db)
+            db.execute("DELETE FROM counters WHERE name = ?", [REMOVED])
+
+    def purge(self) -> bool:
+        """Free the index of the words that were taken away, which it keeps until then; False where there are none."""
+        with self._database.reading() as db:
+            found = db.execute("SELECT value FROM counters WHERE name = ?", [REMOVED]).fetchone()
+        if found is None or not found["value"]:
+            return False
+        pages = -PAGES_A_STEP
+        while self._merge(pages):
+            pages = PAGES_A_STEP
+        with self._database.writing() as db:
+            db.execute("UPDATE counters SET value = value - ? WHERE name = ?", [found["value"], REMOVED])
+        return True
+
+    def _merge(self, pages: int) -> bool:
+        with self._database.writing() as db:
+            return merge_texts(db, pages)
+
+
+def telling_words(question: str) -> list[str]:
+    """The words that a picture must hold. Words written together, such as IMG_0412 and 2023-05, are one, with spaces.
+
+    A slash stands between a folder and a file, which are apart in the index. Small words count only where there are no
+    others.
+    """
+    plain = DAY_AFTER_MONTH.sub(r"\1", DAY_BEFORE_MONTH.sub(r"\1", numeric_dates(question)))
+    found = (split_words(part) for part in BETWEEN_PARTS.split(plain))
+    parts = (each for words in found for each in ([[word] for word in words] if _is_named_date(words) else [words]))
+    telling = list(dict.fromkeys(" ".join(part) for part in parts if part))
+    return [word for word in telling if word not in SMALL_WORDS] or telling
+
+
+def _is_named_date(words: Sequence[str]) -> bool:
+    """Whether words that are written together are a date with its month's name, such as May-14-2023."""
+    return any(word in MONTH_NAMES for word in words) and all(word in MONTH_NAMES or word.isdecimal() for word in words)
+
+
+def is_date(question: str) -> bool:
+    """Whether a question is a date, with a year, and nothing else: 2023, May 2023, Sunday the 14th of May 2023."""
+    words = [word for part in telling_words(question) for word in part.split()]
+    return any(map(YEAR.fullmatch, words)) and all(word in DAY_NAMES or word.isdecimal() for word in words)
+
+
+def word_expressions(question: str) -> list[str]:
+    """Each of the telling words as FTS5 takes it.
+
+    Each is quoted, so that none means anything to FTS5 but itself. Words written together stand so, in this order. A
+    small number is that of a day only beside a month, a weekday or a year: "3 dogs" were not taken on the third.
+    """
+    words = telling_words(question)
+    dated = [any(one in DAY_NAMES or YEAR.fullmatch(one) for one in word.split()) for word in words]
+    for place in (*range(len(words)), *reversed(range(len(words)))):  # a day beside the number of a month, too
+        dated[place] |= bool(DAY.fullmatch(words[place])) and any(dated[max(place - 1, 0) : place + 2])
+    return [
+        f'{BESIDE_DATES}"{word}"' if DAY.fullmatch(word) and not is_dated else f'"{word}"'
+        for word, is_dated in zip(words, dated, strict=True)
+    ]
+
+
+def match_expression(question: str) -> str:
+    """The question as FTS5 takes it; empty where it holds no word."""
+    return " AND ".join(word_expressions(question))
+
+
+def ranked_matches(db: Connection, words: str, limit: int, condition: Filter) -> list[TextMatch]:
+    """The matches of an FTS5 expression, inside a transaction of the caller's."""
+    where, values = condition.sql()
+    # CROSS JOIN: the text index is asked once, and pictures looked up by what it finds.
+    found = db.execute(
+        "WITH held AS (SELECT texts.rowid AS number, bm25(texts) AS distance FROM texts CROSS JOIN images"
+        "  WHERE texts MATCH ? AND images.number = texts.rowid AND state = 'ready' AND "
+        f"  {where} ORDER BY texts.rowid DESC LIMIT {MOST_LOOKED_AT})"
+        " SELECT images.*, held.place FROM (SELECT number, rank() OVER (ORDER BY round(distance, 9)) AS place"
+        "  FROM held ORDER BY place, number DESC LIMIT ?) AS held JOIN images USING (number)"
+        " ORDER BY held.place, number DESC",
+        [words, *values, limit],
+    ).fetchall()
+    return [TextMatch(image, row["place"]) for image, row in zip(to_images(db, found), found, strict=True)]

@@ -1,0 +1,1 @@
+"""Views: pictures and captions as one model encodes them, in memory-mapped files, with shortlists to search."""

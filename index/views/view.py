@@ -1,0 +1,189 @@
+"""Views: the pictures and captions as one model encodes them, with shortlists over their embeddings.
+
+One `ViewWriter` extends a view; any number of `View`s read it, also in other processes. A query takes one `Snapshot`
+and keeps it to the end, so that everything it reads belongs to the same state.
+"""
+
+import logging
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy.typing as npt
+
+from index.views import view_manifest
+from index.views.ragged import Half
+from index.views.shortlist import IVF_FROM, Floats, Part, Shortlist, inverted_part
+from index.views.shortlist_files import load_part, one_builder, save_part
+from index.views.slab import Arrays, RowNumbers
+from index.views.view_manifest import Counts, Manifest
+from index.views.view_stores import IMAGES, NAMES, Stores, refuse_past
+
+SHORTLISTS = "shortlists"  # the folder of stored shortlists
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One state of a view, with everything that reads it. Immutable: newer states are other snapshots."""
+
+    manifest: Manifest
+    stores: Stores
+    images: Shortlist  # over image embeddings; rows are region slots
+    captions: Shortlist  # over caption embeddings; rows are caption slots
+
+    @property
+    def digest(self) -> str:
+        """Digest of the model that made the view."""
+        return self.manifest.digest
+
+    @property
+    def extractor(self) -> str:
+        """Digest of the extractor whose features the view was made from."""
+        return self.manifest.extractor
+
+    @property
+    def counts(self) -> Counts:
+        """Rows that can be searched and read."""
+        return Counts(len(self.images), len(self.captions))
+
+    def read_images(self, rows: RowNumbers, out: Mapping[str, npt.NDArray[Any]] | None = None) -> Arrays:
+        """Encoded records [len(rows), ...] a field, into `out` where given; IndexError past the counts."""
+        refuse_past(rows, len(self.images))
+        return self.stores.images.read(rows, out)
+
+    def images_in_place(self) -> Arrays:
+        """Encoded records of at least all images that count, [n, ...] a field, where they are mapped; read-only."""
+        return self.stores.images.in_place(len(self.images))
+
+    def read_captions(self, rows: RowNumbers) -> list[Half]:
+        """Encoded words, one [n, D] array a caption; IndexError past the counts."""
+        refuse_past(rows, len(self.captions))
+        return self.stores.captions.read(rows)
+
+    def extended(self, manifest: Manifest, counts: Counts) -> Self:
+        """The state with the rows up to the counts, which are not fewer than this one's."""
+        images, captions = (
+            shortlist.extended(self.stores.embeddings(name, count)[len(shortlist) :])
+            for name, shortlist, count in zip(NAMES, (self.images, self.captions), counts, strict=True)
+        )
+        return type(self)(manifest, self.stores, images, captions)
+
+    def shortlist(self, name: str) -> Shortlist:
+        """The shortlist over the embeddings of images or of captions."""
+        return self.images if name == IMAGES else self.captions
+
+    def indexed(self, name: str, part: Part) -> Self:
+        """The state with an index of the first images or captions, see Shortlist.indexed."""
+        if name == IMAGES:
+            return replace(self, images=self.images.indexed(part))
+        return replace(self, captions=self.captions.indexed(part))
+
+
+class View:
+    """Reads a view that another process may be extending.
+
+    `snapshot` costs nothing and may be called from any thread. `refresh` copies what is new, and `build_index` may take
+    minutes: each belongs to a background thread of its own, while searches use the snapshot of before.
+    """
+
+    def __init__(self, folder: Path, ivf_from: int = IVF_FROM) -> None:
+        """Open with what is published now; NoView where nothing was built there. `ivf_from`: see Shortlist."""
+        self._folder = folder
+        self._ivf_from = ivf_from
+        self._refreshing = threading.Lock()
+        self._content = view_manifest.read(folder)
+        self._snapshot = self._load(Manifest.parse(self._content, folder))
+
+    def close(self) -> None:
+        """Close the files."""
+        self._snapshot.stores.close()
+
+    def snapshot(self) -> Snapshot:
+        """The newest state that is complete."""
+        return self._snapshot
+
+    def refresh(self, patience_s: float = -1) -> bool:
+        """Take up what was published since; True when there was something. Cheap when there was not.
+
+        False also where another thread is at it for longer than `patience_s`, if that is not negative. NoView when the
+        view was removed; the last snapshot stays.
+        """
+        if not self._refreshing.acquire(timeout=patience_s):
+            return False
+        try:
+            content = view_manifest.read(self._folder)
+            if content == self._content:
+                return False
+            manifest, before = Manifest.parse(content, self._folder), self._snapshot
+            if manifest.generation == before.manifest.generation:
+                self._snapshot = before.extended(manifest, manifest.counts)
+            else:  # older snapshots may still read the old files, which close when the last of them is gone
+                self._snapshot = self._load(manifest)
+            self._content = content
+            return True
+        finally:
+            self._refreshing.release()
+
+    def build_index(self) -> bool:
+        """Build the indexes that are due, of images and of captions; True when one was.
+
+        Rows are searched exactly until then, and all others while it lasts. False also while another process builds
+        one, which is taken up once that is done.
+        """
+        if not any(self._snapshot.shortlist(name).index_is_due for name in NAMES):
+            return False
+        with one_builder(self._folder / SHORTLISTS) as may_build:
+            built = [self._build(name) for name in NAMES if may_build]
+        return any(built)
+
+    def _build(self, name: str) -> bool:
+        snapshot = self._snapshot
+        shortlist = snapshot.shortlist(name)
+        if not shortlist.index_is_due:
+            return False
+        manifest, exact = snapshot.manifest, snapshot.stores.embeddings(name, len(shortlist))
+        part = self._stored_part(name, manifest, exact)  # another process may have built it
+        if part is None or shortlist.indexed(part).index_is_due:
+            part = self._kept(name, manifest, inverted_part(exact))
+        with self._refreshing:
+            now = self._snapshot
+            if now.manifest.generation == manifest.generation:  # otherwise rows were cut meanwhile
+                self._snapshot = now.indexed(name, part)
+        return True
+
+    def _load(self, manifest: Manifest) -> Snapshot:
+        """Everything that counts and is undamaged (the writer may not have cut a damaged tail back yet)."""
+        stores = Stores(self._folder, manifest, write=False)
+        counts = stores.valid_counts(manifest.counts)
+        images, captions = (
+            self._stored_shortlist(name, manifest, stores.embeddings(name, count))
+            for name, count in zip(NAMES, counts, strict=True)
+        )
+        return Snapshot(manifest, stores, images, captions).extended(manifest, counts)
+
+    def _stored_shortlist(self, name: str, manifest: Manifest, exact: Floats) -> Shortlist:
+        part = self._stored_part(name, manifest, exact)
+        return Shortlist(manifest.embed_dim, [] if part is None else [part], self._ivf_from)
+
+    def _stored_part(self, name: str, manifest: Manifest, exact: Floats) -> Part | None:
+        return load_part(self._folder / SHORTLISTS, name, generation=manifest.generation, exact=exact)
+
+    def _kept(self, name: str, manifest: Manifest, built: Part) -> Part:
+        """The part as it is stored, whose memory other processes share; as it was built where it cannot be."""
+        try:
+            save_part(self._folder / SHORTLISTS, name, built, manifest.generation)
+        except OSError as fault:  # a full or read-only disk: it is built again at the next opening
+            log.warning("the shortlist of %s is not stored: %s", self._folder, fault)
+            return built
+        stored = self._stored_part(name, manifest, built.vectors())
+        return built if stored is None else stored
+
+
+def remove_shortlists(folder: Path) -> None:
+    """Remove a view's stored shortlists, which are trained anew at the next opening."""
+    shutil.rmtree(folder / SHORTLISTS, ignore_errors=True)

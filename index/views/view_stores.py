@@ -1,0 +1,75 @@
+"""The files of a view: what is stored of its images and captions, row by row."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from index.views import view_manifest
+from index.views.ragged import RaggedSlab
+from index.views.shortlist import Floats
+from index.views.slab import RowNumbers, Slab
+from index.views.view_manifest import Counts, Manifest
+
+NAMES = IMAGES, CAPTIONS = "images", "captions"
+
+
+class Stores:
+    """The slabs of a view: records and embeddings of images, words and embeddings of captions."""
+
+    def __init__(self, folder: Path, about: Manifest, write: bool) -> None:
+        """Open, and create when `write`."""
+        embedding = {"embedding": ((about.embed_dim,), "<f4")}
+        self.images = Slab.open(folder / "images", about.layout, write)
+        self.image_embeddings = Slab.open(folder / "image_embeddings", embedding, write)
+        self.captions = RaggedSlab.open(folder / "captions", about.word_dim, write)
+        self.caption_embeddings = Slab.open(folder / "caption_embeddings", embedding, write)
+
+    def embeddings(self, name: str, count: int) -> Floats:
+        """[count, E] embeddings of the first images or captions, where they are mapped. IndexError for fewer."""
+        slab = self.image_embeddings if name == IMAGES else self.caption_embeddings
+        mapped: Floats = slab.in_place(count)["embedding"][:count]
+        return mapped
+
+    def valid_counts(self, counts: Counts) -> Counts:
+        """The counts without damaged tails."""
+        images = self.image_embeddings.valid_prefix(self.images.valid_prefix(counts.images))
+        captions = self.caption_embeddings.valid_prefix(self.captions.valid_prefix(counts.captions))
+        return Counts(images, captions)
+
+    def check_image(self, row: int) -> None:
+        """Raise Corrupt where what is stored of a picture is damaged."""
+        self.images.check(row)
+        self.image_embeddings.check(row)
+
+    def check_caption(self, row: int) -> None:
+        """Raise Corrupt where what is stored of a caption is damaged."""
+        self.captions.check(row)
+        self.caption_embeddings.check(row)
+
+    def blank(self, images: Sequence[int], captions: Sequence[int]) -> int:
+        """Overwrite rows with zeros; how many were not so before. A killed blanking may have done a part of a row."""
+        return max(self.image_embeddings.blank(images), self.images.blank(images)) + max(
+            self.caption_embeddings.blank(captions), self.captions.blank(captions)
+        )
+
+    def close(self) -> None:
+        """Close the files."""
+        for slab in (self.images, self.image_embeddings, self.captions, self.caption_embeddings):
+            slab.close()
+
+
+@contextmanager
+def opened_stores(folder: Path, write: bool) -> Iterator[tuple[Stores, Counts]]:
+    """The slabs of a view, whatever its model, and how many of their rows count. NoView, Corrupt, ViewMismatch."""
+    about = Manifest.parse(view_manifest.read(folder), folder)
+    stores = Stores(folder, about, write)
+    try:
+        yield stores, about.counts
+    finally:
+        stores.close()
+
+
+def refuse_past(rows: RowNumbers, count: int) -> None:
+    """IndexError for rows that are not among the first `count`."""
+    if len(rows) and not 0 <= min(rows) <= max(rows) < count:
+        raise IndexError(f"the snapshot has rows 0 .. {count - 1}, asked for {min(rows)} .. {max(rows)}")
