@@ -122,11 +122,16 @@ def _lacking_parts(data_dir: Path, catalog: Catalog) -> Iterator[str]:
     """Words on missing regions and thumbnails; loud ones on regions that nothing can be made of again."""
     originals, stores = Originals(data_dir, write=False), answering_folders(catalog)
     there = {name: min(count, _count_records(data_dir / name)) for name, count in stores.items()}
+    found_anew = dict.fromkeys(stores, 0)
     lost = without_thumbnail = ready = 0
     for image in kept_images(catalog):
         if image.slot is not None and not image.pictured:
             lost += image.slot >= max(there.values(), default=0)
-        elif image.state == "ready":
+            continue
+        if image.slot is not None:
+            for name, count in stores.items():
+                found_anew[name] += there[name] <= image.slot < count
+        if image.state == "ready":
             ready += 1
             without_thumbnail += originals.find_thumbnail(image.image_id) is None
     if lost:
@@ -135,7 +140,7 @@ def _lacking_parts(data_dir: Path, catalog: Catalog) -> Iterator[str]:
             " for a snapshot that is whole, or take the features in again"
         )
     for name, count in stores.items():
-        if lacking := count - there[name] - lost:
+        if lacking := found_anew[name]:
             where = f" in {name}" * (len(stores) > 1)
             yield f"regions of {lacking} of {count} are missing{where} and are found anew while it runs"
     if without_thumbnail:

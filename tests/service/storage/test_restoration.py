@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from index.catalog import Catalog
+from index.records import RegionStoreEntry
 from service.errors import UserError
 from service.storage.restoration import restore_snapshot
 from service.storage.snapshot import take_snapshot
-from tests.support.feature_layouts import take_in, theirs
+from tests.support.feature_layouts import THEIRS, take_in, theirs
 from tests.support.pictures import encoded
 from tests.support.worker_store import COLOURS, Store, noise
 
@@ -215,6 +217,23 @@ def test_what_a_copy_of_a_snapshot_lacks_and_can_be_made_again_is_told(store: St
 def test_features_without_pictures_that_a_copy_lacks_are_told_loudly(tmp_path: Path) -> None:
     told = list[str]()
     take_in(theirs(tmp_path), tmp_path / "data")
+    take_snapshot(tmp_path / "data", tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy" / "regions")
+    restore_snapshot(tmp_path / "copy", tmp_path / "restored", tell=told.append)
+    (loud,) = told
+    assert loud.startswith("LOST: 5 of these are known by features alone, which the snapshot lacks")
+
+
+def test_features_that_are_lost_are_no_regions_to_find_anew_in_any_store(tmp_path: Path) -> None:
+    told = list[str]()
+    take_in(theirs(tmp_path), tmp_path / "data")
+    with closing(Catalog(tmp_path / "data" / "catalog.sqlite")) as catalog:  # in the midst of a new detector's work
+        catalog.region_stores.replace(
+            [
+                RegionStoreEntry(extractor="anew", folder="regions/anew", state="current", records=2),
+                RegionStoreEntry(extractor=THEIRS, folder="regions", state="former", records=5),
+            ]
+        )
     take_snapshot(tmp_path / "data", tmp_path / "copy")
     shutil.rmtree(tmp_path / "copy" / "regions")
     restore_snapshot(tmp_path / "copy", tmp_path / "restored", tell=told.append)
