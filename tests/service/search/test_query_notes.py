@@ -40,8 +40,8 @@ def test_a_language_is_told_before_what_is_ruled_out() -> None:
         ("yesterday", "yesterday"),
         ("what we ate today", "today"),
         ("the garden this morning", "this morning"),
-        ("a dog in the snow 2021", "2021"),
-        ("dogs in 2021 on a beach", "in 2021"),
+        ("a beach since 2020 with dogs", "since 2020"),
+        ("a beach before 2020-05-01", "before 2020-05-01"),
     ],
 )
 def test_a_time_that_no_text_holds_is_told(query: str, period: str) -> None:
@@ -49,8 +49,39 @@ def test_a_time_that_no_text_holds_is_told(query: str, period: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "year"),
+    [
+        ("a dog in the snow, 2021", "2021"),
+        ("dogs in 2021 on a beach", "in 2021"),
+        ("in 2021 we went to the sea", "in 2021"),
+        ("our garden during 1999?", "during 1999"),
+        ("cars from the year 1967", "from the year 1967"),
+        ("dogs in May 2021", "in May 2021"),
+        ("a wedding on May 14, 2021", "May 14, 2021"),
+        ("a wedding June 2021", "June 2021"),
+    ],
+)
+def test_a_year_that_is_perhaps_a_time_is_told_as_such(query: str, year: str) -> None:
+    assert note_on(query) == (
+        f"“{year}” is not read as a time; if it is one, say from and to which date, in the filter."
+    )
+    assert note_on(query, in_texts=True) is None
+
+
+@pytest.mark.parametrize(
     "query",
     [
+        "ford mustang 1967",
+        "a bus number 2021",
+        "a man in 1900 style",
+        "a room in 1900-style",
+        "people in 1920 clothes",
+        "a house from 1900 ruins",
+        "a car parked before room 2021",
+        "a car after 1967 models",
+        "summer 2024 olympics",
+        "a screenshot, 1920 x 1080",
+        "a dog in the snow 2021",
         "May 2023",
         "2019-12-25",
         "2019",

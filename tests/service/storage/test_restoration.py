@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog import Catalog
+from index.catalog.catalog import Catalog
 from index.records import RegionStoreEntry
 from service.errors import UserError
 from service.storage.restoration import restore_snapshot
