@@ -6,7 +6,6 @@ PyTorch, FAISS and the web framework are imported only once the port is taken, s
 import contextlib
 import errno
 import logging
-import os
 import signal
 import socket
 import sqlite3
@@ -31,7 +30,7 @@ from service.model_names import model_name
 from service.settings import Settings
 from service.storage.ballast import give_up_ballast, lay_ballast
 from service.storage.data_dir import DataDir
-from service.storage.data_dir_lock import require_no_cluster, wait_for_lock
+from service.storage.data_dir_lock import require_enterable, require_no_cluster, wait_for_lock
 from service.storage.same_collection import collection_of, require_collection
 from service.supervisor import supervised_worker
 from service.web_processes import (
@@ -232,11 +231,7 @@ def _prepare_data_dir(settings: Settings) -> None:
     where the data directory may not be entered, is a cluster's, or a restore into it did not come to its end: it would
     pass for an empty one.
     """
-    if settings.data_dir.is_dir() and not os.access(settings.data_dir, os.X_OK):
-        raise UserError(
-            f"{settings.data_dir} may not be entered: it belongs to another user, or its permissions forbid it; name"
-            " another --data-dir, or change them"
-        )
+    require_enterable(settings.data_dir)
     require_no_cluster(settings.data_dir)
     if DataDir(settings.data_dir).unchecked_catalog.exists():
         raise UserError(

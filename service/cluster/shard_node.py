@@ -179,4 +179,4 @@ def methods_of(*parts: object) -> dict[str, Callable[..., Any]]:
 
 def replica_folder(root: Path, shard: int, replica: int, generation: int = 0) -> Path:
     """The data directory of a replica, below that of the node."""
-    return root / "shards" / (f"{shard}-{replica}" + (f"-{generation}" if generation else ""))
+    return DataDir(root).shards / (f"{shard}-{replica}" + (f"-{generation}" if generation else ""))

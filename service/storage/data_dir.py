@@ -26,6 +26,16 @@ class DataDir:
         return self.root / "cluster.json"
 
     @property
+    def shards(self) -> Path:
+        """The replicas that a node of a cluster keeps, each in a data directory of its own."""
+        return self.root / "shards"
+
+    @property
+    def is_cluster_node(self) -> bool:
+        """Whether it is the data directory of a node with replicas, and of no collection of its own."""
+        return self.shards.is_dir() and not self.catalog.exists()
+
+    @property
     def keys(self) -> Path:
         """The API keys' digests, for the owner of the folder alone."""
         return self.root / "keys.json"

@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 def lock_data_dir(folder: Path) -> WriterLock:
     """The writer's lock; Locked where another process has it, Misconfigured where the folder may not be written, its
     disk is full, or it is a cluster's."""
+    require_enterable(folder)
     if folder.exists() and not folder.is_dir():
         raise Misconfigured(f"{folder} is a file: name a folder with --data-dir")
     require_no_cluster(folder)
@@ -33,17 +34,38 @@ def lock_data_dir(folder: Path) -> WriterLock:
         ) from fault
 
 
+def require_enterable(folder: Path) -> None:
+    """Misconfigured where this user may not look for files in the folder: it would pass for one that is not there."""
+    try:
+        DataDir(folder).catalog.stat()
+    except PermissionError as fault:
+        raise Misconfigured(
+            f"{folder} may not be entered: it belongs to another user, or its permissions, or those of a folder above"
+            " it, forbid it; name another --data-dir, or change them"
+        ) from fault
+    except OSError:  # there is none, or no folder: what comes next tells it
+        pass
+
+
 def require_no_cluster(folder: Path) -> None:
-    """Misconfigured where the folder is that of a cluster's head, which would pass for an empty collection."""
-    if DataDir(folder).cluster_plan.exists():
+    """Misconfigured where the folder is that of a cluster's head or node, which would pass for an empty collection."""
+    data = DataDir(folder)
+    if data.cluster_plan.exists():
         raise Misconfigured(
             f"{folder} is the data directory of a cluster, whose pictures lie in its shards: `regard cluster up"
             f" --data-dir {folder}` serves them; name another --data-dir for a collection of this machine alone"
         )
+    if data.is_cluster_node:
+        raise Misconfigured(
+            f"{folder} is the data directory of a cluster's node, whose pictures lie in {data.shards}: `regard cluster"
+            " up` on the cluster's head serves them; name another --data-dir for a collection of this machine alone"
+        )
 
 
 def require_no_catalog(folder: Path) -> None:
-    """Misconfigured where the folder holds a collection of one machine, which a cluster begun there would not show."""
+    """Misconfigured where the folder holds a collection of one machine, which a cluster begun there would not show, or
+    may not be entered."""
+    require_enterable(folder)
     data = DataDir(folder)
     if data.catalog.exists() and not data.cluster_plan.exists():
         raise Misconfigured(

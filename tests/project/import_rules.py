@@ -75,7 +75,7 @@ ROOMS: dict[str, set[str]] = {
     "index.fault_points": set(),
     "index.files": {"fault_points"},
     "index.lock": {"files"},
-    "index.catalog.catalog": {"fault_points", "files", "records"},
+    "index.catalog": {"fault_points", "files", "records"},
     "index.views": {"fault_points", "files", "records"},
     "service.errors": set(),
     "service.dates": set(),

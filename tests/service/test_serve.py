@@ -1,6 +1,7 @@
 """The listening socket, a data directory that is taken, and how the threads of PyTorch wait."""
 
 import asyncio
+import json
 import logging
 import os
 import socket
@@ -16,11 +17,37 @@ from index.lock import WriterLock
 from index.records import NewPicture
 from service import serve
 from service.cli.commands import doctor
+from service.cluster.shard_node import replica_folder
 from service.serve import listening_socket, tell_of_queued
 from service.settings import Settings
 from service.storage import data_dir_lock
 from tests.support.cli_runner import Regard
 from tests.support.project_files import ROOT
+from tests.support.without_privilege import output_without_privilege
+
+ENTERING = """
+import json, pathlib, sys
+from service import serve
+from service.cli.commands.doctor import CHECKS, run_check
+from service.errors import Misconfigured
+from service.settings import Settings
+from service.storage.data_dir_lock import lock_data_dir, require_no_catalog
+settings = Settings(data_dir=pathlib.Path(sys.argv[1]), port=0)
+told = {}
+for name, begin in {
+    "serve": lambda: serve.run_api(settings, with_worker=True),
+    "worker": lambda: serve.run_worker(settings, end_with_stdin=False),
+    "lock": lambda: lock_data_dir(settings.data_dir),
+    "cluster": lambda: require_no_catalog(settings.data_dir),
+}.items():
+    try:
+        begin()
+    except Misconfigured as fault:
+        told[name] = str(fault)
+for name in ("catalog", "weights", "data", "regions", "keys"):
+    told[name] = run_check(name, CHECKS[name], settings)["found"]
+print(json.dumps(told))
+"""
 
 
 async def accepted_option(listening: socket.socket) -> int:
@@ -139,13 +166,15 @@ def test_who_ends_it_while_it_loads_hears_what_waits_too(
     assert "1 pictures wait for their regions: they are stored, and the next start goes on with them" in caplog.text
 
 
-def test_a_data_directory_that_may_not_be_entered_is_named(
-    regard: Regard, tmp_path: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and access(path, mode))
-    status, _, noted = regard("serve", "--data-dir", tmp_path, "--port", free_port)
-    assert (status, noted.startswith(f"regard: {tmp_path} may not be entered: ")) == (1, True)
+@pytest.mark.parametrize("closed", [".", "data"])
+def test_a_data_directory_that_may_not_be_entered_is_named(tmp_path: Path, closed: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / closed).chmod(0)
+    told = json.loads(output_without_privilege("-c", ENTERING, str(tmp_path / "data")))
+    (tmp_path / closed).chmod(0o700)
+    assert list(told) == ["serve", "worker", "lock", "cluster", "catalog", "weights", "data", "regions", "keys"]
+    for name, words in told.items():
+        assert words.startswith(f"{tmp_path / 'data'} may not be entered: "), name
 
 
 @pytest.mark.parametrize("command", [["serve"], ["serve", "--role", "api"], ["worker"]])
@@ -159,3 +188,20 @@ def test_the_data_directory_of_a_cluster_is_no_empty_collection(
     for part, words in (("data", "is that of a cluster's head"), ("catalog", "each replica of the cluster")):
         found = doctor.run_check(part, doctor.CHECKS[part], Settings(data_dir=tmp_path, disk_reserve_bytes=0))
         assert (found["ok"], words in found["found"]) == (True, True)
+
+
+def test_the_data_directory_of_a_cluster_s_node_is_no_empty_collection(
+    regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "_web_side", lambda *_: pytest.fail("it is served"))
+    replica_folder(tmp_path, 0, 1).mkdir(parents=True)
+    status, _, noted = regard("serve", "--data-dir", tmp_path)
+    assert (status, "is the data directory of a cluster's node" in noted) == (1, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["shards"]
+    for part, words in (("data", "is that of a cluster's node"), ("catalog", "each replica of the cluster")):
+        found = doctor.run_check(part, doctor.CHECKS[part], Settings(data_dir=tmp_path, disk_reserve_bytes=0))
+        assert (found["ok"], words in found["found"]) == (True, True)
+    Catalog(tmp_path / "catalog.sqlite").close()  # a collection of its own, which it shows
+    assert doctor.CHECKS["data"](Settings(data_dir=tmp_path, disk_reserve_bytes=0)).startswith(
+        f"{tmp_path} can be written"
+    )

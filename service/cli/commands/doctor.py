@@ -6,6 +6,7 @@ import stat
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -81,10 +82,9 @@ def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
     from service.storage.left_behind import left_behind  # noqa: PLC0415
     from service.storage.verification import find_damage  # noqa: PLC0415 - PyTorch comes with it
 
-    path = DataDir(settings.data_dir).catalog
-    if not path.is_file():
-        return [{"part": "stored", "ok": True, "found": "nothing is stored"}]
     try:
+        if (path := catalog_of(settings)) is None:
+            return [{"part": "stored", "ok": True, "found": "nothing is stored"}]
         if check_schema(path).is_old:
             return [{"part": "stored", "ok": False, "found": f"compared once the catalog is {BROUGHT_UP}"}]
     except FAULTS as fault:
@@ -136,10 +136,9 @@ def _kernels(settings: Settings) -> str:
 def _weights(settings: Settings) -> str:
     from index.catalog.check import check_schema  # noqa: PLC0415
     from service.model_loading import LoadedModels  # noqa: PLC0415
-    from service.storage.data_dir import DataDir  # noqa: PLC0415
 
-    path = DataDir(settings.data_dir).catalog
-    if path.is_file() and check_schema(path).is_old:  # to ask it for an extractor of its own would change it
+    path = catalog_of(settings)
+    if path is not None and check_schema(path).is_old:  # to ask it for an extractor of its own would change it
         settings = settings.model_copy(update={"data_dir": settings.data_dir / "no catalog"})
     loaded = LoadedModels.from_settings(settings)
     models = ", ".join(f"{name} {matcher.digest}" for name, matcher in loaded.matchers.items())
@@ -148,7 +147,6 @@ def _weights(settings: Settings) -> str:
 
 def _decoding(settings: Settings) -> str:
     import tempfile  # noqa: PLC0415
-    from pathlib import Path  # noqa: PLC0415
 
     from PIL import Image  # noqa: PLC0415
 
@@ -173,11 +171,12 @@ def _data_dir(settings: Settings) -> str:
     from index.lock import Locked  # noqa: PLC0415
     from service.storage.ballast import has_room  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
-    from service.storage.data_dir_lock import lock_data_dir  # noqa: PLC0415
+    from service.storage.data_dir_lock import lock_data_dir, require_enterable  # noqa: PLC0415
     from service.storage.forbidden import forbidden_to_worker  # noqa: PLC0415
     from service.storage.free_space import FreeSpace  # noqa: PLC0415
 
     folder = settings.data_dir
+    require_enterable(folder)
     if not folder.exists():
         return f"there is no {folder.resolve()} yet: the first start makes it"
     if not has_room(folder):  # and nothing is given up for a mere look
@@ -185,7 +184,8 @@ def _data_dir(settings: Settings) -> str:
     if (shortage := FreeSpace(folder, settings.disk_reserve_bytes).shortage()) is not None:
         raise UserError(f"{shortage}; uploads are refused until then")
     if is_cluster(settings):
-        return f"{folder.resolve()} is that of a cluster's head: `regard cluster status` tells of its replicas"
+        of = "head" if DataDir(folder).cluster_plan.exists() else "node"
+        return f"{folder.resolve()} is that of a cluster's {of}: `regard cluster status` tells of its replicas"
     if forbidden := forbidden_to_worker(DataDir(folder)):
         others = f" ({len(forbidden) - 1} other places neither)" if len(forbidden) > 1 else ""
         raise UserError(f"{forbidden[0]}{others}")
@@ -201,20 +201,30 @@ def _data_dir(settings: Settings) -> str:
     return f"{folder.resolve()} can be written, no worker has it{open_to_all}"
 
 
+def catalog_of(settings: Settings) -> Path | None:
+    """The file of the catalog; None where there is none. Misconfigured where the folder may not be entered."""
+    from service.storage.data_dir import DataDir  # noqa: PLC0415
+    from service.storage.data_dir_lock import require_enterable  # noqa: PLC0415
+
+    require_enterable(settings.data_dir)
+    path = DataDir(settings.data_dir).catalog
+    return path if path.is_file() else None
+
+
 def is_cluster(settings: Settings) -> bool:
-    """Whether the data directory is that of a cluster's head, whose pictures lie elsewhere."""
+    """Whether the data directory is that of a cluster's head or node, whose pictures lie elsewhere."""
     from service.storage.data_dir import DataDir  # noqa: PLC0415
 
-    return DataDir(settings.data_dir).cluster_plan.exists()
+    data = DataDir(settings.data_dir)
+    return data.is_cluster_node or data.cluster_plan.exists()
 
 
 def _catalog(settings: Settings) -> str:
     from index.catalog.check import check_catalog  # noqa: PLC0415
-    from service.storage.data_dir import DataDir  # noqa: PLC0415
 
-    path = DataDir(settings.data_dir).catalog
-    if not path.is_file():
-        return "there is none yet" if not is_cluster(settings) else "each replica of the cluster has its own"
+    path = catalog_of(settings)
+    if path is None:
+        return "each replica of the cluster has its own" if is_cluster(settings) else "there is none yet"
     state = check_catalog(path)
     upgraded = f", {BROUGHT_UP}" if state.is_old else ""
     return f"schema {state.version}{upgraded}, {state.pictures} pictures, every page can be read"
@@ -225,14 +235,13 @@ def _regions(settings: Settings) -> str:
     from index.catalog.check import check_schema  # noqa: PLC0415
     from index.views.slab import stored_layout  # noqa: PLC0415
     from service.model_loading import device_of, extractor_of  # noqa: PLC0415
-    from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.extractor_identity import check_extractor  # noqa: PLC0415
     from service.storage.migration_progress import migration_progress  # noqa: PLC0415
     from service.storage.region_store_entries import answering_folders  # noqa: PLC0415
     from service.storage.verification import BAD_DESCRIPTION  # noqa: PLC0415
 
-    path = DataDir(settings.data_dir).catalog
-    if not path.is_file():
+    path = catalog_of(settings)
+    if path is None:
         return "none are stored"
     if check_schema(path).is_old:  # which opening it would change
         return f"looked at once the catalog is {BROUGHT_UP}"
@@ -253,7 +262,9 @@ def _keys(settings: Settings) -> str:
 
     from service.auth.key_file import read_keys  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
+    from service.storage.data_dir_lock import require_enterable  # noqa: PLC0415
 
+    require_enterable(settings.data_dir)
     keys = read_keys(DataDir(settings.data_dir).keys)
     if not keys:
         return f"there are none: {_who_is_answered(settings)}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog.catalog import database, faults
+from index.catalog import database, faults
 from service.api.schemas.resources import ImagesAnswer, ReadyAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from tests.support.library import Library, two_coloured

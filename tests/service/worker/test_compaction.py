@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from index import files
-from index.catalog.catalog import database
+from index.catalog import database
 from index.catalog.filters import Filter
 from index.catalog.text_search import TextSearch
 from index.lock import Locked
