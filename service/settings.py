@@ -52,7 +52,12 @@ class ClusterSettings(BaseSettings):
     """Settings of a collection that lies on several machines."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True, hide_input_in_errors=True
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,
+        allow_inf_nan=False,
     )
 
     ray_address: str = Field(
@@ -94,7 +99,12 @@ class Settings(BaseSettings):
     """Settings of a service, from arguments, then the environment, then defaults."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, hide_input_in_errors=True
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        allow_inf_nan=False,
     )
 
     data_dir: Path = Field(Path("data"), description="Folder that holds everything Regard stores.")
@@ -109,7 +119,6 @@ class Settings(BaseSettings):
     rate_limit: float = Field(
         50.0,
         ge=0,
-        allow_inf_nan=False,
         description="Requests a second that each API key may make on average; 0 for no limit.",
     )
     rate_burst: int = Field(500, ge=1, description="Requests that an API key may make at once after a pause.")
@@ -230,7 +239,6 @@ class Settings(BaseSettings):
     delete_grace_s: float = Field(
         86_400.0,
         ge=0,
-        allow_inf_nan=False,
         description="Seconds during which a deletion can be undone; then all is erased.",
     )
 

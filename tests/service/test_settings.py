@@ -124,6 +124,9 @@ def test_names_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"inspect_timeout_s": 1e300}, "inspect_timeout_s"),
         ({"cache_seconds": math.inf}, "cache_seconds"),
         ({"rate_limit": math.inf}, "rate_limit"),
+        ({"scrub_rate": math.inf}, "scrub_rate"),
+        ({"scrub_rate": math.nan}, "scrub_rate"),
+        ({"delete_grace_s": math.inf}, "delete_grace_s"),
         ({"no_such_setting": 1}, "no_such_setting"),
     ],
 )

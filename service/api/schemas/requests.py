@@ -5,6 +5,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 from pydantic_core import PydanticCustomError, from_json
 
+from service.api.query_parameters import no_number
 from service.search.requests import ImageId, ImageSearchRequest, PictureFilter, QueryText
 
 
@@ -61,6 +62,6 @@ class ImageSearchForm(ImageSearchRequest):
     @field_validator("k", "shortlist", "min_score", "min_probability", mode="before")
     @classmethod
     def _is_written_as_number(cls, value: Any) -> Any:
-        if isinstance(value, str) and "_" in value:  # which Python reads as nothing between digits
-            raise ValueError(f"must be a number, and {value!r} is none")
+        if isinstance(value, str) and (said := no_number(value)) is not None:
+            raise ValueError(said)
         return value

@@ -27,6 +27,15 @@ def test_a_parameter_is_given_once(api: Api) -> None:
     assert found["detail"] == "limit: is given twice; give it once"
 
 
+@pytest.mark.parametrize("path", ["/images?limit", "/jobs?limit", "/failures?limit", "/tags?limit", "/tags?values"])
+def test_a_number_in_an_address_is_written_as_one(api: Api, path: str) -> None:
+    found = problem(api.request("GET", f"{path}=1_0"), 422, "invalid-request")
+    field = path.partition("?")[2]
+    assert found["errors"] == [{"field": field, "problem": "must be a number, and '1_0' is none"}]
+    assert api.request("GET", f"{path}=10").status_code == 200
+    assert api.request("GET", "/tags?search=a_b").status_code == 200  # which is a text
+
+
 @pytest.mark.parametrize("field", ["k", "shortlist", "min_score", "min_probability"])
 def test_a_number_in_a_form_is_written_as_one(api: Api, field: str) -> None:
     form = {"image_id": (None, "f" * 32), field: (None, "1_0")}
