@@ -36,7 +36,7 @@ async def refuse_unknown_parameters(request: Request) -> None:
 
 
 def no_number(value: str) -> str | None:
-    """What is wrong with a number that Python would read, passing over what stands between its digits; else None."""
+    """The fault of a number that Python would read all the same, passing over what stands between digits; else None."""
     return f"must be a number, and {value!r} is none" if "_" in value else None
 
 

@@ -60,9 +60,16 @@ class ExportFolder:
 
     def _is_below(self, name: str) -> bool:
         """Whether a name leads nowhere out of the folder, by way of links neither."""
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RuntimeError):  # the last of links that lead to themselves
             return (self._root / name).parent.resolve().is_relative_to(self._root.resolve())
         return False
+
+    def _make_folder_of(self, name: str) -> bool:
+        """Make the folder that a file of this name lies in; False where a link leads out of the export."""
+        if not self._is_below(name):
+            return False
+        (self._root / name).parent.mkdir(parents=True, exist_ok=True)
+        return True
 
     def _names_before(self, image_id: str) -> list[str]:
         """The names of files with this picture's bytes that exports wrote."""
@@ -73,8 +80,7 @@ class ExportFolder:
         for new in names:
             with suppress(OSError, ValueError):
                 path = self._root / new
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if not path.exists():
+                if self._make_folder_of(new) and not path.exists():
                     (self._root / name).rename(path)
                     line = self._lines.pop(name)
                     self._lines[new] = {**line, "image": new}
@@ -102,8 +108,7 @@ class ExportFolder:
         for name in names_of(image_id, extension, filename):
             path = self._root / name
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if not path.exists():
+                if self._make_folder_of(name) and not path.exists():
                     replace_file(path, content)
                     return name
             except UnicodeEncodeError:  # a name that the locale cannot write

@@ -60,16 +60,23 @@ def is_disk_full(fault: BaseException) -> bool:
     return isinstance(fault, OSError) and fault.errno in NO_ROOM
 
 
+def is_catalog_kept(fault: BaseException) -> bool:
+    """Whether an exception says that others change the catalog for longer than is waited for."""
+    return getattr(fault, "sqlite_errorcode", None) in STILL_BUSY
+
+
 def disk_problem(fault: Exception) -> Problem | None:
     """The refusal of what a disk failed at, which the log gets, too: DiskFull where there is no room.
 
-    None for an exception that speaks of no disk, nor of a catalog that another process would not let go.
+    None for an exception that speaks of no disk, nor of a catalog that another change would not let go.
     """
     if is_disk_full(fault):
         return _disk_full()
-    if getattr(fault, "sqlite_errorcode", None) in STILL_BUSY:
-        log.error("another process changes the catalog for longer than a request waits for it: %s", fault)
-        return NotReady("The catalog is being changed by another process; try again.", retry_after=BUSY_RETRY_S)
+    if is_catalog_kept(fault):
+        log.error("this or another process changes the catalog for longer than a request waits for it: %s", fault)
+        return NotReady(
+            "The catalog is being changed, by this service or by another process; try again.", retry_after=BUSY_RETRY_S
+        )
     # The lowest byte of a code is the kind of fault: here what the system refused SQLite, as where a quota is used up.
     is_sqlite = (getattr(fault, "sqlite_errorcode", None) or 0) & 0xFF == sqlite3.SQLITE_IOERR
     if not (isinstance(fault, OSError) or is_sqlite):

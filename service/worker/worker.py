@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from index.views.slab import DamagedRow
 from models.freed_memory import give_back_freed_memory
-from service.storage.free_space import FreeSpace, is_disk_full
+from service.storage.free_space import FreeSpace, is_catalog_kept, is_disk_full
 from service.worker.derived_files import DerivedFiles
 from service.worker.erasure import Erasure
 from service.worker.finished_jobs import FinishedJobs
@@ -25,7 +25,7 @@ from service.worker.scrub import Scrub
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 
-PAUSE_S = 5.0  # between two looks at a full disk
+PAUSE_S = 5.0  # between two looks at a full disk, or at a catalog that others do not let go
 
 log = logging.getLogger(__name__)
 
@@ -67,9 +67,10 @@ class Worker:
             if self._space.enough_to_work():
                 self._ingestion.end_batch()
         except (OSError, sqlite3.OperationalError) as fault:
-            if not is_disk_full(fault):
+            if not (is_disk_full(fault) or is_catalog_kept(fault)):
                 raise
-            log.error("the disk is full (%s): the next worker takes in the last pictures", fault)
+            why = "the disk is full" if is_disk_full(fault) else "another process keeps the catalog"
+            log.error("%s (%s): the next worker takes in the last pictures", why, fault)
 
     def _run(self, wakeups: Wakeups, stop: threading.Event) -> None:
         worked = False
@@ -82,7 +83,8 @@ class Worker:
                 wakeups.wait(stop)
 
     def run_within_space(self, stop: threading.Event) -> bool:
-        """`run_once` where the disk has room; otherwise a pause, after which it is worth another look."""
+        """`run_once` where the disk has room and nobody keeps the catalog; otherwise a pause, after which it is worth
+        another look."""
         try:
             if self._space.enough_to_work():
                 worked = self.run_once(stop)
@@ -90,19 +92,32 @@ class Worker:
                 return worked
             self._pause(stop, "little room is left")
         except (OSError, sqlite3.OperationalError) as fault:
-            if not is_disk_full(fault):
+            if is_catalog_kept(fault):
+                self._put_off(stop, fault)
+            elif is_disk_full(fault):
+                self._pause(stop, str(fault))
+            else:
                 raise
-            self._pause(stop, str(fault))
         return True
+
+    def _put_off(self, stop: threading.Event, fault: Exception) -> None:
+        if not self._paused:
+            log.error("another process keeps the catalog (%s): the worker waits for it, and goes on by itself", fault)
+        self._paused = True
+        self._forget_ahead()
+        stop.wait(PAUSE_S)
 
     def _pause(self, stop: threading.Event, why: str) -> None:
         if not self._paused:
             log.error("the disk is full (%s): the worker waits until there is room, and goes on by itself", why)
         self._paused = True
-        self._ingestion.forget_ahead()
-        self._migration.forget_ahead()
+        self._forget_ahead()
         self._make_room()
         stop.wait(PAUSE_S)
+
+    def _forget_ahead(self) -> None:
+        self._ingestion.forget_ahead()
+        self._migration.forget_ahead()
 
     def _make_room(self) -> None:
         """Erase what is due, which takes little room and gives more back, and tell that the worker lives."""
@@ -111,7 +126,7 @@ class Worker:
             while self._erasure.advance(self._ingestion.end_batch):
                 pass
         except (OSError, sqlite3.OperationalError) as fault:
-            if not is_disk_full(fault):
+            if not (is_disk_full(fault) or is_catalog_kept(fault)):
                 raise
 
     def run_once(self, stop: threading.Event | None = None) -> bool:

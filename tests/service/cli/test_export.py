@@ -167,6 +167,22 @@ def test_a_list_of_descriptions_moves_nothing_from_elsewhere(tmp_path: Path, ent
     assert all(path.read_bytes() == RED for path in others)
 
 
+def test_no_picture_is_written_by_way_of_a_link_that_leads_out(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    for made in (folder / "inside", elsewhere):
+        made.mkdir(parents=True)
+    (folder / "link").symlink_to(elsewhere)
+    (folder / "loop").symlink_to(folder / "loop")
+    (folder / "own").symlink_to(folder / "inside")
+    target = ExportFolder(folder)
+    added = [target.add(f"{n}{ID[1:]}", "png", f"{name}/a.png", RED) for n, name in enumerate(["link", "loop", "own"])]
+    assert added == [f"0{ID[1:]}.png", f"1{ID[1:]}.png", "own/a.png"]
+    image: Any = {"image_id": image_id_of(RED), "captions": [], "tags": {}, "taken_at": None, "state": "ready"}
+    target.describe("own/a.png", image)
+    assert target.find(image_id_of(RED), "png", "link/deep/b.png") == f"{image_id_of(RED)}.png"
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_what_somebody_described_stays_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "Holiday").mkdir()
     (tmp_path / "Holiday" / "1.png").write_bytes(RED)

@@ -3,6 +3,7 @@
 import errno
 import os
 import sqlite3
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -14,6 +15,7 @@ import PIL.Image
 import pytest
 import torch
 
+from index.catalog import database
 from index.catalog.filters import Filter
 from index.records import PictureChange
 from models.extractors.base import Detections
@@ -21,6 +23,7 @@ from service.media import decode_pool
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.media.perceptual_hash import perceptual_hash
 from service.worker import process
+from service.worker import worker as worker_module
 from service.worker.detection import records_of_readable
 from tests.support.described_pictures import described, jpeg
 from tests.support.fakes import FakeExtractor
@@ -268,6 +271,22 @@ def test_a_full_disk_blames_no_picture(store: Store, monkeypatch: pytest.MonkeyP
         with pytest.raises(OSError, match="thumbnail"):
             worker.run_once()
     store.drain()
+    store.check({image_id: noise(1)})
+
+
+def test_a_worker_waits_for_a_catalog_that_is_kept_for_long(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    image_id = store.accept(encoded(noise(1), "PNG"))
+    monkeypatch.setattr(worker_module, "PAUSE_S", 0.0)
+    with store.worker() as (worker, _):
+        with closing(sqlite3.connect(store.folder / "catalog.sqlite")) as other, monkeypatch.context() as impatient:
+            impatient.setattr(database, "BUSY_SECONDS", 0.0)
+            other.execute("BEGIN IMMEDIATE")
+            assert [worker.run_within_space(threading.Event()) for _ in range(2)] == [True, True]
+        assert caplog.text.count("another process keeps the catalog") == 1
+        while worker.run_once():  # the same one goes on
+            pass
     store.check({image_id: noise(1)})
 
 
