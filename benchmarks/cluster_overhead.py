@@ -27,6 +27,7 @@ import numpy as np
 import torch
 
 from benchmarks.cluster_figures import RESULTS, SERVICE_TIMES, Figures, write
+from benchmarks.ingested import ingest
 from benchmarks.shard_probe import ShardProbe
 from models.datasets.captions import read_captions
 from regard_client import Client, Picture
@@ -42,7 +43,6 @@ MEASURED = RESULTS / "cluster_latency.json"
 BAR_MS = 15.0
 READY_S = 900.0
 RESAMPLES = 5000
-PICTURES_PER_REQUEST = 32
 WARM_UP = 10  # questions that do not count
 FORMATS = (".jpg", ".jpeg", ".png")
 BLOCK = 20  # questions that several clients ask one side before the other has its turn
@@ -138,19 +138,6 @@ def by_several(urls: tuple[str, str], questions: Sequence[str], clients: int) ->
     return found
 
 
-def ingest(url: str, paths: Sequence[Path]) -> None:
-    """Take the pictures in, and wait until they can be found."""
-    with Client(url) as client:
-        jobs = []
-        for start in range(0, len(paths), PICTURES_PER_REQUEST):
-            jobs.append(
-                client.ingest([Picture(path) for path in paths[start : start + PICTURES_PER_REQUEST]])["job_id"]
-            )
-        for job in jobs:
-            last = client.wait(job)
-            assert last["failed"] == 0, last
-
-
 def wait_for(holds: Callable[[], bool], what: str) -> None:
     """Return once it holds; TimeoutError after a quarter of an hour."""
     deadline = time.monotonic() + READY_S
@@ -237,7 +224,8 @@ def run(given: argparse.Namespace) -> bool:
         both_sides(given, Path(folder)) as (alone, url, chosen, settings),
     ):
         for side in (alone, url):
-            ingest(side, paths)
+            with Client(side) as client:
+                ingest(client, [Picture(path) for path in paths])
         probe = ShardProbe(chosen, settings)
         askers = Asker(alone), Asker(url)
         in_turns(*askers, questions[:WARM_UP], probe.note)

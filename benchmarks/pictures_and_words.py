@@ -9,13 +9,11 @@ rankings. The weight is chosen on questions with the first half of the pictures 
 intervals of the paired difference to the word alone.
 """
 
-import argparse
 import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,14 +21,11 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from benchmarks.similar_pictures import WEIGHTS, caption_similarities, compared_with
+from benchmarks.captioned_pictures import captions_parser, given_matcher, given_pictures
+from benchmarks.similar_pictures import caption_similarities, compared_with, ndcg
 from models.datasets.captioned_features import CaptionedFeatures
-from models.datasets.captions import read_captions
-from models.datasets.feature_store import open_features
-from models.matching.checkpoint import load_matcher
 from models.matching.single_matcher import SingleMatcher
 
-CUTOFF = 10
 LEAST_COMMON, MOST_COMMON = 0.015, 0.2  # share of the pictures whose captions hold a word
 EACH = 60  # pictures that every word is asked with
 BATCH = 100
@@ -81,15 +76,6 @@ def scores_of(
     return matcher.similarity_query(embeddings) @ embeddings.T, matcher.encode_sentences(list(words))[1] @ embeddings.T
 
 
-def ndcg(scores: Float[Tensor, "Q N"], worth: Float[Tensor, "Q N"], own: Int64[Tensor, " Q"]) -> Float[Tensor, " Q"]:
-    """nDCG of every question's first answers, the picture asked with left out; NaN where none is worth anything."""
-    left = torch.ones_like(scores, dtype=torch.bool).scatter_(1, own[:, None], False)
-    first = scores.masked_fill(~left, -torch.inf).topk(CUTOFF).indices
-    discounts = 1 / torch.log2(torch.arange(CUTOFF) + 2.0)
-    best = (worth * left).topk(CUTOFF).values
-    return (worth.gather(1, first) * discounts).sum(1) / (best * discounts).sum(1)
-
-
 def judged(matcher: SingleMatcher, pictures: CaptionedFeatures) -> tuple[Questions, Mapping[str, Tensor]]:
     """The questions, and each ranking's nDCG of every one."""
     words, shown, told = words_of_captions(pictures.captions)
@@ -104,16 +90,10 @@ def judged(matcher: SingleMatcher, pictures: CaptionedFeatures) -> tuple[Questio
 
 def main() -> None:
     """Print one JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--features", type=Path, required=True)
-    parser.add_argument("--captions", type=Path, required=True)
-    parser.add_argument("--split", default="dev")
-    parser.add_argument("--model", default="bfan-equal")
-    given = parser.parse_args()
+    given = captions_parser(__doc__).parse_args()
     torch.set_num_threads(1)
-    lines = read_captions(given.captions, given.split)
-    pictures = CaptionedFeatures.join(open_features(given.features), lines)
-    asked, values = judged(load_matcher(WEIGHTS / given.model), pictures)
+    pictures = given_pictures(given)
+    asked, values = judged(given_matcher(given), pictures)
     told = ~torch.isnan(values["word"])
     bounds = (0, len(pictures) // 2, len(pictures))
     halves: dict[str, Any] = {}

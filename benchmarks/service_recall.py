@@ -15,32 +15,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import track
 
+from benchmarks.ingested import NOTES, ingest
 from models.datasets.captions import CaptionLine, read_captions
 from regard_client import Client, Picture
 from service.settings import DEFAULT_URL
 
 SHORTLIST = 100
-PICTURES_PER_REQUEST = 32
-NOTES = Console(stderr=True)  # so that what is printed is the report alone
-
-
-def ingest(client: Client, lines: Sequence[CaptionLine], folder: Path, captions: bool) -> dict[str, str]:
-    """Ingest all pictures and wait until they can be found; their ids by their names."""
-    ids: dict[str, str] = {}
-    jobs = []
-    for start in range(0, len(lines), PICTURES_PER_REQUEST):
-        part = lines[start : start + PICTURES_PER_REQUEST]
-        pictures = [Picture(folder / line.image, captions=line.captions if captions else ()) for line in part]
-        answer = client.ingest(pictures)
-        ids |= {one["filename"]: one["image_id"] for one in answer["accepted"]}
-        jobs.append(answer["job_id"])
-    for job in track(jobs, description="Finding regions", console=NOTES):
-        last = client.wait(job)
-        assert last["failed"] == 0, last
-    return ids
 
 
 def text_ranks(client: Client, lines: Sequence[CaptionLine], ids: dict[str, str]) -> Iterator[int | None]:
@@ -77,7 +59,8 @@ def main() -> None:
     given = parser.parse_args()
     lines, folder = read_captions(given.captions, given.split)[: given.pictures], given.captions.parent
     client = Client(given.url)
-    ids = ingest(client, lines, folder, captions=given.direction == "image")
+    with_captions = given.direction == "image"
+    ids = ingest(client, [Picture(folder / one.image, captions=one.captions if with_captions else ()) for one in lines])
     ranks = list(text_ranks(client, lines, ids) if given.direction == "text" else image_ranks(client, lines, folder))
     share = {f"r{k}": 100 * sum(r is not None and r < k for r in ranks) / len(ranks) for k in (1, 5, 10, SHORTLIST)}
     print(json.dumps({"direction": given.direction, "pictures": len(lines), "questions": len(ranks), **share}))

@@ -9,26 +9,21 @@ a region of the other picture, both ways. Rankings are chosen on the first half 
 on the second, with 95 % intervals of the paired difference to the cosine.
 """
 
-import argparse
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from benchmarks.captioned_pictures import captions_parser, given_matcher, given_pictures
 from models.datasets.captioned_features import CaptionedFeatures
-from models.datasets.captions import read_captions
-from models.datasets.feature_store import open_features
 from models.evaluation.confidence import percentile_interval, resample_counts
-from models.matching.checkpoint import load_matcher
 from models.matching.single_matcher import SingleMatcher
 from models.text.pretrained_reader import shipped_reader
 
-WEIGHTS = Path(__file__).parents[1] / "models" / "weights"
 CUTOFF = 10
 WORTH_FROM = 0.95  # of all pairs lie below: one picture in twenty is an answer
 NEAREST = 20  # others by which a hub is told, and half of their mean is taken off
@@ -50,11 +45,12 @@ def gains(similarities: Float[Tensor, "N N"]) -> Float[Tensor, "N N"]:
     return worth.fill_diagonal_(0).float()
 
 
-def ndcg(scores: Float[Tensor, "N N"], worth: Float[Tensor, "N N"]) -> Float[Tensor, " N"]:
-    """nDCG of every query's first answers, itself left out; NaN where nothing is worth anything."""
-    first = scores.clone().fill_diagonal_(-torch.inf).topk(min(CUTOFF, len(scores) - 1)).indices
+def ndcg(scores: Float[Tensor, "Q N"], worth: Float[Tensor, "Q N"], own: Int64[Tensor, " Q"]) -> Float[Tensor, " Q"]:
+    """nDCG@10 of every query, whose `own` picture is left out; NaN where no other is worth anything."""
+    left = torch.ones_like(scores, dtype=torch.bool).scatter_(1, own[:, None], False)
+    first = scores.masked_fill(~left, -torch.inf).topk(min(CUTOFF, scores.shape[1] - 1)).indices
     discounts = 1 / torch.log2(torch.arange(first.shape[1]) + 2.0)
-    best = worth.topk(first.shape[1]).values
+    best = (worth * left).topk(first.shape[1]).values
     return (worth.gather(1, first) * discounts).sum(1) / (best * discounts).sum(1)
 
 
@@ -120,18 +116,12 @@ def compared_with(
 
 def main() -> None:
     """Print one JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--features", type=Path, required=True)
-    parser.add_argument("--captions", type=Path, required=True)
-    parser.add_argument("--split", default="dev")
-    parser.add_argument("--model", default="bfan-equal")
-    given = parser.parse_args()
+    given = captions_parser(__doc__).parse_args()
     torch.set_num_threads(1)
-    lines = read_captions(given.captions, given.split)
-    pictures = CaptionedFeatures.join(open_features(given.features), lines)
-    worth = gains(caption_similarities([list(line.captions) for line in lines]))
-    scores = rankings(load_matcher(WEIGHTS / given.model), pictures)
-    values = {name: ndcg(one, worth) for name, one in scores.items()}
+    pictures = given_pictures(given)
+    worth = gains(caption_similarities([list(own) for own in pictures.captions]))
+    scores = rankings(given_matcher(given), pictures)
+    values = {name: ndcg(one, worth, torch.arange(len(one))) for name, one in scores.items()}
     told = ~torch.isnan(values["cosine"]).numpy()
     is_first = np.arange(len(told)) < len(told) // 2
     halves = {

@@ -7,38 +7,25 @@ the ROC curve of the test's probability, and the shares of verdicts that nothing
 it does and where it does not.
 """
 
-import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.similar_pictures import WEIGHTS
+from benchmarks.captioned_pictures import captions_parser, given_matcher, given_pictures
 from models.batches import MARKS
-from models.datasets.captioned_features import CaptionedFeatures
-from models.datasets.captions import read_captions
-from models.datasets.feature_store import open_features
 from models.evaluation.evaluate import score_all_pairs
-from models.matching.checkpoint import load_matcher
 from models.matching.log_odds import prior_log_odds
-from models.matching.match_verdict import MatchTest
+from models.matching.match_verdict import MatchTest, area_under_roc
 
 Floats = npt.NDArray[np.float64]
 
 LENGTHS = ((1, 4), (5, 6), (7, 8), (9, 12), (13, 1000))  # words
 SIZES = (100, 200, 500)  # pictures
 MOST = 600  # captions of a length
-
-
-def area(with_own: Floats, without: Floats) -> float:
-    """The area under the ROC curve: how often a value with the own picture is above one without; ties count half."""
-    both = np.sort(without)
-    below = np.searchsorted(both, with_own, "left") + np.searchsorted(both, with_own, "right")
-    return float(below.mean() / 2 / len(without))
 
 
 def probabilities(
@@ -56,6 +43,7 @@ def probabilities(
 def judged(test: MatchTest, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     """The area, and the shares of each verdict."""
     with_own, without = np.array(pairs).T
+    both, holds = np.concatenate([with_own, without]), np.repeat([True, False], len(pairs))
     shares = {
         "nothing, where it is": with_own < test.absent_below,
         "nothing, where it is not": without < test.absent_below,
@@ -63,20 +51,14 @@ def judged(test: MatchTest, pairs: Sequence[tuple[float, float]]) -> dict[str, A
         "something, where it is not": without >= test.present_from,
     }
     told = {name: round(float(share.mean()), 3) for name, share in shares.items()}
-    return {"captions": len(pairs), "area": round(area(with_own, without), 3), **told}
+    return {"captions": len(pairs), "area": round(area_under_roc(both, holds), 3), **told}
 
 
 def main() -> None:
     """Print one JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--features", type=Path, required=True)
-    parser.add_argument("--captions", type=Path, required=True)
-    parser.add_argument("--split", default="dev")
-    parser.add_argument("--model", default="bfan-equal")
-    given = parser.parse_args()
+    given = captions_parser(__doc__).parse_args()
     torch.set_num_threads(1)
-    pictures = CaptionedFeatures.join(open_features(given.features), read_captions(given.captions, given.split))
-    matcher = load_matcher(WEIGHTS / given.model)
+    pictures, matcher = given_pictures(given), given_matcher(given)
     assert matcher.calibration is not None
     assert matcher.calibration.text_match is not None
     test = matcher.calibration.text_match

@@ -1,11 +1,8 @@
 """Questions of a picture and a word, and what an answer to one is worth, against plain loops."""
 
-import math
-
-import pytest
 import torch
 
-from benchmarks.pictures_and_words import CUTOFF, EACH, ndcg, questions_of, words_of_captions
+from benchmarks.pictures_and_words import EACH, questions_of, words_of_captions
 
 
 def test_words_are_those_that_two_captions_of_some_pictures_hold() -> None:
@@ -29,18 +26,3 @@ def test_no_picture_is_asked_with_for_a_word_of_its_captions() -> None:
         min(EACH, int((~told[1]).sum())),
         5,
     ]
-
-
-def test_ndcg_is_that_of_a_plain_loop_without_the_picture_asked_with() -> None:
-    draw = torch.Generator().manual_seed(1)
-    scores, worth = torch.randn(4, 30, generator=draw), torch.rand(4, 30, generator=draw)
-    own = torch.tensor([0, 7, 7, 29])
-    found = ndcg(scores, worth, own)
-    for question, mine in enumerate(own.tolist()):
-        others = [picture for picture in range(30) if picture != mine]
-        first = sorted(others, key=lambda picture: -float(scores[question, picture]))[:CUTOFF]
-        best = sorted((float(worth[question, picture]) for picture in others), reverse=True)[:CUTOFF]
-        gained = sum(float(worth[question, picture]) / math.log2(rank + 2) for rank, picture in enumerate(first))
-        assert float(found[question]) == pytest.approx(
-            gained / sum(value / math.log2(rank + 2) for rank, value in enumerate(best)), rel=1e-5
-        )

@@ -5,18 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.verdicts_by_length import area, judged, probabilities
+from benchmarks.verdicts_by_length import judged, probabilities
 from models.matching.log_odds import LogOddsModel
 from models.matching.match_verdict import MatchTest
 
 TEST = MatchTest(LogOddsModel(2.0, 1.0, 3.0, 0.5), absent_below=0.3, present_from=0.6)
-
-
-def test_the_area_is_how_often_one_is_above_the_other() -> None:
-    random = np.random.default_rng(0)
-    with_own, without = random.integers(0, 5, 30).astype(float), random.integers(0, 5, 20).astype(float)
-    wins = [1.0 if one > other else 0.5 if one == other else 0.0 for one in with_own for other in without]
-    assert area(with_own, without) == pytest.approx(sum(wins) / len(wins))
 
 
 def test_the_galleries_are_one_with_the_own_picture_and_one_without() -> None:
