@@ -69,6 +69,7 @@ def test_tags_and_ranges_of_tags_filter_the_library(visit: Visit, conditions: li
 def test_a_condition_is_taken_away_and_a_wrong_one_is_explained(visit: Visit) -> None:
     page = visit.page
     add_tag(page, "year: 2022..2023")
+    expect(page.get_by_role("button", name="Take away: year: 2022..2023")).to_be_visible()
     search(page, "green")
     assert set(titles(page)) == {"blue", "green"}
     add_tag(page, "year: 2021")
@@ -102,6 +103,36 @@ def test_a_cut_off_leaves_out_what_matches_less(visit: Visit) -> None:
     expect(status).to_contain_text("None of 4 candidates is above the cut-off.")
     page.get_by_label("What the cut-off counts").select_option("% likely")
     expect(status).to_contain_text("calibrat")  # this model has none, and the answer says so
+
+
+def test_a_score_that_was_written_for_likeness_is_no_cut_off_of_likeness_and_words(visit: Visit) -> None:
+    page, status, least = visit.page, visit.page.locator("#status"), visit.page.get_by_label("At least")
+    cards(page).first.get_by_role("button", name="More like this").click()
+    expect(status).to_contain_text("Pictures like")
+    page.get_by_label("What the cut-off counts").select_option("score")
+    least.fill("1.5")  # which no cosine reaches
+    least.press("Enter")
+    expect(status).to_contain_text("None of 3 candidates is above the cut-off.")
+    words = page.get_by_label("What they should show besides")
+    words.fill("yellow")
+    words.press("Enter")
+    expect(status).to_contain_text("“At least” was a score of another kind: no cut-off.")
+    expect(cards(page)).to_have_count(len(YEARS) - 1)
+    expect(least).to_have_value("")
+    least.fill("-3")  # one of these scores stays as long as there are words
+    least.press("Enter")
+    expect(status).not_to_contain_text("of another kind")
+    words.fill("blue")
+    words.press("Enter")
+    expect(status).to_contain_text("blue")
+    expect(least).to_have_value("-3")
+    for _ in range(3):
+        page.go_back()
+    expect(least).to_have_value("1.5")
+    expect(status).to_contain_text("None of 3 candidates is above the cut-off.")
+    page.get_by_label("What do the pictures show?").press_sequentially("red", delay=300)  # answered letter by letter
+    expect(page.get_by_role("list", name="Results")).to_be_visible()
+    expect(status).to_contain_text("of another kind")
 
 
 def test_an_option_that_is_none_ends_what_was_asked_before(visit: Visit) -> None:

@@ -163,7 +163,7 @@ def test_a_service_that_restarts_is_waited_for(visit: Visit) -> None:
     def loading(route: Route) -> None:
         asked.append(route.request.url)
         if route.request.url.endswith("/events") or len(asked) < 3:
-            route.fulfill(status=503, json={"detail": "The service is loading."})
+            route.fulfill(status=503, json={"detail": "The service is loading."}, headers={"Retry-After": "1"})
         else:
             route.continue_()
 

@@ -10,7 +10,7 @@ from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.e2e.browser import Visit, search, send
 
@@ -25,6 +25,11 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for left, right in itertools.islice(itertools.product(COLOURS, repeat=2), NUM):
             send(url, f"{left}-{right}.png", png(two_coloured(left, right, 64, 48)), {"captions": [f"{left}, {right}"]})
         yield url
+
+
+def titles(cards: Locator) -> list[str]:
+    """Names of the pictures shown, in their order."""
+    return cards.locator(".title").all_inner_texts()
 
 
 def test_more_results_come_when_they_are_asked_for(visit: Visit) -> None:
@@ -117,4 +122,44 @@ def test_further_pictures_that_cannot_be_had_are_told_of_where_one_is_looked_at(
     page.locator("#main li.card .picture").nth(AT_FIRST - 1).click()
     page.route("**/search/text", lambda route: route.fulfill(status=500, json={"detail": "The disk is gone."}))
     page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("dialog").get_by_role("alert").first).to_have_text("The disk is gone.")
+    dialog, cards = page.get_by_role("dialog"), page.locator("#main li.card")
+    expect(dialog.get_by_role("alert").first).to_have_text("The disk is gone.")
+    expect(cards).to_have_count(AT_FIRST)  # what was found stays
+    page.unroute("**/search/text")
+    page.keyboard.press("ArrowRight")
+    expect(cards).to_have_count(NUM)
+    expect(dialog.get_by_role("button", name="Next", exact=True)).not_to_have_attribute("aria-disabled", "true")
+    assert dialog.get_by_role("heading", level=2).inner_text() == titles(cards)[AT_FIRST]
+
+
+def test_what_failed_for_a_picture_that_was_left_is_not_told_of_another(visit: Visit) -> None:
+    page, cards, held = visit.page, visit.page.locator("#main li.card"), list[Route]()
+    search(page, "red")
+    page.route("**/search/text", lambda route: held.append(route))  # noqa: PLW0108 - playwright asks for a function
+    cards.last.locator(".picture").click()
+    dialog = page.get_by_role("dialog")
+    with page.expect_request("**/search/text"):
+        page.keyboard.press("ArrowRight")
+    page.go_back()
+    expect(dialog).to_be_hidden()
+    cards.first.locator(".picture").click()
+    with page.expect_response("**/search/text"):
+        held[0].fulfill(status=500, json={"detail": "The disk is gone."})
+    expect(dialog.get_by_role("button", name="Next", exact=True)).not_to_have_attribute("aria-disabled", "true")
+    expect(dialog.get_by_role("alert")).to_have_count(0)
+
+
+def test_results_stay_where_no_more_can_be_had(visit: Visit) -> None:
+    page, cards = visit.page, visit.page.locator("#main li.card")
+    search(page, "red")
+    more, first = page.get_by_role("button", name="Show more"), titles(cards)
+    page.route("**/search/text", lambda route: route.abort())
+    page.route("**/livez", lambda route: route.abort())
+    more.click()
+    expect(page.locator("#status")).to_have_text("The service does not answer. Try again")
+    assert titles(cards) == first
+    expect(page.locator("#words button").first).to_be_visible()
+    page.unroute("**/search/text")
+    page.get_by_role("button", name="Try again").click()
+    expect(cards).to_have_count(NUM)
+    expect(more).to_be_hidden()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -125,7 +126,8 @@ def test_those_that_were_not_reached_are_counted(visit: Visit) -> None:
     page.get_by_role("button", name="Select several").click()
     for colour in ("red", "green", "blue"):
         press(page, colour)
-    page.route("**/images/*", lambda route: route.fulfill(status=503, json={"detail": "Busy."}))
+    busy: dict[str, Any] = {"json": {"detail": "Busy."}, "headers": {"Retry-After": "1"}}
+    page.route("**/images/*", lambda route: route.fulfill(status=503, **busy))
     bar(page).get_by_role("button", name=DELETE).click()
     for _ in range(5):
         page.clock.run_for(1500)

@@ -106,6 +106,26 @@ def test_a_lost_connection_is_waited_for_and_the_files_are_sent_again(visit: Vis
     expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
 
 
+def test_what_a_service_that_lacks_something_refuses_is_sent_again_when_somebody_wants_it(visit: Visit) -> None:
+    page, asked = visit.page, list[str]()
+    why = "The server may not write to its disk."
+
+    def refuse(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=503, json={"detail": why})  # without the time after which it would be another
+
+    page.route("**/ingest", refuse)
+    choose(page, picture("red", "blue"), picture("green", "blue"))
+    expect(told(page)).to_have_text(f"{why} Done: 0 of 2 can be found, 2 not taken in.")
+    expect(page.locator("#add li")).to_have_text([re.compile("red-blue.png"), re.compile("green-blue.png")])
+    page.wait_for_timeout(2500)  # more than twice the pause of one that sends by itself
+    assert len(asked) == 1
+    page.unroute("**/ingest")
+    page.locator("#add").get_by_role("button", name="Try again").click()
+    expect(told(page)).to_have_text("Done: 2 of 2 can be found.")
+    expect(page.locator("#add li")).to_have_count(0)
+
+
 def test_a_file_that_is_gone_from_the_disk_is_not_waited_for(visit: Visit, tmp_path: Path) -> None:
     page, moved = visit.page, tmp_path / "moved.png"
     moved.write_bytes(picture("red", "red")["buffer"])

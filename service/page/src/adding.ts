@@ -4,7 +4,7 @@ import { button, el, find, workButton } from "./dom";
 import { CAN_DROP } from "./dropping";
 import type { FailuresAnswer } from "./openapi";
 import { counted, isolated, messageOf } from "./text";
-import { Upload, type Found, type Outcome, type Progress } from "./uploads";
+import { nameOf, Upload, type Found, type Outcome, type Progress } from "./uploads";
 
 export class Adding {
   private readonly panel = find("add");
@@ -71,7 +71,7 @@ export class Adding {
   }
 
   private tell = (progress: Progress, over = false): void => {
-    const left = progress.skipped.length + progress.failed.length;
+    const left = progress.skipped.length + progress.failed.length + progress.refused.length;
     this.bar.hidden = false;
     this.bar.max = progress.total;
     this.bar.value = progress.done + left;
@@ -80,11 +80,21 @@ export class Adding {
     if (progress.restored.length) parts.push(`${progress.restored.length} of them deleted before`);
     if (progress.skipped.length) parts.push(`${progress.skipped.length} left out`);
     if (progress.failed.length) parts.push(`${progress.failed.length} failed`);
+    if (progress.refused.length) parts.push(`${progress.refused.length} not taken in`);
     const told = [...new Set(progress.faults), `${over ? "Done" : "Taking in"}: ${parts.join(", ")}.`];
     if (progress.waiting) told.push(`${progress.waiting} It is waited for.`);
     this.words.textContent = told.join(" ");
-    this.left.replaceChildren(...reasons("Left out", progress.skipped), ...(over ? whatWasThere(progress) : []));
+    const atTheEnd = over ? [...this.refusedOf(progress), ...whatWasThere(progress)] : [];
+    this.left.replaceChildren(...reasons("Left out", progress.skipped), ...atTheEnd);
   };
+
+  /** What was refused for what the service lacks, with the button that sends it again. */
+  private refusedOf({ refused }: Progress): Node[] {
+    if (!refused.length) return [];
+    const again = workButton("Try again", () => this.take(refused));
+    const names = refused.map((one) => ({ filename: nameOf(one), reason: "" }));
+    return [...reasons("Not taken in", names), el("p", { class: "actions" }, again)];
+  }
 
   /** Shows what was set aside. That it cannot be had says nothing of pictures that were taken in. */
   async showFailures(): Promise<void> {

@@ -24,11 +24,21 @@ export class Unreachable extends Error {
 
 const WATCH_MS = 15_000; // without an answer, after which it is looked whether the service answers anything
 const PAUSE_MS = 1000;
-const PASSING = [429, 502, 503, 504];
+const PASSING = [429, 502, 504];
+const MENDED = [503, 507]; // what the service lacks, as a disk that it may write to
 
-/** Whether the same request may succeed when it is sent again after a while. */
+/**
+ * Whether the same request may succeed when it is sent again after a while. What the service lacks and names no time for
+ * comes by somebody's doing, not by waiting.
+ */
 export function isPassing(fault: unknown): fault is Error {
-  return fault instanceof Unreachable || (fault instanceof Refusal && PASSING.includes(fault.status));
+  if (!(fault instanceof Refusal)) return fault instanceof Unreachable;
+  return PASSING.includes(fault.status) || (fault.status === 503 && !Number.isNaN(fault.retryAfter));
+}
+
+/** Whether somebody who was told of it may want the same request sent again. */
+export function canBeTriedAgain(fault: unknown): fault is Error {
+  return isPassing(fault) || (fault instanceof Refusal && MENDED.includes(fault.status));
 }
 
 /** Waits for a moment, or for as long as a refusal asks for. */
@@ -98,11 +108,18 @@ async function accepted(path: string, options: Options): Promise<Response> {
   for (;;) {
     const response = await send(path, options);
     if (response.ok) return response;
-    const retryAfter = Number(response.headers.get("Retry-After") ?? NaN);
+    const retryAfter = secondsOf(response.headers.get("Retry-After"));
     const refusal = new Refusal(response.status, await response.json().catch(() => ({})), retryAfter);
     const needsKey = response.status === 401 || "needed" in refusal.problem;
     if (!needsKey || !(await askForKey(refusal.message))) throw refusal;
   }
+}
+
+/** The seconds that `Retry-After` says, which may name a moment, as proxies do; NaN without it. */
+function secondsOf(retryAfter: string | null): number {
+  if (retryAfter === null) return NaN;
+  const seconds = Number(retryAfter);
+  return Number.isNaN(seconds) ? (Date.parse(retryAfter) - Date.now()) / 1000 || 0 : seconds;
 }
 
 async function send(path: string, { method, json, form, signal }: Options): Promise<Response> {

@@ -1,6 +1,12 @@
 // The picture that was asked with, small, before what else can be asked with it.
 import { button, el } from "./dom";
-import type { Asked } from "./history";
+import type { Asked, Question } from "./history";
+
+/** Whether a limit that was chosen for the scores of one makes sense for the other: likeness and words are no likeness alone. */
+export function areScoredAlike(one: Question, other: Question): boolean {
+  const hasWords = (question: Question) => question.kind === "pictures" && !!question.words;
+  return one.kind === other.kind && hasWords(one) === hasWords(other);
+}
 
 export function askedPicture(asked: Asked, title: string, ...besides: HTMLElement[]): HTMLElement {
   const source = "image" in asked ? URL.createObjectURL(asked.image) : `/images/${asked.image_id}/thumbnail`;

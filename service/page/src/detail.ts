@@ -85,6 +85,7 @@ export class Detail {
   private closed(): void {
     const { image_id } = this.pictures[this.place]!;
     document.querySelector<HTMLElement>(`#main [data-image="${image_id}"] button.picture`)?.focus();
+    this.further = null; // what still comes is wanted no more
     if (this.changed) this.onchanged();
     this.changed = false;
   }
@@ -115,7 +116,7 @@ export class Detail {
     this.next.setAttribute("aria-disabled", "true");
     try {
       let fresh: Shown[] = [];
-      while (!fresh.length && further.hasMore()) {
+      while (further === this.further && !fresh.length && further.hasMore()) {
         const known = new Set(this.pictures.map(({ image_id }) => image_id));
         fresh = (await further.load()).filter(({ image_id }) => !known.has(image_id));
       }
@@ -123,7 +124,7 @@ export class Detail {
       this.pictures.push(...fresh);
       if (this.dialog.open && place === this.place && fresh.length) this.step(1);
     } catch (fault) {
-      this.notice.textContent = messageOf(fault);
+      if (further === this.further) this.notice.textContent = messageOf(fault);
     } finally {
       this.isGoingOn = false;
       this.next.removeAttribute("aria-disabled");

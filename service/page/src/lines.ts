@@ -22,9 +22,10 @@ export function tagLines(tags: Tags): [line: string, name: string][] {
  */
 export function changedTags(before: Tags, text: string): Record<string, string | number | null> {
   const written = [...new Set(lines(text))];
-  const untouched = new Map(tagLines(before).filter(([line]) => written.includes(line)));
-  const changed = written.filter((line) => !untouched.has(line)).map((line) => tagOf(line, Object.keys(before)));
-  const names = [...untouched.values(), ...changed.map(([one]) => one)];
+  const untouched = tagLines(before).filter(([line]) => written.includes(line)); // two tags may have one line
+  const isTouched = (line: string) => !untouched.some(([one]) => one === line);
+  const changed = written.filter(isTouched).map((line) => tagOf(line, Object.keys(before)));
+  const names = [...untouched.map(([, name]) => name), ...changed.map(([one]) => one)];
   const twice = names.find((one, n) => names.indexOf(one) < n);
   if (twice !== undefined) throw new Error(`“${twice}” stands on two lines; a tag has one value.`);
   const now = new Set(names);

@@ -13,12 +13,17 @@ export interface HowAsked {
   isShortened: boolean;
   /** Whether results must be likely by so many percent. */
   isCutByPercent: boolean;
+  /** Whether a cut-off was taken away, since it was chosen for scores of another scale. */
+  isCutOffGone: boolean;
 }
+
+const CUT_OFF_GONE = "“At least” was a score of another kind: no cut-off.";
 
 /** What is said of the pictures that a sentence found. */
 export function noteOfText(answer: TextAnswer, how: HowAsked): string {
   const shortened = how.isShortened && "The question is long: its beginning alone was asked.";
-  return [loadedFirst(answer), shortened, ...readings(inText(answer)), ...belowCutOff(answer), ...howMany(answer, how)].filter(Boolean).join(" ");
+  const gone = how.isCutOffGone && CUT_OFF_GONE;
+  return [loadedFirst(answer), shortened, ...readings(inText(answer)), gone, ...belowCutOff(answer), ...howMany(answer, how)].filter(Boolean).join(" ");
 }
 
 /** What is said of the pictures that each of some models finds like one. */
@@ -28,6 +33,7 @@ export function noteOfPictures(answers: ImageAnswer[], title: string, how: HowAs
   const notes = [`Pictures like ${asName(title)}${query ? ` that show “${isolated(query)}”` : ""}.`, ...readings(answers[0]!)];
   if (!results.length && !left_out) notes.push(nothing("No other picture can be found.", how));
   notes.push(...belowCutOff(answers[0]!));
+  if (how.isCutOffGone) notes.push(CUT_OFF_GONE);
   if (how.isCutByPercent) notes.push("How alike pictures are is no percentage: no cut-off.");
   return [...notes, ...answers.map(loadedFirst).filter(Boolean)].join(" ");
 }
@@ -37,7 +43,8 @@ export function noteOfSentences(answer: ImageAnswer, title: string, how: HowAske
   const none = belowCutOff(answer)[0] ?? nothing("No sentences were found.", how);
   const found = (answer.results as CaptionHit[]).length ? `Sentences for ${asName(title)}.` : none;
   const nearest = answer.matched === false && answer.results.length ? "Nothing matches well. These come nearest:" : "";
-  return [answer.note ?? found, nearest, loadedFirst(answer)].filter(Boolean).join(" ");
+  const gone = how.isCutOffGone && CUT_OFF_GONE;
+  return [answer.note ?? found, gone, nearest, loadedFirst(answer)].filter(Boolean).join(" ");
 }
 
 /** The answer without words that were not understood where some picture's text has them, as every one found by it has. */

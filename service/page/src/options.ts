@@ -1,6 +1,7 @@
 // How to search: model and second model, order, dates, tags, cut-off. `onchange` hears of every change, and whether it is
 // of what is being typed.
 import { ask, Latest } from "./api";
+import { inFull } from "./conditions";
 import { EXPECTED, readDate } from "./dates";
 import { el, find } from "./dom";
 import type { Chosen } from "./history";
@@ -27,6 +28,7 @@ export class SearchOptions {
   private readonly until = el("input", { type: "text", placeholder: "2024-05", size: 10 });
   private readonly tags: TagFilter;
   private readonly suggesting = new Latest();
+  private looking = 0; // the pause after which it is looked up which tags may be meant
   private readonly least = el("input", { type: "number", step: "any", class: "few", placeholder: "any" });
   private readonly unit = el(
     "select",
@@ -61,7 +63,10 @@ export class SearchOptions {
       this.count();
       onchange(isTyped);
     };
-    this.tags = new TagFilter(() => changed(false));
+    this.tags = new TagFilter(
+      () => changed(false),
+      () => this.suggest(),
+    );
     const named: [string, HTMLElement][] = [
       ["Model", this.model],
       ["beside", this.second],
@@ -97,10 +102,9 @@ export class SearchOptions {
     wide.addEventListener("change", unfold);
     unfold();
     this.listen(changed);
-    let pause: number | undefined;
     this.tags.input.addEventListener("input", () => {
-      clearTimeout(pause);
-      pause = setTimeout(() => void this.suggest().catch(() => {}), TYPING_MS); // those of before stay
+      clearTimeout(this.looking);
+      this.looking = setTimeout(() => void this.suggest().catch(() => {}), TYPING_MS); // those of before stay
     });
   }
 
@@ -119,13 +123,14 @@ export class SearchOptions {
         pause = setTimeout(() => ((told = input), changed(true)), TYPING_MS);
       });
     find("options").addEventListener("change", ({ target }) => {
+      if (target === this.tags.input) return; // which tells of it by itself
       clearTimeout(pause);
       if (told === null || target !== told) changed(false);
       told = null;
     });
   }
 
-  /** Fills in the models that can be asked, and the tags in use. */
+  /** Fills in the models that can be asked, and has the tags in use come. */
   async load(): Promise<void> {
     const { models } = await ask<ModelsAnswer>("/models");
     const ready = models.filter((one) => one.state !== "not built");
@@ -135,16 +140,18 @@ export class SearchOptions {
     this.second.parentElement!.hidden = ready.length < 2;
     if (first) choose(this.model, first);
     if (second) choose(this.second, second);
-    await this.suggest();
+    void this.suggest().catch(() => {}); // nothing waits for them, and they are looked up again with what is written
   }
 
+  /** Offers the tags that fit what is written. */
   private async suggest(): Promise<void> {
-    const search = this.tags.input.value.split(":").at(-1)!.trim();
+    clearTimeout(this.looking);
+    const search = this.tags.input.value.split(":").at(-1)!.trim().replace(/^"|"$/g, "");
     const address = `/tags?${new URLSearchParams({ search, limit: "20", values: "10" })}`;
     await this.suggesting.run((signal) => ask<TagsAnswer>(address, { signal }), ({ tags }) => {
-      const found = tags.flatMap((tag) => tag.values.map((one) => `${tag.name}: ${one.value}`));
+      const found = tags.flatMap(({ name, values }) => values.map(({ value }) => ({ name, is: value })));
       this.tags.know(tags.map((tag) => tag.name), found);
-      this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((text) => el("option", { value: text })));
+      this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((one) => el("option", { value: inFull(one) })));
     });
   }
 
@@ -206,6 +213,14 @@ export class SearchOptions {
     if (this.unit.value === "min_score") return { min_score: least };
     if (least < 0 || least > 100) throw new Error("At least: write a percentage from 0 to 100, or choose “score”.");
     return { min_probability: least / 100 };
+  }
+
+  /** Takes a limit of the score away, which means nothing to scores of another scale; false where none is set. */
+  forgetLeastScore(): boolean {
+    if (this.unit.value !== "min_score" || !this.least.value) return false;
+    this.least.value = "";
+    this.count();
+    return true;
   }
 
   /** The filter as the service takes it; null for none. Error where a date is none. */

@@ -1,7 +1,7 @@
 // The page: what is asked, and what is shown for it.
 import { Adding } from "./adding";
-import { ask, isPassing, Latest } from "./api";
-import { askedPicture, wordsBesides } from "./asked";
+import { ask, canBeTriedAgain, Latest } from "./api";
+import { areScoredAlike, askedPicture, wordsBesides } from "./asked";
 import { sideBySide, type Ranking } from "./comparing";
 import { Deleted } from "./deleted";
 import { Detail, type Further, type Shown } from "./detail";
@@ -46,6 +46,7 @@ let settling = 0;
 let k = K; // results that are asked for
 let again = () => begin(); // what was asked last, asked with the options as they are then
 let latest: Question | null = null; // that was asked
+let unlimited: Question | null = null; // that was asked without the limit of the score which the one before had
 let prepared: Promise<void> | null = null;
 
 const actions: Actions = {
@@ -67,19 +68,23 @@ function show([first, second]: Ranking[], note: string, ...above: HTMLElement[])
   main.replaceChildren(...above, grid, ...more(first!.results.length));
 }
 
-/** Asks for as many results as there may be. */
-function askForMost(): Promise<void> {
+/** Asks for as many results as there may be. Error where they cannot be had: those that are shown stay. */
+async function loadMost(): Promise<void> {
+  const [question, before] = [latest!, k];
   k = MOST;
-  noteSeen({ many: true });
-  return again();
+  try {
+    await answerAsIs(question);
+  } catch (fault) {
+    if (question === latest) k = before;
+    throw fault;
+  }
+  if (question === latest) noteSeen({ many: true });
 }
 
 /** The results that follow those that are shown. */
 function furtherResults(): Further {
   const load = async () => {
-    const before = found;
-    await askForMost();
-    if (found === before) throw new Error(status.textContent!);
+    await loadMost();
     return found;
   };
   return { hasMore: () => k !== MOST && found.length >= k, load };
@@ -89,7 +94,7 @@ function furtherResults(): Further {
 function more(shown: number): HTMLElement[] {
   if (k === MOST || shown < k) return [];
   const ask = async () => {
-    await askForMost();
+    await tried(loadMost, "Searching…", () => {}, () => void ask());
     const next = main.querySelectorAll("li")[shown];
     if (next) (next.querySelector("button") ?? main).focus({ preventScroll: !next.querySelector("button") });
   };
@@ -101,6 +106,8 @@ async function askAnew(question: Question, isTyped = false): Promise<void> {
   clearTimeout(typing);
   if (!isTyped) clearTimeout(settling);
   noteSeen({ scrolled: scrollY });
+  const staysSo = isTyped && unlimited !== null && unlimited === latest; // a sentence that grows
+  if (areScoredAlike(question, current()) ? staysSo : options.forgetLeastScore()) unlimited = question;
   remember(question, options.chosen, isTyped);
   if (question.kind !== "text") query.value = "";
   if (!isTyped) scrollTo(0, 0);
@@ -114,6 +121,7 @@ async function askAnew(question: Question, isTyped = false): Promise<void> {
  */
 function optionsChanged(isTyped: boolean): void {
   clearTimeout(settling);
+  unlimited = null;
   remember(current(), options.chosen, isTyped);
   noteSeen({ many: k === MOST });
   if (isTyped) settling = setTimeout(settle, SETTLED_MS);
@@ -139,7 +147,7 @@ function attempt(question: Question, waiting: string): Promise<void> {
   };
   const clear = (fault: unknown) => {
     searches.end(); // what was asked before, where this could not be asked at all
-    if (isLibrary(question) && library.element.isConnected && isPassing(fault)) return; // it comes to no harm there
+    if (isLibrary(question) && library.element.isConnected && canBeTriedAgain(fault)) return; // it comes to no harm there
     showWords(null);
     main.replaceChildren();
   };
@@ -182,7 +190,7 @@ async function openWanted(): Promise<void> {
     detail.open(all, Math.max(at, 0), at < 0 ? null : further);
   };
   const giveUp = (fault: unknown) => {
-    if (!isPassing(fault)) putQuestionBelow();
+    if (!canBeTriedAgain(fault)) putQuestionBelow();
   };
   return tried(work, "", giveUp, () => void openWanted());
 }
@@ -198,7 +206,8 @@ function byEachModel<T>(request: (model: string | null) => Promise<T>): Promise<
 function howAsked(): HowAsked {
   const { match, filter, cutOff } = options;
   const isShortened = query.value.trim() !== asTaken(query.value);
-  return { k, match, isShortened, isFiltered: filter !== null, isCutByPercent: "min_probability" in cutOff };
+  const isCutOffGone = latest !== null && latest === unlimited;
+  return { k, match, isShortened, isFiltered: filter !== null, isCutByPercent: "min_probability" in cutOff, isCutOffGone };
 }
 
 async function searchText(text: string): Promise<void> {

@@ -1,5 +1,5 @@
 // Several pictures of the library at once: chosen one by one or in a row, given a tag, deleted, brought back.
-import { ask, isMissing, isPassing, pause } from "./api";
+import { ask, canBeTriedAgain, isMissing, isPassing, pause } from "./api";
 import type { Card } from "./card";
 import { button, el, workButton } from "./dom";
 import { changedTags } from "./lines";
@@ -120,7 +120,7 @@ export class Selection {
         well.push(card);
       } catch (fault) {
         const why = isMissing(fault) ? GONE : messageOf(fault);
-        const num = isPassing(fault) ? cards.length - n : 1; // those that follow would wait as long
+        const num = canBeTriedAgain(fault) ? cards.length - n : 1; // those that follow would fare no better
         faults.set(why, (faults.get(why) ?? 0) + num);
         if (num > 1) break;
       }

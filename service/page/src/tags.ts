@@ -1,5 +1,5 @@
 // The filter by tags: conditions are written one at a time, and each stands as a button that takes it away again.
-import { asWritten, condition, together, type Condition } from "./conditions";
+import { asWritten, condition, conditionOn, inFull, isSame, together, type Condition } from "./conditions";
 import { button, el, type Child } from "./dom";
 import { isolated, messageOf } from "./text";
 
@@ -14,13 +14,17 @@ export class TagFilter {
   });
   private readonly chips = el("span", { class: "chips", role: "group", "aria-label": "Conditions" });
   private readonly fault = el("span", { id: "tag-fault", class: "fault", role: "alert" });
-  private readonly written = new Map<string, Condition>();
   private readonly known = new Set<string>();
-  private offered: string[] = [];
+  private written: Condition[] = [];
+  private offered: Condition[] = [];
+  private taken = 0; // times that something was taken as written, or all conditions were replaced
 
-  /** `onchange` hears of a condition that was put or taken away; of one that is written the input's own event tells. */
-  constructor(private readonly onchange: () => void) {
-    this.input.addEventListener("change", () => this.take());
+  /** `onchange` hears of conditions that were put or taken away; `lookUp` has those offered that fit what is written. */
+  constructor(
+    private readonly onchange: () => void,
+    private readonly lookUp: () => Promise<void>,
+  ) {
+    this.input.addEventListener("change", () => void this.take());
   }
 
   /** What stands beside the input. */
@@ -29,67 +33,85 @@ export class TagFilter {
   }
 
   /**
-   * Hears of names that there are: one may hold a colon, which tells it from its value only where it is known. `written`
-   * are conditions that are offered: what differs from one by capitals and accents alone means that.
+   * Hears of names that there are: one may hold a colon, which tells it from its value only where it is known. `offered`
+   * are conditions that may be meant: what differs from one by capitals and accents alone means that.
    */
-  know(names: string[], written: string[]): void {
+  know(names: string[], offered: Condition[]): void {
     for (const name of names) this.known.add(name);
-    this.offered = written;
+    this.offered = offered;
   }
 
   /** The conditions, each by its name and what stands behind its colon. */
   get conditions(): [name: string, said: string][] {
-    return [...this.written.values()].map((one) => [one.name, asWritten(one)]);
+    return this.written.map((one) => [one.name, asWritten(one)]);
   }
 
   /** The conditions as the service takes them; null for none. */
   get filter(): Record<string, unknown> | null {
-    return this.written.size ? together([...this.written.values()]) : null;
+    return this.written.length ? together(this.written) : null;
   }
 
   /** Has these conditions in the place of those that there are. */
   replace(conditions: [name: string, said: string][]): void {
-    this.written.clear();
+    this.taken++;
+    this.written = [];
     this.fault.textContent = "";
-    for (const [name, said] of conditions) this.add(`${name}: ${said}`, [name]);
+    for (const [name, said] of conditions) this.add(conditionOn(name, said));
     this.show();
   }
 
-  private take(): void {
+  /** Takes what is written, once it is known what may be meant by it, or cannot be; unless something else is by then. */
+  private async take(): Promise<void> {
     const typed = this.input.value.trim();
-    const meant = this.offered.includes(typed) ? typed : this.offered.find((one) => folded(one) === folded(typed)) ?? this.withValue(typed);
-    const text = meant ?? typed;
+    const mine = ++this.taken;
     this.fault.textContent = "";
-    if (!text || this.written.has(text) || !this.add(text, [...this.known])) return;
-    this.input.value = "";
+    if (!typed) return;
+    if (!this.offered.some((one) => inFull(one) === typed)) await this.lookUp().catch(() => {});
+    if (mine !== this.taken) return;
+    const one = this.meantBy(typed);
+    if (one && this.has(one)) return;
+    if (!this.add(one)) return;
+    if (this.input.value.trim() === typed) {
+      this.input.value = "";
+      void this.lookUp().catch(() => {}); // what is offered was narrowed to it
+    }
     this.show();
+    this.onchange();
   }
 
-  /** The one condition offered that has a value which is written without its name; undefined where there are none or more. */
-  private withValue(typed: string): string | undefined {
-    const known = [...this.known];
-    if (condition(typed, known)) return undefined;
-    const found = this.offered.filter((one) => folded(asWritten(condition(one, known)!)) === folded(typed));
-    return found.length === 1 ? found[0] : undefined;
+  /** The condition offered that is written so, or differs by capitals and accents alone, or the one that is written. */
+  private meantBy(typed: string): Condition | null {
+    const exact = this.offered.find((one) => inFull(one) === typed);
+    const alike = exact ?? this.offered.find((one) => folded(inFull(one)) === folded(typed));
+    return alike ?? condition(typed, [...this.known]) ?? this.withValue(typed);
+  }
+
+  /** The one condition offered that has a value which is written without its name; null where there are none or more. */
+  private withValue(typed: string): Condition | null {
+    const found = this.offered.filter((one) => folded(asWritten(one)) === folded(typed));
+    return found.length === 1 ? found[0]! : null;
   }
 
   /** Adds the condition that a tag has a value; false where that is asked for already, or cannot be. */
   put(name: string, value: string | number): boolean {
-    const text = `${name}: ${value}`;
+    const one = { name, is: value };
     this.fault.textContent = "";
-    if (this.written.has(text) || !this.add(text, [name])) return false;
+    if (this.has(one) || !this.add(one)) return false;
     this.show();
     this.onchange();
     return true;
   }
 
+  private has(one: Condition): boolean {
+    return this.written.some((other) => isSame(one, other));
+  }
+
   /** Adds a condition; false, with the reason beside the input, where it is none or cannot be joined to the others. */
-  private add(text: string, known: string[]): boolean {
+  private add(one: Condition | null): boolean {
     try {
-      const one = condition(text, known);
       if (!one) throw new Error("Write name: value, or name: 2020..2024 for a range.");
-      together([...this.written.values(), one]);
-      this.written.set(text, one);
+      together([...this.written, one]);
+      this.written.push(one);
       return true;
     } catch (fault) {
       this.fault.textContent = messageOf(fault);
@@ -97,8 +119,8 @@ export class TagFilter {
     }
   }
 
-  private remove(text: string): void {
-    this.written.delete(text);
+  private remove(one: Condition): void {
+    this.written = this.written.filter((other) => other !== one);
     this.fault.textContent = "";
     this.show();
     this.input.focus();
@@ -106,13 +128,15 @@ export class TagFilter {
   }
 
   private show(): void {
-    const chip = (text: string) =>
-      button(`${isolated(text)} ×`, () => this.remove(text), { class: "chip", "aria-label": `Take away: ${text}` });
-    this.chips.replaceChildren(...[...this.written.keys()].map(chip));
+    const chip = (one: Condition) => {
+      const text = inFull(one);
+      return button(`${isolated(text)} ×`, () => this.remove(one), { class: "chip", "aria-label": `Take away: ${text}` });
+    };
+    this.chips.replaceChildren(...this.written.map(chip));
   }
 }
 
-/** A condition in small letters, without accents and spaces about its colon. */
+/** A condition in small letters, without accents and spaces about colons. */
 function folded(text: string): string {
-  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/\s*:\s*/, ":");
+  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/\s*:\s*/g, ":");
 }

@@ -1,5 +1,5 @@
 // Work that is waited for: that it takes a moment is seen, and what failed is told and tried again.
-import { isPassing, isAnswering, Refusal, Unreachable } from "./api";
+import { canBeTriedAgain, isPassing, isAnswering, Refusal, Unreachable } from "./api";
 import { button, el, find } from "./dom";
 import { messageOf } from "./text";
 
@@ -29,7 +29,7 @@ export async function tried(
   } catch (fault) {
     onfault(fault);
     status.replaceChildren(el("span", { class: "fault" }, messageOf(fault)));
-    if (isPassing(fault)) status.append(" ", button("Try again", again));
+    if (canBeTriedAgain(fault)) status.append(" ", button("Try again", again));
     if (fault instanceof Unreachable) whenBack(again);
     if (fault instanceof Refusal && isPassing(fault) && fault.retryAfter > 0) afterPause(again, fault.retryAfter);
   } finally {

@@ -1,5 +1,5 @@
 // Pictures sent in batches, with the progress of each batch's job followed by server-sent events.
-import { ask, isPassing, pause, Refusal } from "./api";
+import { ask, canBeTriedAgain, isPassing, pause, Refusal } from "./api";
 import type { IngestAnswer, JobAnswer, Rejected, RetryAnswer } from "./openapi";
 import { messageOf } from "./text";
 
@@ -23,7 +23,8 @@ export interface Progress {
   restored: Outcome[]; // deleted before, and there again
   skipped: Outcome[];
   failed: Outcome[];
-  faults: string[]; // why what became of some is not known
+  refused: Found[]; // by a service that may take them once somebody has put it right
+  faults: string[]; // why some were refused so, or what became of them is not known
   waiting: string; // why the service is waited for; "" where it is not
 }
 
@@ -41,13 +42,18 @@ function named(path: string): { name: string; album: string | null } {
   return { name: below.join("/"), album: [...album].slice(-LONGEST_ALBUM).join("") };
 }
 
+/** What is shown of a file that was found. */
+export function nameOf({ path }: Found): string {
+  return named(path).name;
+}
+
 function withoutReason({ filename }: { filename: string }): Outcome {
   return { filename, reason: "" };
 }
 
 /** Pictures on their way. What is added while others are sent waits for its turn, and is counted with them. */
 export class Upload {
-  readonly progress: Progress = { total: 0, done: 0, known: [], restored: [], skipped: [], failed: [], faults: [], waiting: "" };
+  readonly progress: Progress = { total: 0, done: 0, known: [], restored: [], skipped: [], failed: [], refused: [], faults: [], waiting: "" };
   private turn = Promise.resolve();
   private followed = Promise.resolve();
   private unsent = 0;
@@ -100,15 +106,20 @@ export class Upload {
     this.progress.skipped.push(...outcomes.map(({ filename, problem }) => ({ filename, reason: problem })));
   }
 
-  private isPicture({ file, path }: Found): boolean {
-    if (!NO_PICTURE.test(file.type)) return true;
-    this.leaveOut([{ filename: named(path).name, problem: `is no picture (${file.type})` }]);
+  private isPicture(one: Found): boolean {
+    const { type } = one.file;
+    if (!NO_PICTURE.test(type)) return true;
+    this.leaveOut([{ filename: nameOf(one), problem: `is no picture (${type})` }]);
     return false;
   }
 
+  /** Sends pictures batch by batch; none after one that was refused for what the service lacks. */
   private async sendAll(pictures: Found[]): Promise<void> {
+    const { refused } = this.progress;
+    const before = refused.length;
     for (const batch of batches(pictures)) {
-      await this.send(batch);
+      if (refused.length > before) refused.push(...batch);
+      else await this.send(batch);
       this.unsent -= batch.length;
       this.changed();
     }
@@ -140,8 +151,15 @@ export class Upload {
     this.onsent();
   }
 
-  /** Leaves out what was refused. Where one file may be at fault for all, halves are sent, until it stands alone. */
+  /**
+   * Leaves out what was refused, or keeps it to be sent again. Where one file may be at fault for all, halves are sent, until
+   * it stands alone.
+   */
   private async refused(files: Found[], fault: unknown): Promise<void> {
+    if (canBeTriedAgain(fault)) {
+      this.progress.refused.push(...files);
+      return this.fail(fault);
+    }
     const refusal = fault instanceof Refusal ? fault : null;
     const rejected = refusal?.problem.rejected as Rejected[] | undefined;
     const middle = files.length >> 1;
@@ -149,7 +167,7 @@ export class Upload {
       await this.send(files.slice(0, middle));
       await this.send(files.slice(middle));
     } else {
-      this.leaveOut(rejected ?? files.map(({ path }) => ({ filename: named(path).name, problem: messageOf(fault) })));
+      this.leaveOut(rejected ?? files.map((one) => ({ filename: nameOf(one), problem: messageOf(fault) })));
     }
   }
 
@@ -157,7 +175,7 @@ export class Upload {
   private async readable(files: Found[]): Promise<Found[]> {
     const can = await Promise.all(files.map(({ file }) => isThere(file)));
     const gone = files.filter((_, n) => !can[n]);
-    this.leaveOut(gone.map(({ path }) => ({ filename: named(path).name, problem: "cannot be read any more; choose it again" })));
+    this.leaveOut(gone.map((one) => ({ filename: nameOf(one), problem: "cannot be read any more; choose it again" })));
     return files.filter((_, n) => can[n]);
   }
 

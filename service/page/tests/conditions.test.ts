@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { condition, together } from "../src/conditions";
+import { asWritten, condition, conditionOn, inFull, isSame, together, type Condition } from "../src/conditions";
 
 const CASES: [written: string, name: string, is: unknown][] = [
   ["place: Berlin", "place", "Berlin"],
@@ -14,6 +14,13 @@ const CASES: [written: string, name: string, is: unknown][] = [
   ["year <= 2024", "year", { lte: 2024 }],
   ["note: ..", "note", ".."],
   ["time: 12:30", "time", "12:30"],
+  ['note: ""', "note", ""],
+  ['note: "1..2"', "note", "1..2"],
+  ['note: " 5 "', "note", " 5 "],
+  ['note: """so"""', "note", '"so"'],
+  ['note: "so" or not', "note", '"so" or not'],
+  ['note: "a..b"..', "note", { gte: "a..b" }],
+  ['note>="1"', "note", { gte: "1" }],
 ];
 
 for (const [written, name, is] of CASES)
@@ -26,6 +33,28 @@ test("the longest known name that a condition begins with is its tag's", () => {
   const known = ["camera", "camera: lens"];
   assert.deepEqual(condition("camera: lens: 50", known), { name: "camera: lens", is: 50 });
   assert.deepEqual(condition("camera: Leica", known), { name: "camera", is: "Leica" });
+});
+
+const VALUES = ["", " ", "..", "1..2", "a .. ", "\u00a0x", "a\nb", '"', '""', '"a"', '"a".."b"', "a: b", ">=3", "=", "007", "1e3", "é\u0301\u{1f333}", "x".repeat(512), 5, -0.5, 1e21];
+const CONDITIONS: Condition[] = VALUES.flatMap((one) => [
+  { name: "a", is: one },
+  { name: " a: b", is: one },
+  { name: "a", is: { gte: one } },
+  { name: "a", is: { lte: one } },
+  ...VALUES.map((other) => ({ name: "a", is: { gte: one, lte: other } })),
+]);
+
+test("what a condition is written as is read as the same", () => {
+  for (const one of CONDITIONS) {
+    const read = conditionOn(one.name, asWritten(one));
+    assert(read && isSame(read, one), JSON.stringify([one, read]));
+  }
+});
+
+test("quotation marks stand only where something else would be read without them", () => {
+  const written = ["Oslo", 2024, "2024", "12:30", "", "1..2"].map((is) => inFull({ name: "a", is }));
+  assert.deepEqual(written, ["a: Oslo", "a: 2024", "a: 2024", "a: 12:30", 'a: ""', 'a: "1..2"']);
+  assert.equal(inFull({ name: "a", is: { gte: 2020 } }), "a: 2020..");
 });
 
 test("values of a tag are alternatives, ends of a range are joined", () => {

@@ -22,6 +22,14 @@ test("a name with a colon is known by its tag, another ends at its first colon",
   assert.deepEqual(changed(...WRITTEN, "time: 12:30"), { time: "12:30" });
 });
 
+test("of two tags that one line shows none is taken away", () => {
+  const alike = { camera: "lens: 50 mm", "camera: lens": "50 mm", year: 2024 };
+  const lines = tagLines(alike).map(([line]) => line);
+  assert.equal(lines[0], lines[1]);
+  assert.deepEqual(changedTags(alike, [...lines, "place: Rome"].join("\n")), { place: "Rome" });
+  assert.deepEqual(changedTags(alike, lines[2]!), { camera: null, "camera: lens": null });
+});
+
 test("numbers are what is written as numbers, and nothing else that programs take for one", () => {
   const said = changed(...WRITTEN, "a: 1.5", "b: 007", "c: NaN", "d: 1e3", "e: -2");
   assert.deepEqual(said, { a: 1.5, b: "007", c: "NaN", d: "1e3", e: -2 });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "../src/notes";
 import type { ImageAnswer, TextAnswer } from "../src/openapi";
 
-const HOW: HowAsked = { k: 2, match: "both", isFiltered: false, isShortened: false, isCutByPercent: false };
+const HOW: HowAsked = { k: 2, match: "both", isFiltered: false, isShortened: false, isCutByPercent: false, isCutOffGone: false };
 const HIT = { found_by: ["pictures"] };
 const FILTERED = { ...HOW, isFiltered: true };
 
@@ -26,6 +26,12 @@ test("a sentence that found nothing is told why", () => {
   assert.equal(noteOfText(text({}), FILTERED), "Nothing was found that passes the filter.");
   assert.equal(noteOfText(text({ left_out: 3 }), FILTERED), "None of 3 candidates is above the cut-off.");
   assert.equal(noteOfText(text({ matched: false, results: [HIT] }), HOW), "Nothing matches well. These come nearest:");
+});
+
+test("a cut-off that was taken away is told of, whatever was asked", () => {
+  const how = { ...HOW, isCutOffGone: true };
+  const notes = [noteOfText(text({}), how), noteOfPictures([image({})], "a", how), noteOfSentences(image({}), "a", how)];
+  for (const note of notes) assert.match(note, /“At least” was a score of another kind: no cut-off\./);
 });
 
 test("what was made of a sentence comes before what it found", () => {

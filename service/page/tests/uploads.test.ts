@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { type Progress, Upload } from "../src/uploads";
 
 /** A service whose answer to a request with files is given by their names; jobs are done at once. */
-function serve(answer: (names: string[]) => [status: number, body: unknown]): FormData[] {
+function serve(answer: (names: string[]) => [status: number, body: unknown], headers: HeadersInit | "" = ""): FormData[] {
   const forms: FormData[] = [];
   const done = (names: string[]) => names.map((filename) => ({ filename, image_id: filename }));
   class Events extends EventTarget {
@@ -19,7 +19,7 @@ function serve(answer: (names: string[]) => [status: number, body: unknown]): Fo
     const names = body.getAll("images").map((file) => (file as File).name);
     const [status, said] = answer(names);
     const receipt = { job_id: `${names.length}`, accepted: done(names), rejected: [] };
-    return Response.json(status === 202 ? receipt : said, { status });
+    return Response.json(status === 202 ? receipt : said, { status, headers: headers || {} });
   };
   Object.assign(globalThis, { fetch, EventSource: Events, sessionStorage: { getItem: () => null } });
   return forms;
@@ -49,6 +49,26 @@ test("what is refused for every file by name, or for no file, is sent once", asy
     assert.equal(forms.length, 1);
   }
 });
+
+for (const status of [503, 507])
+  test(`what is refused with ${status} for what the service lacks is sent once, and kept to be sent again`, async () => {
+    let asked = 0;
+    const forms = serve(() => [asked++ ? 403 : status, { detail: "The server may not write." }]);
+    const names = Array.from({ length: 30 }, (_, n) => `${n}.png`); // more than one batch
+    const { refused, skipped, faults } = await sent(names);
+    assert.deepEqual([refused.map(({ path }) => path), skipped, faults], [names, [], ["The server may not write."]]);
+    assert.equal(forms.length, 1);
+  });
+
+const PASSING: [status: number, retryAfter: string][] = [[502, ""], [504, ""], [503, "0"], [503, new Date().toUTCString()]];
+
+for (const [status, retryAfter] of PASSING)
+  test(`a service that answers ${status} ${retryAfter} for a while is sent the same again`, async () => {
+    let left = 1;
+    const forms = serve(() => (left-- ? [status, {}] : [202, null]), retryAfter && { "Retry-After": retryAfter });
+    const { done, refused, faults } = await sent(NAMES);
+    assert.deepEqual([done, refused, faults, forms.length], [5, [], [], 2]);
+  });
 
 test("an album is cut between letters, never in one", async () => {
   const forms = serve(() => [202, null]);
