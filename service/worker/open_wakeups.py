@@ -4,13 +4,13 @@ from contextlib import closing
 from pathlib import Path
 
 from index.catalog.catalog import Catalog
-from service.worker.wakeups import Notifier, Polling, Wakeups
+from service.worker.wakeups import NoNotifier, Notifier, Polling, Wakeups
 
 
 def open_notifier(redis_url: str | None, catalog_path: Path) -> Notifier:
     """A notifier for the web side over the catalog at that path, which is made where there is none."""
     if redis_url is None:
-        return Notifier()
+        return NoNotifier()
     from service.worker.redis_wakeups import RedisNotifier  # noqa: PLC0415 - the client comes with it
 
     with closing(Catalog(catalog_path)) as catalog:

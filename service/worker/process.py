@@ -23,12 +23,16 @@ from service.storage.incoming import remove_abandoned_uploads
 from service.storage.originals import Originals
 from service.storage.region_folders import describe_store, open_slab
 from service.supervisor import end_with_stdin
+from service.worker.derived_files import DerivedFiles
 from service.worker.erasure import Erasure
+from service.worker.finished_jobs import FinishedJobs
 from service.worker.heartbeat import Heartbeat
 from service.worker.ingestion import Ingestion
 from service.worker.migration import Migration, put_in_service
 from service.worker.open_store import OpenStore
 from service.worker.open_wakeups import open_wakeups
+from service.worker.orphans import Orphans
+from service.worker.picture_hashes import MissingHashes
 from service.worker.repair import RecordRepair
 from service.worker.reverse_geocoding import Places
 from service.worker.scrub import Scrub
@@ -82,7 +86,15 @@ def open_worker(
             views=views,
             migration=Migration(store, data=data, views=views, batch=batch, end_detection=ingestion.end_batch),
             repair=repair,
-            scrub=Scrub(store, repair=repair, views=views, rate=settings.scrub_rate),
+            every_turn=[
+                Orphans(catalog, originals, clocks.timer).advance,
+                Scrub(store, repair=repair, views=views, rate=settings.scrub_rate).advance,
+            ],
+            when_idle=[
+                FinishedJobs(catalog, clocks).advance,
+                DerivedFiles(store).advance,
+                MissingHashes(store).advance,
+            ],
             space=FreeSpace(data.root, settings.disk_reserve_bytes),
             erasure=Erasure(catalog, originals, settings.delete_grace_s, clocks),
         )

@@ -13,7 +13,7 @@ from redis.retry import Retry
 
 from index.records import Collection
 from service.redis_url import LEFT_ALONE_S
-from service.worker.wakeups import SWEEP_S, Notifier
+from service.worker.wakeups import SWEEP_S
 
 GROUP, CONSUMER = "worker", "writer"  # one writer, so one consumer
 LONGEST_STREAM = 1000  # a wake-up says no more than "look": old ones are worth nothing
@@ -27,7 +27,7 @@ def stream_name(collection: Collection) -> str:
     return f"regard:{collection.id}:jobs"
 
 
-class RedisNotifier(Notifier):
+class RedisNotifier:
     """Tells the worker through a Redis stream; after a failure Redis is left alone a while, so that uploads do not wait
     for it one by one."""
 

@@ -10,14 +10,24 @@ SWEEP_S = 1.0
 POLL_S = 0.1
 
 
-class Notifier:
-    """Tells the worker of a new job. This one does nothing: a worker without Redis looks by itself."""
+class Notifier(Protocol):
+    """Tells the worker of a new job."""
 
     def wake(self, job_id: str) -> None:
         """There is a new job. Never raises; blocks for a moment at most."""
 
     def close(self) -> None:
         """Let go of connections."""
+
+
+class NoNotifier:
+    """Tells nobody: a worker without Redis looks by itself."""
+
+    def wake(self, job_id: str) -> None:
+        """Does nothing, since the worker finds the job in the catalog."""
+
+    def close(self) -> None:
+        """Does nothing, since nothing is held open."""
 
 
 class Wakeups(Protocol):

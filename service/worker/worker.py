@@ -7,21 +7,17 @@ them when their turn comes.
 import logging
 import sqlite3
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from index.views.slab import DamagedRow
 from models.freed_memory import give_back_freed_memory
 from service.storage.free_space import FreeSpace, is_catalog_kept, is_disk_full
-from service.worker.derived_files import DerivedFiles
 from service.worker.erasure import Erasure
-from service.worker.finished_jobs import FinishedJobs
 from service.worker.ingestion import Ingestion
 from service.worker.migration import Migration
 from service.worker.open_store import OpenStore
-from service.worker.orphans import Orphans
-from service.worker.picture_hashes import MissingHashes
 from service.worker.repair import RecordRepair
-from service.worker.scrub import Scrub
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 
@@ -43,17 +39,16 @@ class Worker:
         erasure: Erasure,
         space: FreeSpace,
         repair: RecordRepair,
-        scrub: Scrub,
+        every_turn: Sequence[Callable[[], None]],
+        when_idle: Sequence[Callable[[], bool]],
     ) -> None:
+        """`every_turn` are steps that do not count as work: a worker at rest takes them too. `when_idle` are steps of
+        work that waits until there is no other; each says whether there was something to do."""
         self._catalog, self._slab, self._ingestion = store.catalog, store.slab, ingestion
         self._views, self._migration, self._erasure = views, migration, erasure
         self._space, self._paused = space, False
-        self._repair, self._scrub = repair, scrub
+        self._repair, self._every_turn, self._when_idle = repair, every_turn, when_idle
         self._heartbeat = store.heartbeat
-        self._derived_files = DerivedFiles(store)
-        self._missing_hashes = MissingHashes(store)
-        self._orphans = Orphans(store.catalog, store.originals, store.clocks.timer)
-        self._finished_jobs = FinishedJobs(store.catalog, store.clocks)
 
     def run(self, wakeups: Wakeups, stop: threading.Event) -> None:
         """Work until `stop` is set and the batch in hand is done. A worker at rest keeps no freed memory."""
@@ -140,12 +135,9 @@ class Worker:
         advanced = self._extend_views()
         # The detector may have a picture that was deleted since: nothing of it may be left after it is erased.
         erased = self._erasure.advance(self._ingestion.end_batch)
-        self._orphans.advance()
-        self._scrub.advance()
-        if ingested or migrated or advanced or erased:
-            return True
-        forgotten = self._finished_jobs.advance()
-        return forgotten or self._derived_files.advance() or self._missing_hashes.advance()
+        for step in self._every_turn:
+            step()
+        return ingested or migrated or advanced or erased or any(step() for step in self._when_idle)
 
     def _extend_views(self) -> bool:
         try:

@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -68,9 +69,9 @@ class Store:
         assert found is not None
         return found
 
-    def settings(self, batch: int = 3) -> Settings:
+    def settings(self, batch: int = 3, **more: Any) -> Settings:
         # What is deleted at NOW, long ago, can be brought back.
-        return Settings(data_dir=self.folder, detect_batch=batch, decode_workers=1, delete_grace_s=1e12)
+        return Settings(data_dir=self.folder, detect_batch=batch, decode_workers=1, delete_grace_s=1e12, **more)
 
     @contextmanager
     def worker(
@@ -80,11 +81,13 @@ class Store:
         batch: int = 3,
         on_request: Sequence[Matcher | LazyMatcher] = (),
         clocks: Clocks = THIS_MACHINE,
+        **settings: Any,
     ) -> Iterator[tuple[Worker, Wakeups]]:
         matchers = [FakeMatcher()] if matchers is None else matchers
-        settings = self.settings(batch)
         later = [one if isinstance(one, LazyMatcher) else LazyMatcher.of(one) for one in on_request]
-        with open_worker(settings, extractor or FakeExtractor(), matchers, later, clocks) as opened:
+        with open_worker(
+            self.settings(batch, **settings), extractor or FakeExtractor(), matchers, later, clocks
+        ) as opened:
             yield opened
 
     def drain(

@@ -1,6 +1,7 @@
 """Damage on the disk is seen while the service runs: records are made again, originals are told."""
 
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import PIL.Image
 import pytest
 
 from index.views.view import View
+from service.clocks import Clocks
 from service.storage.verification import find_damage
 from service.worker.worker import Worker
 from tests.support.fakes import CountingExtractor, FakeMatcher
@@ -43,11 +45,20 @@ def seen(folder: Path) -> dict[str, npt.NDArray[Any]]:
         return {name: np.array(array) for name, array in (found | embeddings).items()}
 
 
-def scrub(worker: Worker, seconds: float, rate: float = 1.0) -> None:
-    """Let so much time go by for the scrub alone, at a rate in bytes a second."""
-    passed = worker._scrub._counted_at + seconds
-    worker._scrub._rate, worker._scrub._timer = rate, lambda: passed
-    worker._scrub.advance()
+@contextmanager
+def scrubbing(store: Store, rate: float = 1.0) -> Iterator[tuple[Worker, Callable[[float], None]]]:
+    """A worker whose scrub reads at a rate in bytes a second, and what lets it turn after so many seconds."""
+    passed = 0.0
+
+    def after(seconds: float) -> None:
+        nonlocal passed
+        passed += seconds
+        worker.run_once()
+
+    with store.worker(clocks=Clocks(timer=lambda: passed), scrub_rate=rate) as (worker, _):
+        while worker.run_once():
+            pass
+        yield worker, after
 
 
 def test_a_record_in_the_middle_that_was_zeroed_is_made_again_while_the_worker_runs(
@@ -55,13 +66,13 @@ def test_a_record_in_the_middle_that_was_zeroed_is_made_again_while_the_worker_r
 ) -> None:
     monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
     before = store.slab().read(range(NUM))
-    with store.worker() as (worker, _):
+    with scrubbing(store) as (_, after):
         zero_record(store, 1)
         assert "row 1 does not match its checksum; a worker makes it again" in next(find_damage(store.folder))
-        scrub(worker, 1e8)
-    after = store.slab().read(range(NUM))
+        after(1e8)
+    mended = store.slab().read(range(NUM))
     for name, array in before.items():
-        np.testing.assert_array_equal(after[name], array)
+        np.testing.assert_array_equal(mended[name], array)
     assert list(find_damage(store.folder)) == []
     assert store.catalog.failures.page() == []
 
@@ -73,7 +84,7 @@ def test_a_row_of_a_view_that_was_damaged_is_made_again_while_the_worker_runs(
     monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
     folder = store.folder / "views" / "fake-matcher"
     before = seen(folder)
-    with store.worker() as (worker, _):
+    with scrubbing(store) as (worker, after):
         file = folder / part / ("words.bin" if part == "captions" else "records.bin")
         with file.open("r+b") as opened:  # in the middle: ends are looked at when a view is opened
             opened.seek(file.stat().st_size // NUM + 3)
@@ -81,7 +92,7 @@ def test_a_row_of_a_view_that_was_damaged_is_made_again_while_the_worker_runs(
             opened.seek(-1, 1)
             opened.write(bytes([byte ^ 255]))
         assert len(list(find_damage(store.folder))) == 1
-        scrub(worker, 1e8)
+        after(1e8)
         while worker.run_once():
             pass
     assert list(find_damage(store.folder)) == []
@@ -150,32 +161,38 @@ def test_a_view_is_not_built_from_a_damaged_record(store: Store, pictures: dict[
 
 
 def test_it_reads_no_more_than_its_rate_and_goes_round(store: Store, pictures: dict[str, PIL.Image.Image]) -> None:
-    with store.worker() as (worker, _):
+    with scrubbing(store) as (worker, after):
         size = store.slab().dtype.itemsize
         read: list[int] = []
         check = worker._slab.check
         worker._slab.check = lambda row: (read.append(row), check(row))[1]  # type: ignore[method-assign, func-returns-value]
-        scrub(worker, 0.0)
+        after(0.0)
         assert read == []
-        scrub(worker, 1.0)
+        after(1.0)
         assert read == [0]
-        scrub(worker, size - 2)  # still owed
+        after(size - 2)  # still owed
         assert read == [0]
         for _ in range(NUM + 60):
-            scrub(worker, 5.0)
+            after(5.0)
         assert len(read) <= 2
-        worker._scrub._rate = 0.0
-        worker._scrub.advance()
-        assert len(read) <= 2
+
+
+def test_at_a_rate_of_zero_nothing_is_read(store: Store, pictures: dict[str, PIL.Image.Image]) -> None:
+    with scrubbing(store, rate=0.0) as (_, after):
+        zero_record(store, 2)
+        after(1e8)
+    assert any("row 2 " in damage for damage in find_damage(store.folder))
 
 
 def test_after_an_hour_in_which_it_read_nothing_it_does_not_catch_up(
     store: Store, pictures: dict[str, PIL.Image.Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with store.worker() as (worker, _):
+    with closing(store.slab()) as slab:
+        rate = slab.dtype.itemsize * 0.3
+    with scrubbing(store, rate) as (worker, after):
         check, read = worker._slab.check, list[int]()
         monkeypatch.setattr(worker._slab, "check", lambda row: (read.append(row), check(row)))
-        scrub(worker, 3600.0, rate=worker._slab.dtype.itemsize * 0.3)
+        after(3600.0)
     assert read == [0, 1]  # what five seconds allow, up to the end of a record
 
 
@@ -202,14 +219,14 @@ def test_a_damaged_original_is_told_once_until_it_is_sound_again(
     (damage,) = find_damage(store.folder)
     assert words in damage
     assert str(path) in damage
-    with store.worker() as (worker, _):
-        scrub(worker, 1e8)
-        scrub(worker, 1e8)
+    with scrubbing(store) as (_, after):
+        after(1e8)
+        after(1e8)
         assert caplog.text.count(words) == 1
         path.write_bytes(whole)
-        scrub(worker, 1e8)
+        after(1e8)
         do_harm()
-        scrub(worker, 1e8)
+        after(1e8)
         assert caplog.text.count(words) == 2
 
 

@@ -15,7 +15,7 @@ from service.redis_url import LEFT_ALONE_S
 from service.worker import redis_wakeups
 from service.worker.open_wakeups import open_notifier, open_wakeups
 from service.worker.redis_wakeups import GROUP, RedisNotifier, RedisWakeups, stream_name
-from service.worker.wakeups import POLL_S, SWEEP_S, Notifier, Polling
+from service.worker.wakeups import POLL_S, SWEEP_S, NoNotifier, Polling
 from tests.support.redis_server import RedisServer
 
 OURS = Collection("aa", b"secret")
@@ -47,7 +47,7 @@ class Counted(threading.Event):
 
 
 def test_without_redis_the_catalog_is_watched(catalog: Catalog) -> None:
-    assert type(open_notifier(None, Path("unused"))) is Notifier
+    assert type(open_notifier(None, Path("unused"))) is NoNotifier
     wakeups, nothing = open_wakeups(None, catalog), Counted(True)
     assert isinstance(wakeups, Polling)
     wakeups.wait(nothing)
