@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
@@ -83,6 +84,20 @@ class Regions(Rows):
 
     vectors: Float[Tensor, "K R D"]
     mask: Bool[Tensor, "K R"]
+
+    @classmethod
+    def from_arrays(cls, vectors: np.ndarray, mask: np.ndarray | None = None) -> "Regions":
+        """Regions of NumPy arrays [K R D] and [K R], in float32; without a mask every region is real.
+
+        ValueError for arrays of other shapes, and for numbers that are not finite.
+        """
+        real = np.ones(vectors.shape[:2], bool) if mask is None else np.asarray(mask, bool)
+        if vectors.ndim != 3 or real.shape != vectors.shape[:2]:
+            shapes = f"{vectors.shape} and {real.shape}"
+            raise ValueError(f"features are [pictures, regions, numbers], their mask [pictures, regions], not {shapes}")
+        if bad := [int(row) for row in np.flatnonzero(~np.isfinite(vectors).all(axis=(1, 2)))]:
+            raise ValueError(f"picture {bad[0]} holds numbers that are not finite (of {len(bad)} that do)")
+        return cls(torch.from_numpy(vectors.astype(np.float32)), torch.from_numpy(real))
 
 
 @dataclass(frozen=True)

@@ -290,7 +290,7 @@ class CaptionLoop:
         if type(reranker) not in LITERAL_FORMS:
             raise NoLiteralForm(
                 f"{type(reranker).__name__} has no form to be compared with: write one in models/bench/literal.py"
-                " (docs/adding-a-model.md, step 6)"
+                " (docs/adding-a-model.md, step 7)"
             )
         self.reranker, self.form = reranker, LITERAL_FORMS[type(reranker)]
         parts = [projected.vectors[part] for part in tiles(len(projected), block or len(projected))]

@@ -105,13 +105,17 @@ def _parse_line(position: str, line: bytes) -> TsvRecord:
     if columns is None:
         raise ValueError(f"{position}: {len(values)} columns, where a bottom-up TSV has 6 or 10")
     value_of = dict(zip(columns, values, strict=True))
+    if value_of["num_boxes"] == b"num_boxes":
+        raise ValueError(f"{position}: this line names the columns, which this format does without: take it out")
     if value_of["num_boxes"].strip() == b"0":
         raise ValueError(f"{position}: {values[0].decode()} has no boxes, and so no score: leave its line out")
     has_objects = "objects_id" in value_of
     try:
         num = int(value_of["num_boxes"])
-        boxes = _decode_array(value_of["boxes"], "<f4").reshape(num, 4)
-        features = _decode_array(value_of["features"], "<f4").reshape(num, -1)
+        boxes, features = (_decode_array(value_of[name], "<f4") for name in ("boxes", "features"))
+        if len(boxes) != 4 * num or len(features) % num:
+            raise ValueError(f"{num} boxes are told, and there are {len(boxes) / 4:g}, with {len(features)} numbers")
+        boxes, features = boxes.reshape(num, 4), features.reshape(num, -1)
         labels = _decode_array(value_of["objects_id"], "<i8") if has_objects else np.zeros(num, np.int64)
         confidence = _decode_array(value_of["objects_conf"], "<f4") if has_objects else np.full(num, np.nan)
         prefix = "image_" if "image_w" in value_of else "img_"

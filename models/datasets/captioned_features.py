@@ -47,10 +47,7 @@ class CaptionedFeatures:
         row_of = {name: row for row, name in enumerate(features.ids)}
         missing = [line.image for line in lines if line.image not in row_of]
         if missing:
-            raise ValueError(
-                f"{len(missing)} captioned pictures were not extracted, the first is {missing[0]}: extract them too, or"
-                " take their lines out of the captions"
-            )
+            raise ValueError(_not_extracted(missing, len(lines), features.ids))
         rows = np.array([row_of[line.image] for line in lines])
         names = [line.image for line in lines]
         return cls(features.features, features.mask, [line.captions for line in lines], features.digest, rows, names)
@@ -134,3 +131,16 @@ class CaptionedFeatures:
                 batch = pictures[start : start + size]
                 if len(batch) > 1:
                     yield batch, [self.captions[picture][orders[picture][turn]] for picture in batch]
+
+
+def _not_extracted(missing: Sequence[str], num_captioned: int, extracted: Sequence[str]) -> str:
+    """A sentence about captioned pictures that are not among the extracted ones, which may be named in another way."""
+    if len(missing) == num_captioned and extracted:
+        return (
+            f"none of the {num_captioned} captioned pictures is among the extracted ones: the captions name them like"
+            f" {missing[0]}, the features like {extracted[0]}; give both the same names"
+        )
+    return (
+        f"{len(missing)} captioned pictures were not extracted, the first is {missing[0]}: extract them too, or take"
+        " their lines out of the captions"
+    )

@@ -42,6 +42,7 @@ from models.whole_files import write_tensors, write_whole
 WEIGHTS = Path(__file__).parent.parent / "weights"
 CONFIG, TENSORS, VOCABULARY, DIGEST = "config.json", "model.safetensors", "vocabulary.json", "digest"
 CALIBRATION, BANKS = "calibration.json", "hubs.safetensors"
+TRAINED = "best"  # the folder below its own that a training writes its weights to
 SENTENCE_ENCODER_KEY, NAME_KEY = "sentence_encoder", "name"  # in config.json
 FOLDER_FORMAT = 1
 
@@ -273,7 +274,8 @@ def checked_digest(folder: Path) -> str:
     if not missing and not (folder / VOCABULARY).is_file() and not _has_sentence_encoder(folder):
         missing = [VOCABULARY]
     if missing:
-        raise BadCheckpoint(f"{folder} holds no checkpoint: {', '.join(missing)} missing")
+        inside = f"; {folder / TRAINED} does" if (folder / TRAINED / CONFIG).is_file() else ""
+        raise BadCheckpoint(f"{folder} holds no checkpoint: {', '.join(missing)} missing{inside}")
     digest = digest_of(folder, _files_of(folder))
     stated = (folder / DIGEST).read_text().strip()
     if digest != stated:

@@ -3,7 +3,7 @@
 import logging
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 
 from index.catalog.catalog import Catalog
@@ -90,15 +90,19 @@ def open_worker(
                 Orphans(catalog, originals, clocks.timer).advance,
                 Scrub(store, repair=repair, views=views, rate=settings.scrub_rate).advance,
             ],
-            when_idle=[
-                FinishedJobs(catalog, clocks).advance,
-                DerivedFiles(store).advance,
-                MissingHashes(store).advance,
-            ],
+            when_idle=_steps_when_idle(store),
             space=FreeSpace(data.root, settings.disk_reserve_bytes),
             erasure=Erasure(catalog, originals, settings.delete_grace_s, clocks),
         )
         yield worker, stack.enter_context(closing(open_wakeups(settings.redis_url, catalog)))
+
+
+def _steps_when_idle(store: OpenStore) -> list[Callable[[], bool]]:
+    return [
+        FinishedJobs(store.catalog, store.clocks).advance,
+        DerivedFiles(store).advance,
+        MissingHashes(store).advance,
+    ]
 
 
 def serve_worker(

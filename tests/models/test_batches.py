@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -35,6 +36,31 @@ def test_a_dtype_changes_floating_tensors_alone() -> None:
 def test_tensors_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="first axis"):
         Two(torch.zeros(2), torch.zeros(3))
+
+
+def test_arrays_become_regions_all_real_without_a_mask() -> None:
+    arrays = np.arange(12.0).reshape(2, 2, 3)
+    whole = Regions.from_arrays(arrays)
+    assert torch.equal(whole.vectors, regions(2).vectors)
+    assert whole.mask.all()
+    assert Regions.from_arrays(arrays, np.array([[1, 0], [1, 1]])).mask.tolist() == [[True, False], [True, True]]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "mask", "message"),
+    [
+        (np.zeros((2, 3)), None, r"features are \[pictures, regions, numbers\].*not \(2, 3\)"),
+        (np.zeros((2, 3, 4)), np.ones((2, 4)), r"their mask .*not \(2, 3, 4\) and \(2, 4\)"),
+        (
+            np.where(np.arange(24).reshape(2, 3, 4) == 20, np.nan, 0.0),
+            None,
+            "picture 1 holds numbers that are not finite",
+        ),
+    ],
+)
+def test_arrays_of_something_else_are_refused(arrays: np.ndarray, mask: np.ndarray | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Regions.from_arrays(arrays, mask)
 
 
 @pytest.mark.usefixtures("two_threads")

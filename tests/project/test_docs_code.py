@@ -115,13 +115,22 @@ def test_flags_that_are_named_alone_exist(document: str) -> None:
     assert {name.partition("=")[0] for name in named} <= all_flags()
 
 
+def with_shared_arguments(program: str) -> str:
+    """The source of a program, and those of the benchmarks that it imports from."""
+    source = (ROOT / (program.replace(".", "/") + ".py")).read_text(encoding="utf-8")
+    shared = re.findall(r"^from (benchmarks\.\w+) import", source, re.MULTILINE)
+    return "\n".join(
+        [source, *((ROOT / (name.replace(".", "/") + ".py")).read_text(encoding="utf-8") for name in shared)]
+    )
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_scripts_that_are_called_exist_with_their_flags(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for words in [words for name in PYTHON for words in programs_of(text, name)]:
         if words[0] != "-m" or words[1].partition(".")[0] not in ("benchmarks", "docs", "models", "service"):
             continue
-        source = (ROOT / (words[1].replace(".", "/") + ".py")).read_text(encoding="utf-8")
+        source = with_shared_arguments(words[1])
         assert [word for word in words[2:] if word.startswith("--") and f'"{word}"' not in source] == [], words[1]
 
 

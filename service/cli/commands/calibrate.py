@@ -185,6 +185,12 @@ def print_calibration(report: dict[str, Any]) -> None:
         for half, sums in rsums.items()
     ]
     print_table("rsum", "hubs left in", "as served", rows=rows)
+    left_in, served = report["rsum"]["held_out"].values()
+    if served < left_in:
+        print_note(
+            f"the correction of hubs lowers rsum by {left_in - served:.1f} for pictures that it was not fitted on: run"
+            " it again with --fit-share, which fits its strength, or with --share 0, which corrects nothing"
+        )
     if report["cosine_weight"]:
         alone = ", ".join(f"{half} {value:.1f}" for half, value in report["rsum_without_stage_one"].items())
         print(

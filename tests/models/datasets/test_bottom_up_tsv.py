@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.datasets.bottom_up_tsv import convert_tsv
+from models.datasets.bottom_up_tsv import SIX_COLUMNS, convert_tsv
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import CaptionLine
 from models.datasets.feature_store import open_features
@@ -99,7 +99,7 @@ def test_a_killed_conversion_goes_on(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         (six("a", 2) + "a\tb\tc\n", r"a\.tsv:2: 3 columns, where a bottom-up TSV has 6 or 10"),
-        (six("a", 2).replace("\t2\t", "\t3\t"), r"a\.tsv:1: cannot reshape"),
+        (six("a", 2).replace("\t2\t", "\t3\t"), r"a\.tsv:1: 3 boxes are told, and there are 2, with 8 numbers"),
         (six("a", 2).replace("\t640\t480\t2\t", "\t640\t480\ttwo\t"), r"a\.tsv:1: invalid literal"),
         (six("a", 2)[:-9] + "%%%\n", r"a\.tsv:1: "),
         (ten("a", 2, [1]), r"a\.tsv:1: objects differ in number"),
@@ -108,6 +108,7 @@ def test_a_killed_conversion_goes_on(tmp_path: Path) -> None:
         (six("a", 2) + six("b", 37), "b has 37 boxes, and there is room for 36"),
         (six("a", 2) + six("b", 2, dim=5), "b has features of 5, not 4"),
         (ten("a", 2, [1, 1600]), "a has an object that is none of the 1600 named"),
+        ("\t".join(SIX_COLUMNS) + "\n" + six("a", 2), r"a\.tsv:1: this line names the columns"),
         ("", "no picture in"),
     ],
 )

@@ -106,5 +106,8 @@ def test_lines_find_their_rows_among_extracted_pictures() -> None:
     joined = CaptionedFeatures.join(extracted, [CaptionLine("d.jpg", ("one",)), CaptionLine("b.jpg", ("two", "three"))])
     assert np.array_equal(joined.regions([0, 1]).vectors.numpy(), arrays[[3, 1]])
     assert joined.first(1).sentences()[0] == ["one"]
-    with pytest.raises(ValueError, match=r"the first is e\.jpg"):
-        CaptionedFeatures.join(extracted, [CaptionLine("e.jpg", ("one",))])
+    other, known = CaptionLine("x/b.jpg", ("one",)), CaptionLine("b.jpg", ("two",))
+    with pytest.raises(ValueError, match=r"1 captioned pictures were not extracted, the first is x/b\.jpg"):
+        CaptionedFeatures.join(extracted, [known, other])
+    with pytest.raises(ValueError, match=r"none of the 1 .* name them like x/b\.jpg, the features like a\.jpg"):
+        CaptionedFeatures.join(extracted, [other])

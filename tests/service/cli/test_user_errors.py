@@ -145,7 +145,7 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         ),
         (
             [*EVALUATE, "--features", "found", "--captions", "one.jsonl"],
-            "1 captioned pictures were not extracted, the first is a.jpg: extract them too, or take their lines out",
+            "none of the 1 captioned pictures is among the extracted ones: the captions name them like a.jpg",
         ),
         ([*SCORE, "flat.npy", "--weights", "run"], "run/best"),
         (CALIBRATE, "5 pictures to fit on and 6 to judge by"),
