@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from models.extractors.base import Extractor
 from service.api.problems import problem_response
 from service.api.services import Services, add_picture_gauges, wired_services
 from service.cluster.asgi_calls import AppRequest, AppResponse
@@ -26,12 +25,9 @@ from service.cluster.sharded_gallery import ShardedGalleries
 from service.errors import Problem
 from service.ingest.intake import Intake
 from service.model_loading import LoadedModels
-from service.search.engine import KnownModels, SearchEngine
-from service.search.query import Accelerate, Query, run_here
-from service.search.requests import ImageSearchRequest, TextSearchRequest
-from service.search.results import ImageSearchResult, TextSearchResult
+from service.search.engine import SearchEngine
+from service.search.query import AnyRequest, Query
 from service.settings import Settings
-from service.storage.region_records import PictureFeatures
 
 ATTEMPTS = 3  # of a search that a shard is lost in the middle of
 FORWARDED = (  # routes that one picture's own shard answers, as it lies there
@@ -50,31 +46,14 @@ KEYS_LAST_S = 300.0  # that a copy of the keys counts without word from the dire
 T = TypeVar("T")
 
 
-class ClusterEngine(SearchEngine):
-    """A search engine over shards; where one is lost during a search, that begins again without it."""
+class WithoutLostShards:
+    """Runs searches over shards; where one is lost during a search, that begins again without it."""
 
-    def __init__(self, galleries: ShardedGalleries, models: KnownModels, extractor: Extractor) -> None:
-        super().__init__(galleries, models, extractor)
-        self._shards = galleries
+    def __init__(self, galleries: ShardedGalleries) -> None:
+        self._galleries = galleries
 
-    def text(self, query: Query[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
-        """Pictures that show what a sentence says."""
-        return self._again(query, lambda current: SearchEngine.text(self, current, accelerate))
-
-    def image(
-        self,
-        query: Query[ImageSearchRequest],
-        picture: PictureFeatures,
-        image_id: str | None = None,
-        accelerate: Accelerate = run_here,
-        watch: Any = None,
-    ) -> ImageSearchResult[Any]:
-        """Captions for a picture, or pictures like it."""
-        return self._again(
-            query, lambda current: SearchEngine.image(self, current, picture, image_id, accelerate, watch)
-        )
-
-    def _again(self, query: Query[Any], search: Callable[[Query[Any]], T]) -> T:
+    def __call__(self, search: Callable[[Query[AnyRequest]], T], query: Query[AnyRequest], /) -> T:
+        """The result of a search. TooFewShards, or ShardLost once shards were lost in each of several attempts."""
         lost: set[int] = set()
         for _ in range(ATTEMPTS - 1):
             try:
@@ -83,7 +62,7 @@ class ClusterEngine(SearchEngine):
                 raise
             except ShardLost as fault:
                 lost |= set(fault.shards)
-                query = Query(query.request, *self._shards.open(query.request, lost))
+                query = Query(query.request, *self._galleries.open(query.request, lost))
         return search(query)
 
 
@@ -187,7 +166,7 @@ def router_services(
     services = dataclasses.replace(
         own,
         pictures=pictures,
-        search=ClusterEngine(galleries, own.models, loaded.extractor),
+        search=SearchEngine(galleries, own.models, loaded.extractor, WithoutLostShards(galleries)),
         threads=dataclasses.replace(own.threads, first=own.threads.lookup),  # to begin is to wait for shards
         intake=Intake.from_settings(
             settings,

@@ -7,6 +7,7 @@ candidates' records are scored; the catalog says what the best of them are. Only
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,7 +24,7 @@ from service.search.gallery import Galleries
 from service.search.languages import language_of
 from service.search.model_views import ModelView
 from service.search.pair_costs import PairCosts
-from service.search.query import Accelerate, AnyRequest, Query, accelerated, run_here
+from service.search.query import Accelerate, AnyRequest, Query, RunSearch, accelerated, run_here, run_once
 from service.search.query_notes import note_on
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.results import (
@@ -70,11 +71,14 @@ class KnownModels(Protocol):
 class SearchEngine:
     """Answers queries. A query sees one state of its gallery to its end."""
 
-    def __init__(self, galleries: Galleries, models: KnownModels, extractor: Extractor) -> None:
-        """`models` holds whichever model a gallery names."""
+    def __init__(
+        self, galleries: Galleries, models: KnownModels, extractor: Extractor, run: RunSearch = run_once
+    ) -> None:
+        """`models` holds whichever model a gallery names; `run` is what every search is run by."""
         self._galleries = galleries
         self._models = models
         self._extractor = extractor
+        self._run = run
         self._pair_costs = PairCosts()
         self._encodings = KeptEncodings()
 
@@ -122,6 +126,9 @@ class SearchEngine:
 
     def text(self, query: Query[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
         """Pictures that show what a sentence says, or whose text holds it; InvalidRequest where it holds no word."""
+        return self._run(partial(self._text, accelerate=accelerate), query)
+
+    def _text(self, query: Query[TextSearchRequest], accelerate: Accelerate) -> TextSearchResult:
         request, gallery = query.request, query.gallery
         watch = Stopwatch("encode", "shortlist", "rerank", "text")
         texts, candidates, read, by_pictures = None, None, dict[str, Any](), None
@@ -164,6 +171,17 @@ class SearchEngine:
 
         `image_id` is the picture's own where it is a stored one. InvalidRequest where the words hold none.
         """
+        search = partial(self._image, picture=picture, image_id=image_id, accelerate=accelerate, watch=watch)
+        return self._run(search, query)
+
+    def _image(
+        self,
+        query: Query[ImageSearchRequest],
+        picture: PictureFeatures,
+        image_id: str | None,
+        accelerate: Accelerate,
+        watch: Stopwatch | None,
+    ) -> ImageSearchResult[Any]:
         watch = watch or Stopwatch("detect", "encode", "shortlist", "rerank")
         images, embedding = encoded_picture(query, picture, accelerate, watch)
         if query.gallery.is_empty:

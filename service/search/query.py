@@ -54,6 +54,18 @@ class Query(Generic[AnyRequest]):
         return self.needs_model and not self.model.loaded
 
 
+class RunSearch(Protocol):
+    """Runs a search for a query and returns its result."""
+
+    def __call__(self, search: Callable[[Query[AnyRequest]], T], query: Query[AnyRequest], /) -> T:
+        """The result of `search`, of the query or of one that was begun again for the same request."""
+
+
+def run_once(search: Callable[[Query[AnyRequest]], T], query: Query[AnyRequest], /) -> T:
+    """Runs a search, and leaves its faults to the caller."""
+    return search(query)
+
+
 def accelerated(query: Query[Any], accelerate: Accelerate) -> Accelerate:
     """The runner of the query's scoring: `accelerate`, unless the gallery's shards score by themselves."""
     return run_here if query.gallery.scores_elsewhere else accelerate

@@ -12,9 +12,10 @@ import pytest
 from service.cluster.fan_out import FanOut
 from service.cluster.open_shards import TooFewShards
 from service.cluster.placement import Placement
-from service.cluster.router import ClusterEngine
+from service.cluster.router import WithoutLostShards
 from service.cluster.sharded_gallery import ShardedGalleries
 from service.errors import UnknownModel, ViewNotBuilt
+from service.search.engine import SearchEngine
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from tests.support.library import Library, image_id_of, two_coloured
 from tests.support.shards import LocalReplica, engine_over, replica_of
@@ -42,10 +43,10 @@ def shards(library: Library, tmp_path: Path) -> Iterator[list[LocalReplica]]:
         yield replicas
 
 
-def cluster_engine(library: Library, shards: list[LocalReplica]) -> ClusterEngine:
+def cluster_engine(library: Library, shards: list[LocalReplica]) -> SearchEngine:
     fan_out = FanOut([[replica] for replica in shards], WAIT_S)
     galleries = ShardedGalleries(fan_out, library.models, library.extractor.digest, lambda: Placement(2))
-    return ClusterEngine(galleries, library.models, library.extractor)
+    return SearchEngine(galleries, library.models, library.extractor, WithoutLostShards(galleries))
 
 
 def awaited(event: threading.Event) -> None:

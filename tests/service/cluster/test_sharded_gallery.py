@@ -16,7 +16,7 @@ from service.cluster.fan_out import FanOut
 from service.cluster.known_shards import KnownShards
 from service.cluster.messages import Behind, ShardLost
 from service.cluster.placement import Placement
-from service.cluster.router import ClusterEngine
+from service.cluster.router import WithoutLostShards
 from service.cluster.sharded_gallery import ShardedGalleries
 from service.errors import NotFound, UnknownModel
 from service.search.engine import SearchEngine
@@ -185,7 +185,8 @@ def test_a_sibling_that_does_not_find_a_moved_picture_yet_leaves_it_to_the_shard
         galleries = ShardedGalleries(
             FanOut([[first], [behind, second]], 30.0), whole.models, whole.extractor.digest, lambda: Placement(2)
         )
-        engine = ClusterEngine(galleries, whole.models, whole.extractor)  # calls begin with the second
+        # Calls begin with the second.
+        engine = SearchEngine(galleries, whole.models, whole.extractor, WithoutLostShards(galleries))
         request = RED.model_copy(update={"explain": explain, "k": NUM, "shortlist": NUM})
         found, expected = answer(engine, request), answer(whole.search, request)
         if not explain:
@@ -199,7 +200,7 @@ def test_a_shard_that_is_lost_during_a_search_is_left_out_of_it(
     whole: Library, halves: list[list[LocalReplica]]
 ) -> None:
     galleries = ShardedGalleries(FanOut(halves, 30.0), whole.models, whole.extractor.digest, lambda: Placement(2))
-    engine = ClusterEngine(galleries, whole.models, whole.extractor)
+    engine = SearchEngine(galleries, whole.models, whole.extractor, WithoutLostShards(galleries))
 
     def fail(replica: LocalReplica) -> None:
         if replica.calls[-1] == "score_pictures":
@@ -225,17 +226,17 @@ def test_a_query_stays_with_the_replicas_that_it_began_with(whole: Library, halv
 
 
 @pytest.fixture
-def cut_off(whole: Library, halves: list[list[LocalReplica]]) -> tuple[ClusterEngine, list[LocalReplica]]:
+def cut_off(whole: Library, halves: list[list[LocalReplica]]) -> tuple[SearchEngine, list[LocalReplica]]:
     """A router that the director told of two shards, and does not reach any more."""
     firsts = [shard[0] for shard in halves]
     shards = KnownShards(30.0, lambda shard, number: firsts[shard])
     shards.take(ClusterView([ShardView(frozenset({0}), 1, 0)] * 2))
     galleries = ShardedGalleries(shards.fan_out, whole.models, whole.extractor.digest, shards.placement)
-    return ClusterEngine(galleries, whole.models, whole.extractor), firsts
+    return SearchEngine(galleries, whole.models, whole.extractor, WithoutLostShards(galleries)), firsts
 
 
 def test_a_router_that_does_not_know_of_a_shard_calls_no_answer_whole(
-    cut_off: tuple[ClusterEngine, list[LocalReplica]],
+    cut_off: tuple[SearchEngine, list[LocalReplica]],
 ) -> None:
     engine, replicas = cut_off
     assert answer(engine, RED).shards == ShardCounts(asked=2, answered=2)
@@ -249,7 +250,7 @@ def test_a_router_that_does_not_know_of_a_shard_calls_no_answer_whole(
 
 @pytest.mark.parametrize("step", ["first_answer", "score_pictures"])
 def test_pictures_that_move_on_during_a_search_make_it_partial(
-    cut_off: tuple[ClusterEngine, list[LocalReplica]], step: str
+    cut_off: tuple[SearchEngine, list[LocalReplica]], step: str
 ) -> None:
     engine, replicas = cut_off
 
