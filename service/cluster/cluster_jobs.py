@@ -3,16 +3,12 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar, TypeVarTuple
 
 from index.records import JobState, JobStatus
-from service.cluster.fan_out import READ_DEADLINE_S, FanOut, all_answers
+from service.cluster.fan_out import READ_DEADLINE_S, FanOut, every_shard
 from service.cluster.messages import ShardLost
 from service.cluster.placement import Placement
 from service.cluster.shard_lists import ShardLists
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 class ClusterJobs:
@@ -36,15 +32,11 @@ class ClusterJobs:
     def jobs(self, limit: int) -> list[JobStatus]:
         """The jobs that came last, the latest first."""
         by_id: dict[str, list[JobStatus]] = defaultdict(list)
-        for part in self._ask_all(ShardLists.jobs, limit):
+        for part in every_shard(self._fan_out, self._placement().num_shards, ShardLists.jobs, limit):
             for job in part:
                 by_id[job.job_id].append(job)
         latest = sorted(by_id.values(), key=lambda parts: -parts[0].created_at)[:limit]
         return [merged_job(parts) for parts in latest]
-
-    def _ask_all(self, method: Callable[[ShardLists, *Ts], T], *arguments: *Ts) -> list[T]:
-        asked = dict.fromkeys(range(self._placement().num_shards), arguments)
-        return list(all_answers(self._fan_out, method, asked, deadline_s=READ_DEADLINE_S).values())
 
 
 def known_parts(replicas: Iterable[JobStatus | None]) -> list[JobStatus]:

@@ -20,7 +20,7 @@ from index.records import (
     TagUse,
     TagValue,
 )
-from service.cluster.fan_out import READ_DEADLINE_S, FanOut, all_answers
+from service.cluster.fan_out import FanOut, every_shard
 from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry
 from service.cluster.picture_homes import ShardWriters, homes, known_in_shards, picture_in_shards, until_settled
 from service.cluster.placement import Placement
@@ -140,9 +140,7 @@ class ClusterPictures:
 
     def _ask_all(self, method: Callable[[ShardLists, *Ts], T], *arguments: *Ts) -> list[T]:
         """The answers of all shards, in their order. ShardLost where one does not answer."""
-        asked = dict.fromkeys(range(self._placement().num_shards), arguments)
-        answers = all_answers(self._fan_out, method, asked, deadline_s=READ_DEADLINE_S)
-        return [answers[shard] for shard in asked]
+        return every_shard(self._fan_out, self._placement().num_shards, method, *arguments)
 
 
 def added_up(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from service.cluster.messages import NewerPlacement, ShardLost
 from service.errors import Problem
@@ -27,6 +27,7 @@ REST_S = 1.0  # a replica that failed is the last choice for so long
 READ_DEADLINE_S = 15.0  # for lists and looks at pictures, which no search waits for
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 log = logging.getLogger(__name__)
 
@@ -215,3 +216,11 @@ def all_answers(
     if missing := sorted(set(arguments) - set(answers)):
         raise ShardLost(f"Shard {missing[0]} does not answer; try again shortly.", missing)
     return answers
+
+
+def every_shard(fan_out: FanOut, num_shards: int, method: Callable[[Any, *Ts], T], *arguments: *Ts) -> list[T]:
+    """The answers of all shards to a call of one of ShardLists, in the order of the shards. ShardLost where one does
+    not answer."""
+    asked = dict.fromkeys(range(num_shards), arguments)
+    answers = all_answers(fan_out, method, asked, deadline_s=READ_DEADLINE_S)
+    return [answers[shard] for shard in asked]

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cluster.fan_out import FEWEST_TIMES, FIRST_HEDGE_S, REMEMBERED, REST_S, CallTimes, FanOut
+from service.cluster.fan_out import FEWEST_TIMES, FIRST_HEDGE_S, REMEMBERED, REST_S, CallTimes, FanOut, every_shard
 from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_search import ShardSearch
 from service.errors import InvalidRequest, NotReady
@@ -127,3 +128,10 @@ def test_a_second_request_goes_to_the_sibling_once_it_is_due() -> None:
         0: "found"
     }
     assert (slow.calls, sibling.calls, chosen) == (1, 1, {0: "sibling"})
+
+
+def test_answers_of_all_shards_are_in_their_order_whichever_comes_first() -> None:
+    broken = Called("broken", lambda future: future.set_exception(ConnectionError("it is gone")))
+    late, early = (Called(name, partial(Future.set_result, result=name)) for name in ("late", "early"))
+    assert every_shard(FanOut([[broken, late], [early]], 30.0), 2, ShardLists.counts) == ["late", "early"]
+    assert broken.calls == 1
