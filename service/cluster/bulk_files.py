@@ -10,7 +10,7 @@ from pathlib import Path
 from index.records import Image, NewPicture, TagValue
 from service.cluster.cluster_picture_store import ARRIVAL_STEP_S
 from service.errors import UnreadablePicture
-from service.ingest.description_bounds import DescriptionBounds
+from service.ingest.described_pictures import DescribedPictures
 from service.ingest.filenames import display_name
 from service.ingest.picture_store import ReceivedPicture
 from service.settings import MB
@@ -87,23 +87,15 @@ def _not_taken(what: str, advice: str) -> Iterator[None]:
         raise NotTaken(f"{what}: {fault.strerror}. {advice}") from fault
 
 
-def with_default_tags(files: Sequence[SpooledFile], known: Mapping[str, Image]) -> list[SpooledFile]:
-    """The files with those of their default tags that no copy before gave the picture; without them where it is among
-    the `known` ones (by id, deleted ones that come back with all that was said of them included)."""
-    found, said = list[SpooledFile](), dict[str, set[str]]()
-    for one in files:
-        named = said.setdefault(one.image_id, set())
-        offered = {} if one.image_id in known else one.offered.default_tags
-        defaults = {name: value for name, value in offered.items() if name not in named}
-        tags = {**defaults, **one.offered.tags}
-        named.update(tags)
-        found.append(replace(one, offered=replace(one.offered, tags=tags)))
-    return found
+def with_default_tags(one: SpooledFile, described: DescribedPictures) -> SpooledFile:
+    """The file with those of its default tags that count for its picture."""
+    tags = described.tags(one.image_id, one.offered.tags, one.offered.default_tags)
+    return replace(one, offered=replace(one.offered, tags=tags))
 
 
-def check_bounds(one: SpooledFile, bounds: DescriptionBounds) -> None:
+def check_bounds(one: SpooledFile, described: DescribedPictures) -> None:
     """NotTaken where the picture would get more captions or tags than one may have."""
-    problem = bounds.refusal(one.image_id, one.offered.captions, one.offered.tags)
+    problem = described.add(one.image_id, one.offered.captions, one.offered.tags)
     if problem is not None:
         raise NotTaken(problem)
 

@@ -29,7 +29,7 @@ from service.cluster.fan_out import READ_DEADLINE_S, all_answers
 from service.cluster.messages import ShardLost
 from service.cluster.shard_lists import ShardLists
 from service.errors import NotReady
-from service.ingest.description_bounds import DescriptionBounds
+from service.ingest.described_pictures import DescribedPictures
 from service.ingest.filenames import display_name
 from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile
 from service.ingest.picture_store import ReceivedPicture, TakenIn, file_outcomes
@@ -113,14 +113,13 @@ class BulkTaker:
                 images = self._patiently(lambda: self._store.images([one.image_id for one in spooled]))
                 described = {key: image for key, image in images.items() if not image.is_gone(kept_since)}
                 known = {key: image for key, image in images.items() if image.state in KNOWN_STATES}
-                bounds = DescriptionBounds(described.get)
-                spooled = with_default_tags(spooled, described)
-                for one in spooled:
+                descriptions = DescribedPictures(described.get)
+                for one in (with_default_tags(file, descriptions) for file in spooled):
                     if is_said_already(one.offered, known.get(one.image_id)):
                         accepted.append(AcceptedFile(one.image_id, display_name(one.offered.name), duplicate=True))
                         continue
                     with _noted(one.offered, rejected):
-                        check_bounds(one, bounds)
+                        check_bounds(one, descriptions)
                         pictures.append(picture_in(one, self._finder, known.get(one.image_id), self._limits))
                 if not pictures:
                     return IngestReceipt("", accepted, rejected)

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from service.errors import (
     TooLarge,
     UnreadablePicture,
 )
-from service.ingest.description_bounds import DescriptionBounds
+from service.ingest.described_pictures import DescribedPictures
 from service.ingest.filenames import display_name
 from service.ingest.manifest import ManifestEntry, parse_manifest
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
@@ -31,7 +30,6 @@ from service.settings import Settings
 from service.storage.free_space import FreeSpace, refused_by_disk
 from service.storage.originals import Originals, image_id_of
 
-Find = Callable[[str], Image | None]  # a picture by its id
 MAX_FAILED_LOOKS = 5  # files of one request whose headers cannot be read in time; the rest is not looked at
 
 
@@ -186,12 +184,10 @@ class Intake:
                 advice = "Save the picture anew with another program, or send it again."
                 rejected.append(RejectedFile(name, f"{failed.reason} {advice}", retryable=not failed.final))
         kept_since = (now := self._clock()) - self._delete_grace_s
-        find = partial(self._find_known, kept_since)
-        pictures, too_much_said = self._within_bounds(pictures, manifest, find)
+        received, too_much_said = self._described(pictures, manifest, kept_since)
         rejected += too_much_said
-        if not pictures:
+        if not received:
             raise NothingAccepted([vars(one) for one in rejected])
-        received = self._described(pictures, manifest, find)
         job_id, outcomes = self._store.take_in(received, now, kept_since)
         reach(FaultPoint.UPLOAD_COMMITTED)
         self._wake(job_id)
@@ -206,22 +202,31 @@ class Intake:
         image = self._store.image(image_id)
         return None if image is None or image.is_gone(kept_since) else image
 
-    def _within_bounds(
-        self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry], find: Find
-    ) -> tuple[list[_Picture], list[RejectedFile]]:
-        """The pictures that do not get more captions and tags than one may have, and those that would."""
-        bounds, kept, refused = DescriptionBounds(find), list[_Picture](), list[RejectedFile]()
+    def _described(
+        self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry], kept_since: float
+    ) -> tuple[list[ReceivedPicture], list[RejectedFile]]:
+        """The pictures with what the manifest says of them, and those of which it says too much."""
+        described = DescribedPictures(partial(self._find_known, kept_since))
+        received, refused = list[ReceivedPicture](), list[RejectedFile]()
         for picture in pictures:
-            entry = manifest.get(picture.file.filename)
-            tags = [] if entry is None else list(entry.tags)
-            if entry is not None and entry.default_tags and find(picture.image_id) is None:
-                tags += entry.default_tags
-            problem = None if entry is None else bounds.refusal(picture.image_id, entry.captions, tags)
-            if problem is None:
-                kept.append(picture)
-            else:
-                refused.append(RejectedFile(display_name(picture.file.filename), problem))
-        return kept, refused
+            name, entry = picture.file.filename, manifest.get(picture.file.filename, ManifestEntry())
+            tags = described.tags(picture.image_id, entry.tags, entry.default_tags)
+            problem = described.add(picture.image_id, entry.captions, tags) if name in manifest else None
+            if problem is not None:
+                refused.append(RejectedFile(display_name(name), problem))
+                continue
+            new = NewPicture(
+                image_id=picture.image_id,
+                filename=display_name(name),
+                extension=picture.extension,
+                num_bytes=picture.file.size,
+                captions=entry.captions,
+                tags=tags,
+                taken_at=entry.taken_seconds,
+                decided_fields=tuple(entry.decided),
+            )
+            received.append(ReceivedPicture(picture.file.path, new))
+        return received, refused
 
     def _manifest(self, form: MultipartForm, files: Sequence[UploadedFile]) -> Mapping[str, ManifestEntry]:
         """The manifest of the form, by file name."""
@@ -264,29 +269,3 @@ class Intake:
         if file.problem is not None:
             raise UnreadablePicture(file.problem)
         return _Picture(file, image_id_of(file.sha256), self._inspect(file.path))
-
-    def _described(
-        self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry], find: Find
-    ) -> list[ReceivedPicture]:
-        """The pictures with what the manifest says of them; default tags where a picture is new, and got none of that
-        name from a copy before it in this request."""
-        received, said = list[ReceivedPicture](), defaultdict[str, set[str]](set)
-        for picture in pictures:
-            entry = manifest.get(picture.file.filename, ManifestEntry())
-            is_new = bool(entry.default_tags) and find(picture.image_id) is None
-            named = said[picture.image_id]
-            defaults = entry.default_tags if is_new else {}
-            tags = {name: value for name, value in defaults.items() if name not in named} | entry.tags
-            said[picture.image_id].update(tags)
-            new = NewPicture(
-                image_id=picture.image_id,
-                filename=display_name(picture.file.filename),
-                extension=picture.extension,
-                num_bytes=picture.file.size,
-                captions=entry.captions,
-                tags=tags,
-                taken_at=entry.taken_seconds,
-                decided_fields=tuple(entry.decided),
-            )
-            received.append(ReceivedPicture(picture.file.path, new))
-        return received

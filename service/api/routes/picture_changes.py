@@ -10,7 +10,7 @@ from service.api.schemas.resources import ImageListed
 from service.api.serializers import image_listed
 from service.dates import duration
 from service.errors import DiskFull, InvalidRequest, NotFound, Problem, ReadOnlyCollection
-from service.ingest.description_bounds import too_many_tags
+from service.ingest.described_pictures import too_many_tags
 
 router = APIRouter(tags=["pictures"])
 

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from index.records import UNCHANGED, PictureChange
 from service.dates import unix_seconds
-from service.ingest.description_bounds import MOST_CAPTIONS, MOST_TAGS
+from service.ingest.described_pictures import MOST_CAPTIONS, MOST_TAGS
 from service.ingest.filenames import MAX_LENGTH, display_name
 from service.ingest.manifest import Caption, OneProblem, TagContent, TagName, Timestamp
 

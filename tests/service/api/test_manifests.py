@@ -6,7 +6,7 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from service.ingest.description_bounds import MOST_TAGS
+from service.ingest.described_pictures import MOST_TAGS
 from tests.support.described_pictures import described, jpeg
 from tests.support.pictures import encoded
 from tests.support.web_app import Api

@@ -24,7 +24,7 @@ from service.cluster.operations import Delete, Edit, Operation
 from service.cluster.placement import Placement, shard_of
 from service.cluster.shard_writer import ShardWriter
 from service.errors import UserError
-from service.ingest.description_bounds import MOST_CAPTIONS
+from service.ingest.described_pictures import MOST_CAPTIONS
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
 from service.storage.region_records import pack
@@ -197,6 +197,17 @@ def test_what_was_said_of_a_deleted_picture_counts_when_its_file_comes_again(
     (image,) = shards.store.images([image_id]).values()
     assert (image.state, len(image.captions)) == ("queued", MOST_CAPTIONS)
     assert dict(image.tags) == {"album": "mine"}, "default tags are for what is new"
+
+
+def test_a_file_that_is_refused_takes_no_default_tag_from_a_copy_of_it(
+    shards: TwoShards, files: list[OfferedFile], pool: DecodePool, folder: Path
+) -> None:
+    captions = [f"caption {number}" for number in range(MOST_CAPTIONS + 1)]
+    copy = replace(files[0], number=1, tags={}, default_tags={"album": "of the copy"})
+    receipt = taker(shards, pool, folder).take([replace(files[0], captions=captions, tags={"album": "a"}), copy], "job")
+    assert (len(receipt.accepted), len(receipt.rejected)) == (1, 1)
+    (image,) = shards.store.images([receipt.accepted[0].image_id]).values()
+    assert dict(image.tags) == {"album": "of the copy"}
 
 
 def test_what_is_no_picture_is_said_and_stops_nothing(

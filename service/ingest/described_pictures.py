@@ -1,0 +1,62 @@
+"""Pictures as requests describe them: which default tags count, and the most that may be said about one."""
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import NamedTuple
+
+from index.records import Image, TagValue
+
+MOST_CAPTIONS = 1000
+MOST_TAGS = 1000
+LESS_ADVICE = "write its captions anew, or take tags away, with PATCH /images/{image_id}"
+
+
+class _Description(NamedTuple):
+    """The captions and the names of the tags that a picture has so far."""
+
+    captions: Set[str]
+    tags: Set[str]
+    is_new: bool
+
+
+class DescribedPictures:
+    """Adds what the files of one request say of their pictures to what is known of each."""
+
+    def __init__(self, find: Callable[[str], Image | None]) -> None:
+        """`find` gives a picture by its id."""
+        self._find = find
+        self._so_far: dict[str, _Description] = {}
+
+    def tags(
+        self, image_id: str, tags: Mapping[str, TagValue], default_tags: Mapping[str, TagValue]
+    ) -> dict[str, TagValue]:
+        """The tags; where the picture is new, also the default ones whose names neither they have nor a copy of it that
+        was added before."""
+        if not default_tags or not (so_far := self._description(image_id)).is_new:
+            return dict(tags)
+        return {name: value for name, value in default_tags.items() if name not in so_far.tags} | dict(tags)
+
+    def add(self, image_id: str, captions: Iterable[str], tags: Iterable[str]) -> str | None:
+        """Add captions and tags of these names; the reason where they are too many, and are not added."""
+        so_far = self._description(image_id)
+        added = _Description(so_far.captions | set(captions), so_far.tags | set(tags), so_far.is_new)
+        for what, names, most in (("captions", added.captions, MOST_CAPTIONS), ("tags", added.tags, MOST_TAGS)):
+            if len(names) > most:
+                return f"The picture would have {len(names)} {what}, and may have {most}: {LESS_ADVICE}."
+        self._so_far[image_id] = added
+        return None
+
+    def _description(self, image_id: str) -> _Description:
+        if image_id not in self._so_far:
+            image = self._find(image_id)
+            captions, tags = (frozenset(), frozenset()) if image is None else (set(image.captions), image.tags.keys())
+            self._so_far[image_id] = _Description(captions, tags, is_new=image is None)
+        return self._so_far[image_id]
+
+
+def too_many_tags(image: Image, changes: Mapping[str, object]) -> str | None:
+    """The reason why tags cannot be changed so, where None takes one away; None where they can."""
+    left = image.tags.keys() - {name for name, value in changes.items() if value is None}
+    count = len(left | {name for name, value in changes.items() if value is not None})
+    if count <= max(MOST_TAGS, len(image.tags)):
+        return None
+    return f"the picture would have {count} tags, and may have {MOST_TAGS}; null takes one away"
