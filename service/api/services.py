@@ -26,6 +26,7 @@ from service.api.stored_pictures import LocalPictures, StoredPictures
 from service.api.tracing import Tracing
 from service.auth.key_ring import KeyRing
 from service.ingest.intake import Intake
+from service.ingest.picture_store import PictureStore
 from service.ingest.request_slots import RequestSlots
 from service.media.decode_pool import DecodePool
 from service.model_loading import LoadedModels, device_of
@@ -141,10 +142,12 @@ def wired_services(
     wake: Callable[[str], None],
     clock: Callable[[], float] = time.time,
     processes: int = 1,
+    store: PictureStore | None = None,
 ) -> Services:
     """The web side over a data directory, without the metrics that speak of it.
 
-    ValueError where what is stored was made by another detector, and cannot be found anew with this one.
+    `store` takes uploads in, where that is not this data directory. ValueError where what is stored was made by another
+    detector, and cannot be found anew with this one.
     """
     data = DataDir(settings.data_dir)
     catalog = Catalog(data.catalog)
@@ -161,9 +164,16 @@ def wired_services(
     # The more threads there are inside an operator, the sooner they pay.
     accelerator = AcceleratorQueue(settings.queue_cost, light_cost=LIGHT_COST // usual_threads() if on_cpu else None)
     pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
-    takes_pictures = loaded.extractor.accepts_pictures
     intake = Intake.from_settings(
-        settings, catalog, originals, pool.inspect, wake, space=space, accepts_pictures=takes_pictures, clock=clock
+        settings,
+        catalog,
+        originals,
+        pool.inspect,
+        wake,
+        space=space,
+        accepts_pictures=loaded.extractor.accepts_pictures,
+        store=store,
+        clock=clock,
     )
     return Services(
         settings=settings,

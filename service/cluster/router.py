@@ -23,7 +23,6 @@ from service.cluster.shard_node import ShardNode
 from service.cluster.shard_threads import ShardThreads
 from service.cluster.sharded_gallery import ShardedGalleries
 from service.errors import Problem
-from service.ingest.intake import Intake
 from service.model_loading import LoadedModels
 from service.search.engine import SearchEngine
 from service.search.query import AnyRequest, Query
@@ -160,7 +159,8 @@ def router_services(
 
     `settings.data_dir` is an empty folder of the router's own, for uploads as they come and for its copy of the keys.
     """
-    own = wired_services(settings, loaded, wake=lambda _: None)
+    store = ClusterPictureStore(fan_out, writers, placement)
+    own = wired_services(settings, loaded, wake=lambda _: None, store=store)
     pictures = ClusterPictures(fan_out, writers, placement, own.models)
     galleries = ShardedGalleries(fan_out, own.models, loaded.extractor.digest, placement, round_trips)
     services = dataclasses.replace(
@@ -168,17 +168,6 @@ def router_services(
         pictures=pictures,
         search=SearchEngine(galleries, own.models, loaded.extractor, WithoutLostShards(galleries)),
         threads=dataclasses.replace(own.threads, first=own.threads.lookup),  # to begin is to wait for shards
-        intake=Intake.from_settings(
-            settings,
-            own.catalog,
-            own.originals,
-            own.pool.inspect,
-            own.wake,
-            space=own.space,
-            accepts_pictures=loaded.extractor.accepts_pictures,
-            store=ClusterPictureStore(fan_out, writers, placement),
-            clock=own.clock,
-        ),
         progress=ClusterJobs(fan_out, placement),
         checks={"shards": lambda: shards_state(fan_out)},
     )
