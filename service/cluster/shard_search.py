@@ -118,7 +118,7 @@ class ShardSearch:
         gallery, captions = self._gallery(request), self._captions(names)
         slots = [None if (one := captions.get(name)) is None else one.slot for name in names]
         rows = [slot for slot in slots if slot is not None]
-        found = self._accelerate(lambda: gallery.score_captions(rows, images)) if rows else np.zeros(0, np.float32)
+        found = self._accelerate(gallery.caption_scorer(rows, images)) if rows else np.zeros(0, np.float32)
         return spread(dict(zip(rows, found, strict=True)), slots)
 
     def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
@@ -138,7 +138,7 @@ class ShardSearch:
         known = [name for name in image_ids if name in slots]
         opened = self._galleries.open(request)
         own_texts = texts.received().to(opened.model.matcher.device)
-        explain = opened.gallery.explanation_of([slots[name] for name in known], own_texts, tokens)
+        explain = opened.gallery.picture_explainer([slots[name] for name in known], own_texts, tokens)
         return dict(zip(known, self._accelerate(explain), strict=True))
 
     def explain_captions(
@@ -150,7 +150,7 @@ class ShardSearch:
     ) -> dict[CaptionName, PairExplanation]:
         """Why each caption scored what it did with the one picture; by name."""
         gallery, captions = self._gallery(request), self.captions(names)
-        explained = self._accelerate(lambda: gallery.explain_captions(list(captions.values()), images, picture))
+        explained = self._accelerate(gallery.caption_explainer(list(captions.values()), images, picture))
         return dict(zip(captions, explained, strict=True))
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
@@ -164,7 +164,7 @@ class ShardSearch:
         if not rows:
             return np.zeros(0, np.float32)
         own_texts = texts.received().to(opened.model.matcher.device)
-        return self._accelerate(opened.gallery.scoring_of(rows, own_texts))
+        return self._accelerate(opened.gallery.picture_scorer(rows, own_texts))
 
     def _statistics(self, request: SearchRequest) -> TextStatistics | None:
         return self._catalog.shared_texts.statistics(request.subject) if searches_texts(request) else None

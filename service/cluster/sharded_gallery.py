@@ -176,7 +176,7 @@ class ShardedGallery:
                 self._images[name] = None
         self._images |= {image.image_id: image for image in images}
 
-    def scoring_of(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
+    def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence."""
         return partial(self._picture_scores, rows, texts)
 
@@ -214,8 +214,11 @@ class ShardedGallery:
             self._take_scores(dict(zip(named[shard], found.scores, strict=True)), found.images)
         return answers
 
-    def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
-        """[len(rows)] score of each caption with the one picture."""
+    def caption_scorer(self, rows: RowNumbers, images: EncodedImages) -> Callable[[], Scores]:
+        """Work that gives the [len(rows)] score of each caption with the one picture."""
+        return partial(self._caption_scores, rows, images)
+
+    def _caption_scores(self, rows: RowNumbers, images: EncodedImages) -> Scores:
         placed = self._captions.by_shard(int(row) for row in rows)
         names = {shard: self._named(self._captions, own) for shard, own in placed.items()}
         asked = {shard: (self._request, own, images) for shard, own in names.items()}
@@ -248,7 +251,7 @@ class ShardedGallery:
             for row, one in zip(rows, captions, strict=True)
         ]
 
-    def explanation_of(
+    def picture_explainer(
         self, rows: Sequence[int], texts: EncodedTexts, tokens: Sequence[str]
     ) -> Callable[[], list[PairExplanation]]:
         """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`."""
@@ -263,16 +266,19 @@ class ShardedGallery:
 
         return explain
 
-    def explain_captions(
+    def caption_explainer(
         self, captions: Sequence[Caption], images: EncodedImages, picture: PictureFeatures
-    ) -> list[PairExplanation]:
-        """Why each caption scored what it did with the one picture."""
-        rows = [caption.slot for caption in captions if caption.slot is not None]
-        placed = self._captions.by_shard(rows)
-        asked = {
-            shard: (self._request, self._named(self._captions, own), images, picture) for shard, own in placed.items()
-        }
-        return in_order(self._named(self._captions, rows), self._ask(ShardSearch.explain_captions, asked))
+    ) -> Callable[[], list[PairExplanation]]:
+        """Work that tells why each caption scored what it did with the one picture."""
+
+        def explain() -> list[PairExplanation]:
+            rows = [caption.slot for caption in captions if caption.slot is not None]
+            placed = self._captions.by_shard(rows)
+            named = {shard: self._named(self._captions, own) for shard, own in placed.items()}
+            asked = {shard: (self._request, names, images, picture) for shard, names in named.items()}
+            return in_order(self._named(self._captions, rows), self._ask(ShardSearch.explain_captions, asked))
+
+        return explain
 
     def _named(self, rows: Rows[ItemName], wanted: Iterable[int]) -> list[ItemName]:
         return [rows.names[row] for row in wanted]

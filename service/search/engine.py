@@ -298,7 +298,7 @@ class SearchEngine:
     ) -> list[RankedPicture]:
         slots = [hit.slot for hit in hits if hit.slot is not None]
         tokens = query.matcher.words(query.request.subject)
-        explain = watch.timed("rerank", query.gallery.explanation_of(slots, texts, tokens))
+        explain = watch.timed("rerank", query.gallery.picture_explainer(slots, texts, tokens))
         explained = accelerated(query, accelerate)(explain)
         return [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]
 
@@ -361,7 +361,7 @@ def captions_for(
     candidates = scored_captions(query, images, embedding, accelerate, watch)
     hits, left_out = caption_hits(query, candidates)
     if query.request.explain:
-        explain = watch.timed("rerank", query.gallery.explain_captions, hits, images, picture)
+        explain = watch.timed("rerank", query.gallery.caption_explainer(hits, images, picture))
         explained = accelerated(query, accelerate)(explain)
         hits = [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]
     note = None if query.gallery.has_captions else NO_CAPTIONS

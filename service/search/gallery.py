@@ -59,11 +59,11 @@ class Gallery(Protocol):
     def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
 
-    def scoring_of(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
+    def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence."""
 
-    def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
-        """[len(rows)] score of each caption with the one picture."""
+    def caption_scorer(self, rows: RowNumbers, images: EncodedImages) -> Callable[[], Scores]:
+        """Work that gives the [len(rows)] score of each caption with the one picture."""
 
     def images_at(self, rows: Sequence[int]) -> Sequence[Image | None]:
         """The pictures of rows, their `slot` being the row; None where one is not shown any more."""
@@ -71,7 +71,7 @@ class Gallery(Protocol):
     def captions_at(self, rows: Sequence[int]) -> Sequence[Caption | None]:
         """The captions of rows, their `slot` being the row; None where one is not shown any more."""
 
-    def explanation_of(
+    def picture_explainer(
         self, rows: Sequence[int], texts: EncodedTexts, tokens: Sequence[str]
     ) -> Callable[[], list[PairExplanation]]:
         """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`.
@@ -79,10 +79,10 @@ class Gallery(Protocol):
         What it needs besides the model is read before.
         """
 
-    def explain_captions(
+    def caption_explainer(
         self, captions: Sequence[Caption], images: EncodedImages, picture: PictureFeatures
-    ) -> list[PairExplanation]:
-        """Why each caption scored what it did with the one picture."""
+    ) -> Callable[[], list[PairExplanation]]:
+        """Work that tells why each caption scored what it did with the one picture."""
 
     def captions_per_picture(self) -> float:
         """The mean number of captions of a captioned picture."""

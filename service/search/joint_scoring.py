@@ -31,7 +31,7 @@ class StoredPairs:
         return score_pictures(self.matcher, self.snapshot, self.rows, self.texts)
 
 
-def scoring_of(pairs: StoredPairs) -> JointWork[StoredPairs, Scores]:
+def joint_scorer(pairs: StoredPairs) -> JointWork[StoredPairs, Scores]:
     """Work that scores the pairs, with those of other queries where there are any."""
     if pairs.matcher.device.type == "cpu":
         return JointWork(group="score", most=usual_threads(), item=pairs, together=scored_side_by_side)

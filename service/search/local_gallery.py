@@ -18,7 +18,7 @@ from models.matching.encoded import EncodedImages, EncodedTexts
 from service.errors import FeaturesOnly, NotFound, NotReady
 from service.search.candidates import NO_SCORES, Candidates
 from service.search.gallery import OpenGallery
-from service.search.joint_scoring import StoredPairs, scoring_of
+from service.search.joint_scoring import StoredPairs, joint_scorer
 from service.search.model_views import ModelView, ModelViews, migrating
 from service.search.requests import SearchRequest, TextSearchRequest
 from service.search.rerank import RowNumbers, Scores, explain_captions, explain_pictures, score_captions
@@ -99,13 +99,13 @@ class LocalGallery:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
         return self._catalog.texts.matches(request.subject, request.shortlist, compiled(request) or EVERY)
 
-    def scoring_of(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
+    def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence, beside other queries' work."""
-        return scoring_of(StoredPairs(self._model.matcher, self._state, rows, texts))
+        return joint_scorer(StoredPairs(self._model.matcher, self._state, rows, texts))
 
-    def score_captions(self, rows: RowNumbers, images: EncodedImages) -> Scores:
-        """[len(rows)] score of each caption with the one picture."""
-        return score_captions(self._model.matcher, self._state, rows, images)
+    def caption_scorer(self, rows: RowNumbers, images: EncodedImages) -> Callable[[], Scores]:
+        """Work that gives the [len(rows)] score of each caption with the one picture."""
+        return partial(score_captions, self._model.matcher, self._state, rows, images)
 
     def images_at(self, rows: Sequence[int]) -> list[Image | None]:
         """The pictures of rows; None where one is not shown any more."""
@@ -122,7 +122,7 @@ class LocalGallery:
         """The captions of rows; None where one is not shown any more."""
         return [None if caption.deleted else caption for caption in self._catalog.captions_at(rows)]
 
-    def explanation_of(
+    def picture_explainer(
         self, rows: Sequence[int], texts: EncodedTexts, tokens: Sequence[str]
     ) -> Callable[[], list[PairExplanation]]:
         """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`.
@@ -137,11 +137,11 @@ class LocalGallery:
         pictures = [self._regions.regions(slot) for slot in rows]
         return partial(explain_pictures, self._model.matcher, self._state, rows, texts, tokens, pictures)
 
-    def explain_captions(
+    def caption_explainer(
         self, captions: Sequence[Caption], images: EncodedImages, picture: PictureFeatures
-    ) -> list[PairExplanation]:
-        """Why each caption scored what it did with the one picture."""
-        return explain_captions(self._model.matcher, self._state, captions, images, picture)
+    ) -> Callable[[], list[PairExplanation]]:
+        """Work that tells why each caption scored what it did with the one picture."""
+        return partial(explain_captions, self._model.matcher, self._state, captions, images, picture)
 
     def captions_per_picture(self) -> float:
         """The mean number of captions of a captioned picture."""

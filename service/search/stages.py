@@ -31,7 +31,7 @@ def scored_pictures(
     if gallery.is_empty:
         return None
     rows = candidates.rows_to_score if meaning else candidates.rows
-    scores = accelerated(query, accelerate)(watch.timed("rerank", gallery.scoring_of(rows, texts)))
+    scores = accelerated(query, accelerate)(watch.timed("rerank", gallery.picture_scorer(rows, texts)))
     if meaning is None:
         return candidates.rescored(scores, None)
     return candidates.rescored(scores, meaning.text, match_test=meaning.text_match)
@@ -49,7 +49,7 @@ def scored_captions(
     with watch.stage("shortlist"):
         candidates = gallery.nearest_captions(embedding, query.request)
     rows = candidates.rows_to_score if meaning else candidates.rows
-    scores = accelerated(query, accelerate)(watch.timed("rerank", gallery.score_captions, rows, images))
+    scores = accelerated(query, accelerate)(watch.timed("rerank", gallery.caption_scorer(rows, images)))
     if meaning is None:
         return candidates.rescored(scores, None)
     return candidates.rescored(scores, meaning.image, gallery.captions_per_picture(), meaning.image_match)

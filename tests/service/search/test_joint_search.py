@@ -19,7 +19,7 @@ from models.matching.matcher import Matcher
 from models.single_threads import SingleThreads, single_threads
 from service.api.accelerator import AcceleratorQueue
 from service.errors import InvalidRequest
-from service.search.joint_scoring import StoredPairs, scored_in_one_call, scored_side_by_side, scoring_of
+from service.search.joint_scoring import StoredPairs, joint_scorer, scored_in_one_call, scored_side_by_side
 from service.search.sentences import KeptEncodings, encoded_sentences
 from tests.support.fakes import COLOURS, D, FakeMatcher
 from tests.support.kernels import load_kernels
@@ -173,8 +173,8 @@ def test_candidates_are_scored_with_a_query_a_thread_whoever_asks(tmp_path: Path
     try:
         single = SingleThreads(2).executor
         assert single.submit(torch.get_num_threads).result(PATIENCE_S) == 1
-        assert single.submit(scoring_of, pairs).result(PATIENCE_S).most == 3
-        assert scoring_of(pairs).most == 3
+        assert single.submit(joint_scorer, pairs).result(PATIENCE_S).most == 3
+        assert joint_scorer(pairs).most == 3
     finally:
         torch.set_num_threads(before)
 
