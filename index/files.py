@@ -113,7 +113,7 @@ def punch_hole(handle: int, offset: int, length: int) -> bool:
 
 
 def zero(handle: int, offset: int, length: int) -> None:
-    """Overwrite the bytes with zeros, giving their room back where that is possible."""
+    """Overwrite the bytes with zeros, freeing their disk blocks where the file system can."""
     if length and not punch_hole(handle, offset, length):
         write_at(handle, memoryview(bytes(length)), offset)
 

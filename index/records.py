@@ -94,8 +94,11 @@ class AcceptedJob:
 
 @dataclass(frozen=True)
 class Restoration:
-    """The outcome of undoing a deletion: the picture as that left it, which is "deleted" where it was for too long;
-    None where there is none. `came_back` where it had been deleted."""
+    """The outcome of undoing a deletion.
+
+    `image`: the picture after the attempt (still "deleted" if its grace period had passed; None if unknown).
+    `came_back`: whether it was restored.
+    """
 
     image: "Image | None"
     came_back: bool

@@ -115,7 +115,7 @@ def run_api(
         url = base_url(listening)
         with _loading(listening, settings, url):
             side = _web_side(settings, stack)
-        side.services.part_from_copies()
+        side.services.separate_cache_from_copies()
         log.info("Regard listens on %s", url)
         if once_listening is not None:
             key = side.services.keys.create_own("serve --photos", Permission.WRITE)

@@ -123,9 +123,12 @@ class Catalog:
         with self._database.changing() as db:
             delete_anew(db, now)
 
-    def count_apart(self) -> None:
-        """Move the version to where no copy of this catalog is or comes to, so that what is kept elsewhere under a
-        version is this catalog's alone. Copies made by hand have its id and secret, and would count on alike."""
+    def skip_versions(self) -> None:
+        """Advance the version by a random amount, so that a hand-made copy never shares a version, and so a cached
+        answer, with this catalog.
+
+        Such a copy has the same id and secret, and would count on through the same versions.
+        """
         with self._database.changing() as db:
             db.execute("UPDATE counters SET value = value + abs(random() % ?) WHERE name = 'version'", [FURTHEST_JUMP])
 

@@ -35,7 +35,7 @@ class TextStatistics(NamedTuple):
 
     @property
     def mean_length(self) -> float:
-        """Words a text."""
+        """Mean number of words per text."""
         return self.words / self.texts if self.texts else 0.0
 
     def idf(self, word: int) -> float:

@@ -111,9 +111,10 @@ class RaggedSlab:
         return raw
 
     def blank(self, rows: Iterable[int]) -> int:
-        """Overwrite rows with zeros of the same length, giving their room back; how many were not so before.
+        """Overwrite rows with zeros of the same length, freeing their disk blocks.
 
-        Corrupt where a place is damaged, at which other rows' words may lie.
+        Returns how many rows were not blank already. Raises Corrupt where the offset or length of a row is damaged:
+        the words of other rows may lie there.
         """
         changed = [row for row in rows if self._zero_words(row)]
         os.fsync(self._words.handle)

@@ -254,7 +254,10 @@ class Slab:
             raise DamagedRow(f"{self.folder}: row {row} does not match its checksum", row)
 
     def blank(self, rows: Iterable[int]) -> int:
-        """Overwrite rows with zeros whose checksum is right, giving their room back; how many were not so before."""
+        """Overwrite rows with zeros and a valid checksum, freeing their disk blocks.
+
+        Returns how many rows were not blank already.
+        """
         fields = np.zeros(1, self.dtype)
         empty = self._packed({name: fields[name] for name in self._names})
         raw, size, changed = empty.view(np.uint8), self.dtype.itemsize, 0

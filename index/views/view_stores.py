@@ -47,7 +47,10 @@ class Stores:
         self.caption_embeddings.check(row)
 
     def blank(self, images: Sequence[int], captions: Sequence[int]) -> int:
-        """Overwrite rows with zeros; how many were not so before. A killed blanking may have done a part of a row."""
+        """Overwrite rows with zeros. Returns how many were not blank already.
+
+        A process killed in here may have blanked a row in one of its slabs and not yet in the other.
+        """
         return max(self.image_embeddings.blank(images), self.images.blank(images)) + max(
             self.caption_embeddings.blank(captions), self.captions.blank(captions)
         )

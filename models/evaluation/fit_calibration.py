@@ -131,9 +131,10 @@ def fit_served(
     short_question: int,
     compared: Bool[Tensor, " Q"] | None = None,
 ) -> FittedScores:
-    """The `whole` scores with those `by_sentence` for `short` questions of up to so many words, and what they mean.
+    """The `whole` scores, with those `by_sentence` for the `short` questions, and their calibration.
 
-    `compared` are the captions that `by_sentence` has scores of their own for; None for all.
+    `short_question`: the number of words up to which a question is short, stored with the calibration. `compared` are
+    the captions that `by_sentence` has scores of their own for; None for all.
     """
     own, others = plan.split(len(data))
     pairs, summand = with_short_questions(whole, by_sentence, short, own, compared)
@@ -203,7 +204,7 @@ def calibrate_ensemble(
 
 
 def short_captions(matcher: Matcher, data: CaptionedFeatures, most_words: int) -> Bool[Tensor, " Q"]:
-    """True for captions of up to so many words."""
+    """True for captions of at most `most_words` words."""
     return torch.tensor([len(matcher.words(caption)) - MARKS <= most_words for caption in data.sentences()[0]])
 
 
@@ -225,10 +226,11 @@ def with_short_questions(
     own: Int64[Tensor, " F"],
     compared: Bool[Tensor, " Q"] | None = None,
 ) -> tuple[ScoredPairs, float]:
-    """The `whole` scores with those of `short` questions in their place, and the number that these have added.
+    """The `whole` scores with those of `short` questions replaced by `by_sentence` plus a constant, and that constant.
 
-    That is what the best whole score of a question among the pictures `own` has more in the mean of those `compared`
-    (all where it is None), and 0 where there are none: so the best scores of questions of every length mean the same.
+    The constant is the mean difference between the best `whole` and the best `by_sentence` score of a question among
+    the pictures `own`, over the questions that `compared` marks (all where it is None; 0 where there are none). With it
+    the best scores of questions of all lengths are comparable.
     """
     best, best_by_sentence = (pairs.among(own).scores.amax(1) for pairs in (whole, by_sentence))
     more = best - best_by_sentence

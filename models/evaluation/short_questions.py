@@ -28,11 +28,12 @@ def measure_short_questions(
     least: int = LEAST_PICTURES,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The report, for JSON: for every template of `TEMPLATES`, searched among all pictures of `data`, by the reranker
+    """A report for JSON: how searches of all pictures of `data` with every template of `TEMPLATES` do, by the reranker
     (`exhaustive`) and by `stage_one`.
 
-    Asked is for every class that `least` pictures or more show, as a search asks: without the words of a template that
-    only ask (`subject_of`). ValueError where there is none. `objects` are those of the pictures, in their order.
+    Every class shown by at least `least` pictures is queried, in the words that a search uses: without those of the
+    template that only ask (`subject_of`). `objects` are those of the pictures, in their order. Raises ValueError where
+    no class is shown so often.
     """
     check_feature_width(matcher, data)
     classes = [name for name in objects.classes if len(objects.showing(name)) >= least]

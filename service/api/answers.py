@@ -137,5 +137,5 @@ def answer_from(kept: bytes, schema: type[AnyAnswer], query: Query[Any]) -> AnyA
 
 
 def milliseconds_since(started: float) -> float:
-    """Since a reading of time.perf_counter."""
+    """Milliseconds since `started`, a time.perf_counter reading."""
     return (time.perf_counter() - started) * 1000

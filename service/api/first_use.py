@@ -23,9 +23,9 @@ class ModelLoader:
         self._begun: dict[str, Future[None]] = {}
 
     async def load(self, model: ModelView) -> None:
-        """Wait until the model is loaded. ModelNotLoaded, after which the next call tries it anew.
+        """Wait until the model is loaded. Raises ModelNotLoaded where it cannot be; the next call tries again.
 
-        Who is cancelled stops to wait, alone.
+        Cancelling one caller does not cancel the load for the others.
         """
         if not model.loaded:
             await asyncio.shield(asyncio.wrap_future(self._begin(model)))

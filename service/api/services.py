@@ -97,11 +97,13 @@ class Services:
         """
         return self.accelerator.is_light(cost) and not query.gallery.scores_elsewhere
 
-    def part_from_copies(self) -> None:
-        """Keep copies of the data directory that were made by hand from taking the answers that Redis keeps of this one
-        for their own. To be called once at each start."""
+    def separate_cache_from_copies(self) -> None:
+        """Keep hand-made copies of the data directory from reading this one's answers in Redis.
+
+        To be called once at each start.
+        """
         if self.settings.redis_url is not None and not self.catalog.read_only:
-            self.catalog.count_apart()
+            self.catalog.skip_versions()
 
     async def close(self) -> None:
         """Finish what runs, turn away what waits, close files and connections: all of them, whatever one raises."""

@@ -45,7 +45,7 @@ class NewerPlacement(ShardLost):
     """Pictures have moved to shards that the router does not know of."""
 
     def __init__(self, num_shards: int) -> None:
-        """They are placed among so many now."""
+        """`num_shards`: the number of shards pictures are placed on now."""
         super().__init__("Pictures have moved to a shard that was added; try again shortly.")
         self.num_shards = num_shards
 

@@ -137,7 +137,7 @@ def test_copies_made_by_hand_do_not_answer_for_each_other(
     for folder, colour in (("a", "red"), ("b", "blue")):
         library = Library(tmp_path / folder)
         api = Api(library, redis_url=redis_server.url)
-        api.services.part_from_copies()
+        api.services.separate_cache_from_copies()
         api.request("DELETE", f"/images/{ids[colour]}").raise_for_status()
         for kept in (False, True):
             answer = checked(api.text("red"), 200, TextAnswer)
