@@ -32,7 +32,8 @@ def to_srgb(picture: PIL.Image.Image, profile: Any) -> PIL.Image.Image:
 
 @lru_cache(maxsize=4)  # one camera's pictures come together, and a transform takes longer to make than most to apply
 def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
-    """The way from pictures of a mode to sRGB; None where there is none, or it would change nothing. BAD_PROFILE."""
+    """The way from pictures of a mode to sRGB; None where there is none, or it would change nothing. Raises one of
+    BAD_PROFILE where the profile cannot be read."""
     source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
     described = source.profile
     if described.device_class.strip() not in DEVICES or mode not in MODES.get(described.xcolor_space.strip(), ()):

@@ -39,7 +39,7 @@ def load_models(entries: Sequence[str], device: str) -> dict[str, Matcher]:
 
 
 def load_model(entry: str, device: str) -> Matcher:
-    """The one model that an entry names. Misconfigured."""
+    """The one model that an entry names. Raises Misconfigured where there is no such model."""
     return next(iter(load_models([entry], device).values()))
 
 
@@ -173,7 +173,8 @@ class LoadedModels:
         return loaded_matcher(name, self.models[name])
 
     def in_views(self) -> list[Matcher]:
-        """The models of the detector in service that pictures are encoded for; they are loaded. Misconfigured."""
+        """The models of the detector in service that pictures are encoded for; they are loaded. Raises Misconfigured
+        where one cannot be."""
         return [self.matcher(name) for name in self._of_extractor() if name in self.views]
 
     def on_request(self) -> list[LazyMatcher]:

@@ -55,7 +55,8 @@ _signals: list[int] = []  # that asked this process to end; a lock could be held
 
 
 def run_worker(settings: Settings, end_with_stdin: bool, collection: str | None = None) -> None:
-    """Run a worker until it is told to end, on this collection and no other where one is given. MissingCatalog."""
+    """Run a worker until it is told to end, on this collection and no other where one is given. Raises MissingCatalog
+    where that is not there."""
     with without_collections():
         from models import lean_torch  # noqa: F401, PLC0415 - before whatever imports PyTorch
         from service.worker.process import serve_worker  # noqa: PLC0415
@@ -71,7 +72,8 @@ def run_worker(settings: Settings, end_with_stdin: bool, collection: str | None 
 def run_web_process(settings: Settings) -> None:
     """Answer requests beside the web process that started this one, on its port, until it is told to end.
 
-    Misconfigured where other weights lie there now than that one has loaded; MissingCatalog.
+    Misconfigured where other weights lie there now than that one has loaded, MissingCatalog where its collection is not
+    there.
     """
     exit_on_signals()
     first = begin_beside()

@@ -76,7 +76,7 @@ class Catalog:
     def __init__(self, path: Path) -> None:
         """Open or create the file, for reading alone where it may not be written.
 
-        UnknownSchema for a newer version, DamagedCatalog, ReadOnlyCatalog.
+        Raises UnknownSchema, DamagedCatalog and ReadOnlyCatalog as `Database` does.
         """
         self._database = Database(path)
         self.folder = path.parent
@@ -125,10 +125,7 @@ class Catalog:
 
     def skip_versions(self) -> None:
         """Advance the version by a random amount, so that a hand-made copy never shares a version, and so a cached
-        answer, with this catalog.
-
-        Such a copy has the same id and secret, and would count on through the same versions.
-        """
+        answer, with this catalog: it has the same id and secret, and would count on through the same versions."""
         with self._database.changing() as db:
             db.execute("UPDATE counters SET value = value + abs(random() % ?) WHERE name = 'version'", [FURTHEST_JUMP])
 
@@ -265,7 +262,7 @@ class Catalog:
     def list_images(
         self, after: ListPlace | None, limit: int, condition: Filter = EVERY, order: ImageOrder = "arrival"
     ) -> list[Image]:
-        """Pictures that pass the filter, after the place. UnknownPlace."""
+        """Pictures that pass the filter, after the place. Raises UnknownPlace where there is no such picture."""
         with self._database.reading() as db:
             place = None if after is None else place_in_one(db, after, order)
             return to_images(db, page_rows(db, list_parts(order, IN_ONE), place, limit, condition))

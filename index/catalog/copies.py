@@ -51,7 +51,9 @@ def copy_catalog(source: Path, target: Path) -> None:
 
 
 def check_foreign_catalog(path: Path) -> None:
-    """Refuse a catalog that could do more than hold rows, or name files elsewhere. DamagedCatalog, UnknownSchema.
+    """Refuse a catalog that could do more than hold rows, or name files elsewhere.
+
+    Raises DamagedCatalog for such a one, UnknownSchema for one of a newer version.
 
     One of an older schema is brought up to date on the way, and the text index is made anew.
     """

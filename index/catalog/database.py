@@ -54,8 +54,9 @@ class Database:
     def __init__(self, path: Path) -> None:
         """Open the file, creating it when absent; where it may not be written, for reading alone.
 
-        UnknownSchema, DamagedCatalog, ReadOnlyCatalog. Whatever reads or writes later raises MissingCatalog while the
-        file is away.
+        Raises UnknownSchema for a catalog of a newer version, DamagedCatalog for a file that cannot be read as one,
+        ReadOnlyCatalog where it would have to be written first and may not be. Whatever reads or writes later raises
+        MissingCatalog while the file is away.
         """
         self.path = path
         self._file: FileIdentity | None = None

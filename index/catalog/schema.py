@@ -100,7 +100,8 @@ FIRST_COLLECTION = "INSERT INTO collection VALUES (1, lower(hex(randomblob(8))),
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of a catalog that can be read as it is. UnknownSchema, ReadOnlyCatalog."""
+    """The version of a catalog that can be read as it is. Raises UnknownSchema for a newer one, ReadOnlyCatalog for an
+    older one."""
     found = found_version(connection, path)
     if found < VERSION:
         raise ReadOnlyCatalog(

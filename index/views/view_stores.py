@@ -63,7 +63,8 @@ class Stores:
 
 @contextmanager
 def opened_stores(folder: Path, write: bool) -> Iterator[tuple[Stores, Counts]]:
-    """The slabs of a view, whatever its model, and how many of their rows count. NoView, Corrupt, ViewMismatch."""
+    """The slabs of a view, whatever its model, and how many of their rows count. Raises NoView where there is none yet,
+    Corrupt where it is damaged, ViewMismatch where it has another layout."""
     about = Manifest.parse(view_manifest.read(folder), folder)
     stores = Stores(folder, about, write)
     try:

@@ -100,7 +100,7 @@ def pictures_at_once(extractor: Extractor) -> int:
 
 def regions_of_files(extractor: Extractor, files: Sequence[Path]) -> dict[str, np.ndarray]:
     """Regions that the extractor finds in picture files, an array a field; boxes are in pixels of the whole upright
-    pictures, whatever size the extractor saw. UnreadablePhotograph."""
+    pictures, whatever size the extractor saw. Raises UnreadablePhotograph for a file that is no whole picture."""
     opened = [open_reduced(path, LONGEST_SIDE) for path in files]
     regions = extractor.extract([picture for picture, _ in opened])
     found = {name: tensor.cpu().numpy() for name, tensor in regions.tensors().items()}

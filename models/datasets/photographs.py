@@ -16,12 +16,14 @@ class UnreadablePhotograph(OSError):
 
 
 def open_upright(path: Path, longest_side: int | None = None) -> PIL.Image.Image:
-    """The picture in RGB, turned as its camera was, with sides of so many pixels at most. UnreadablePhotograph."""
+    """The picture in RGB, turned as its camera was, with sides of at most `longest_side` pixels. Raises
+    UnreadablePhotograph where the file is no whole picture."""
     return open_reduced(path, longest_side)[0]
 
 
 def open_reduced(path: Path, longest_side: int | None) -> tuple[PIL.Image.Image, tuple[int, int]]:
-    """The picture of `open_upright`, and the size that all of its pixels have upright. UnreadablePhotograph."""
+    """The picture of `open_upright`, and the size that all of its pixels have upright. Raises UnreadablePhotograph as
+    that does."""
     try:
         return _opened(path, longest_side)
     except FAULTS as fault:

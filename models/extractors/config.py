@@ -27,7 +27,8 @@ class BadExtractor(ValueError):
 
 
 def read_kind(folder: Path) -> str | None:
-    """The kind of the extractor in `folder`; None where its config.json names none. BadExtractor."""
+    """The kind of the extractor in `folder`; None where its config.json names none. Raises BadExtractor where that is
+    no such file."""
     kind = _read_json(folder).get(KIND_FIELD)
     if kind is not None and not isinstance(kind, str):
         raise BadExtractor(f"{folder / CONFIG_FILE}: {KIND_FIELD!r} is a text, not {kind!r}")
@@ -35,7 +36,7 @@ def read_kind(folder: Path) -> str | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The fields of config.json in `folder`, without the kind. BadExtractor."""
+    """The fields of config.json in `folder`, without the kind. Raises BadExtractor where that is no such file."""
     fields = _read_json(folder)
     fields.pop(KIND_FIELD, None)
     return fields

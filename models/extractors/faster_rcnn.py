@@ -321,7 +321,7 @@ def read_detector_weights(file: Path, shapes: Mapping[str, Tensor]) -> dict[str,
 def load_detector(folder: Path, device: str = "cpu", **settings: Any) -> FasterRcnn:
     """The detector saved in `folder`; `settings` replace fields of its configuration, and change its digest.
 
-    BadExtractor, RefusedFile.
+    Raises BadExtractor for a configuration that is none, RefusedFile for weights that do not belong to it.
     """
     config = config_of(DetectorConfig, folder, {**read_config(folder), **settings})
     detector = FasterRcnn(config)

@@ -24,7 +24,8 @@ class UnknownExtractor(ValueError):
 
 
 def load_extractor(folder: Path, device: str = "cpu") -> Extractor:
-    """The extractor in `folder`, of the kind that its config.json names, ready on `device`. BadExtractor."""
+    """The extractor in `folder`, of the kind that its config.json names, ready on `device`. Raises BadExtractor where
+    the folder holds none."""
     kind = read_kind(folder) or DEFAULT_KIND
     if kind not in LOADERS:
         raise UnknownExtractor(f"{folder} holds an extractor of kind {kind!r}; known: {', '.join(LOADERS)}")

@@ -28,7 +28,7 @@ def read_ensemble_calibration(folder: Path, digests: Sequence[str]) -> Calibrati
 
 def save_ensemble_calibration(folder: Path, digests: Sequence[str], calibration: Calibration) -> None:
     """Put the calibration beside those of other ensembles with the same last member, also of those that others put
-    there at the same time. BadCheckpoint."""
+    there at the same time. Raises BadCheckpoint where the file of those cannot be read."""
     with alone_in(folder):
         stored = _stored(folder) | {"+".join(digests): calibration.as_dict()}
         write_whole(folder / ENSEMBLES, (json.dumps(stored, indent=1) + "\n").encode())

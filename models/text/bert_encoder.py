@@ -65,7 +65,7 @@ EMBEDDING_PARTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig:
-    """Sizes; those of all-MiniLM-L6-v2 but for the number of heads follow from its weights."""
+    """The encoder's sizes; those of all-MiniLM-L6-v2 but for the number of heads follow from its weights."""
 
     num_pieces: int
     num_positions: int

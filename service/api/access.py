@@ -51,7 +51,8 @@ class AccessMiddleware:
             await self._app(scope, receive, send_audited)
 
     def _needed(self, scope: Scope) -> Permission | None:
-        """The permission that the request's route needs. NotFound, MethodNotAllowed."""
+        """The permission that the request's route needs. Raises NotFound where there is no such route, MethodNotAllowed
+        where it has other methods."""
         # A route that answers GET may come to answer HEAD, here or in what is between this and the router.
         asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         allowed: set[str] = set()
@@ -78,7 +79,8 @@ class AccessMiddleware:
         return Permission.ADMIN
 
     async def _admit(self, scope: Scope, needed: Permission) -> Caller:
-        """The caller, who is allowed to make the request. Unauthenticated, Forbidden, RateLimited."""
+        """The caller, who is allowed to make the request. Raises Unauthenticated, Forbidden or RateLimited for any
+        other."""
         try:
             caller = identify_caller(scope, self._services.keys, self._open)
             if caller is KEYLESS:

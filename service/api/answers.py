@@ -63,7 +63,7 @@ class Answered:
 def kept_or_begun(services: Services, asked: Asked) -> Answered | Begun:
     """The answer that was kept, marked so, with the time that finding it took; otherwise what has begun.
 
-    UnknownModel, ViewNotBuilt, NotReady, InvalidRequest.
+    Raises what `SearchEngine.begin` does.
     """
     query = services.search.begin(asked.request)
     key = answer_key(services, query, asked.what)

@@ -60,7 +60,7 @@ def _by_header(headers: list[str], keys: KeyRing) -> Caller:
 
 
 def sign_in(key: str, keys: KeyRing) -> tuple[Caller, str]:
-    """The caller that a key belongs to, and a session token of it. InvalidKey."""
+    """The caller that a key belongs to, and a session token of it. Raises InvalidKey where it may not be used."""
     if not KEY.fullmatch(key):
         raise InvalidKey("The key is malformed.")
     found = keys.identify(key)

@@ -42,9 +42,10 @@ ServicesDep = Annotated[Services, Depends(get_services)]
 
 
 async def decoded_picture(services: Services, path: Path) -> DecodedPicture:
-    """The picture in a file, from a decoder, which so many wait for at most, whoever sends files meanwhile.
+    """The picture in a file, from a decoder. Only a limited number of requests wait for one, whoever sends files
+    meanwhile.
 
-    UnreadablePicture, Overloaded.
+    Raises UnreadablePicture where it cannot be decoded, Overloaded where too many wait.
     """
     try:
         with services.decoding_slots.taken():
@@ -71,7 +72,8 @@ async def uploaded_form(
     One of at most `exempt_bytes` is received where the disk is nearly full, too, since little of it lies there, and
     beside any number of uploads.
 
-    TooLarge, InvalidRequest, Overloaded, DiskFull.
+    Raises TooLarge or InvalidRequest for a body that is not taken, Overloaded while too many uploads arrive, and
+    DiskFull where there is no room for this one.
     """
     services.catalog.check_in_place()
     length = content_length(request)
@@ -106,7 +108,8 @@ async def cancel_on_disconnect(request: Request, work: Awaitable[T]) -> T:
 
 async def load_at_first_use(request: Request, services: Services, query: EngineQuery[Any]) -> dict[str, float]:
     """Wait until the model of a query is loaded and its cost is measured; the milliseconds that it took, as a stage of
-    the query, nothing where there was nothing to wait for. ModelNotLoaded, NotReady, Overloaded.
+    the query, nothing where there was nothing to wait for. Raises ModelNotLoaded where its weights cannot be read,
+    NotReady or Overloaded where the queue takes no work.
     """
     if not query.awaits_model:
         return {}

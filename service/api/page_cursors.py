@@ -17,7 +17,8 @@ def cursor_after(image: Image, order: ImageOrder) -> str:
 
 
 def place_of(cursor: str) -> ListPlace:
-    """The place that a cursor stands for; a picture's id alone stands for where that is now. ValueError."""
+    """The place that a cursor stands for; a picture's id alone stands for where that is now. Raises ValueError for any
+    other text."""
     rest, _, added = cursor.partition("~")
     image_id, is_dated, taken = rest.partition("@")
     for seconds in (added, taken):
@@ -35,7 +36,7 @@ def cursor_after_failure(failure: Failure) -> str:
 
 
 def failure_place(cursor: str) -> FailureKey:
-    """The place that such a cursor stands for. ValueError."""
+    """The place that such a cursor stands for. Raises ValueError for any other text."""
     image_id, _, added_at = cursor.partition("@")
     if not UNIX_SECONDS.fullmatch(added_at):
         raise ValueError("this is no `next` of a page")

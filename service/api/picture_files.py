@@ -32,7 +32,10 @@ class PictureFiles:
         self._waiting = threading.BoundedSemaphore(MOST_WAITING)
 
     def find(self, image: Image) -> tuple[Path, str]:
-        """The path of the picture's file to show, and its media type. NotFound, UnreadablePicture, Overloaded."""
+        """The path of the picture's file to show, and its media type.
+
+        Where it has to be made first: raises NotFound where the original is missing, UnreadablePicture where it cannot
+        be decoded, Overloaded where too many wait for that."""
         path = self._originals.find_stripped(image.image_id, image.extension)
         if path is None:
             place = self._originals.stripped(image.image_id, image.extension)
@@ -40,7 +43,7 @@ class PictureFiles:
         return path, MEDIA_TYPES[path.suffix[1:]]
 
     def thumbnail(self, image: Image) -> tuple[Path, str]:
-        """The path of the picture's thumbnail, and its media type. NotFound, UnreadablePicture, Overloaded."""
+        """The path of the picture's thumbnail, and its media type. Raises what `find` does."""
         place = self._originals.thumbnail(image.image_id)
         if self._originals.find_thumbnail(image.image_id) is None:
             self._make(image, "thumbnail", lambda original: self._pool.make_thumbnail(original, place))

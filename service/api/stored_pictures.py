@@ -23,7 +23,7 @@ class StoredPictures(Protocol):
         """A picture in whatever state; None when never seen, or erased."""
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures that pass the filter, after the place. UnknownPlace."""
+        """Pictures that pass the filter, after the place. Raises UnknownPlace where there is no such picture."""
 
     def count_listed(self, condition: Filter) -> Mapping[str, int]:
         """The numbers of pictures that pass the filter, by their states."""
@@ -74,7 +74,7 @@ class LocalPictures:
         return self._catalog.image(image_id)
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures that pass the filter, after the place. UnknownPlace."""
+        """Pictures that pass the filter, after the place. Raises UnknownPlace where there is no such picture."""
         return self._catalog.list_images(after, limit, condition, order)
 
     def count_listed(self, condition: Filter) -> Mapping[str, int]:

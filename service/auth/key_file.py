@@ -38,7 +38,7 @@ _CONTENT = TypeAdapter(_Content)
 
 
 def read_keys(path: Path) -> list[ApiKey]:
-    """The stored keys, oldest first; none where there is no file. BadKeyFile."""
+    """The stored keys, oldest first; none where there is no file. Raises BadKeyFile where it cannot be read."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def read_keys(path: Path) -> list[ApiKey]:
 
 
 def parse_keys(path: Path, text: bytes) -> list[ApiKey]:
-    """The keys in the content of the file. BadKeyFile."""
+    """The keys in the content of the file. Raises BadKeyFile where it cannot be understood."""
     try:
         content = _CONTENT.validate_json(text)
     except ValidationError as fault:

@@ -53,7 +53,8 @@ class KeyRing:
             return self._stored or self._fault is not None
 
     def identify(self, token: str) -> ApiKey:
-        """The usable key that a key or session token belongs to. InvalidKey; NotReady where keys cannot be read."""
+        """The usable key that a key or session token belongs to. Raises InvalidKey where there is none, NotReady where
+        keys cannot be read."""
         key_id = token_id(token)
         with self._lock:
             self._refresh()

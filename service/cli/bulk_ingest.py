@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: bool) -> IngestSummary:
-    """Have all nodes take pictures in, with progress bars, and wait until they can be found. UserError."""
+    """Have all nodes take pictures in, with progress bars, and wait until they can be found. Raises UserError where
+    that cannot begin or go on."""
     cluster = cluster_settings(None)
     from service.cluster.bulk_ingestion import BulkRun  # noqa: PLC0415 - Ray comes with it
 

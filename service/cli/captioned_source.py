@@ -87,7 +87,7 @@ class CaptionedSource:
             return captioned_photographs(self.images, lines)
 
     def load(self, selection: Selection) -> "CaptionedFeatures":
-        """The features of the selected pictures with their captions. UserError."""
+        """The features of the selected pictures with their captions. Raises UserError where they cannot be read."""
         from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415 - PyTorch comes with it
         from models.datasets.feature_store import open_features  # noqa: PLC0415
         from models.datasets.scan_precomp import read_precomp  # noqa: PLC0415

@@ -52,7 +52,7 @@ def descriptions_by_name(path: Path | None) -> dict[str, ManifestEntry]:
 
 
 def with_line(known: ManifestEntry, line: CaptionLine) -> ManifestEntry:
-    """A description with what one more line says. ValidationError."""
+    """A description with what one more line says. Raises ValidationError where it may not say that."""
     said: dict[str, Any] = known.model_dump()
     said["captions"] += new_captions(line, known.captions)
     if line.others.get("tags") is not None:

@@ -104,7 +104,8 @@ class ExportFolder:
             return False
 
     def add(self, image_id: str, extension: str, filename: str, content: bytes) -> str:
-        """Write a file under the first of its names that no other file has; that name. OSError."""
+        """Write a file under the first of its names that no other file has. Returns that name; raises OSError where the
+        file cannot be written."""
         for name in names_of(image_id, extension, filename):
             path = self._root / name
             try:

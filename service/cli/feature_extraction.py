@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def load_detector(folder: Path | None, device: str) -> "Extractor":
-    """The detector in a folder, the shipped one for None, on a device or on what `auto` means. UserError.
+    """The detector in a folder, the shipped one for None, on a device or on what `auto` means. Raises UserError where
+    it cannot be loaded.
 
     The process, which may be one on another node, reads pictures of every format from then on.
     """

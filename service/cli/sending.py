@@ -39,7 +39,8 @@ def send_files(
     api_key: SecretStr | None = None,
     albums: bool = True,
 ) -> IngestSummary:
-    """Send pictures with progress bars, and wait until they are searchable. UserError.
+    """Send pictures with progress bars, and wait until they are searchable. Raises UserError where that cannot begin or
+    go on.
 
     With the key of the environment, if no other is given; `albums`: with the names of their folders as tags.
     """

@@ -36,7 +36,7 @@ class AppThread:
     """An application and the thread that it runs in."""
 
     def __init__(self, app: Callable[..., Any], lifespan: AbstractAsyncContextManager[Any]) -> None:
-        """Start; `lifespan` is entered and left in the thread."""
+        """Starts at once; `lifespan` is entered and left in the thread."""
         self._app, self._lifespan = app, lifespan
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="app", daemon=True)

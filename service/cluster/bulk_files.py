@@ -58,7 +58,8 @@ class SpooledFile:
 
 
 def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledFile:
-    """A copy below `folder`, so that the bytes that are looked at are those that are taken in. NotTaken."""
+    """A copy below `folder`, so that the bytes that are looked at are those that are taken in. Raises NotTaken where it
+    cannot be copied, or is too large."""
     path = folder / str(offered.number)
     reading = partial(_not_taken, f"A node cannot read {offered.path}", "Every node has to see the same files.")
     with _not_taken(f"A node cannot write its copy of {offered.path}", f"Make room in {folder} there."):

@@ -48,7 +48,8 @@ class BulkStore(Protocol):
     """The shards."""
 
     def images(self, image_ids: Sequence[str]) -> Mapping[str, Image]:
-        """Id -> picture, of those that the shards have, in whatever state. ShardLost."""
+        """Id -> picture, of those that the shards have, in whatever state. Raises ShardLost where one of them does not
+        answer."""
 
     def take_in(
         self,
@@ -58,7 +59,8 @@ class BulkStore(Protocol):
         job_id: str = "",
         regions: Mapping[str, bytes] | None = None,
     ) -> TakenIn:
-        """A job of the pictures, with the regions of some of them by id. NotReady."""
+        """A job of the pictures, with the regions of some of them by id. Raises NotReady where they cannot be taken
+        just now."""
 
 
 class ShardsOfBulk(ClusterPictureStore):
@@ -66,7 +68,7 @@ class ShardsOfBulk(ClusterPictureStore):
 
     def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
         """Id -> picture, of those that the shards have, in whatever state; while one is in two shards, as the one has
-        it that it is moved from. ShardLost."""
+        it that it is moved from. Raises ShardLost where one of them does not answer."""
         places = {image_id: self._placement().places(image_id) for image_id in image_ids}
         placed = defaultdict[int, list[str]](list)
         for image_id, own in places.items():

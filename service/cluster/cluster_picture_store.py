@@ -53,7 +53,8 @@ class ClusterPictureStore:
         return TakenIn(operation.job_id, [taken[number] for number in range(len(pictures))])
 
     def image(self, image_id: str) -> Image | None:
-        """A picture in whatever state; None when never seen, or erased. ShardLost."""
+        """A picture in whatever state; None when never seen, or erased. Raises ShardLost where its shard does not
+        answer."""
         return picture_in_shards(self._fan_out, self._placement(), image_id)
 
     def _take_in_left(
@@ -63,7 +64,8 @@ class ClusterPictureStore:
         parcels: Mapping[str, bytes],
         taken: dict[int, FileOutcome],
     ) -> None:
-        """Take in those pictures that are not among `taken` yet, each where it is. NotReady, Moved."""
+        """Take in those pictures that are not among `taken` yet, each where it is. Raises NotReady where a shard was
+        added meanwhile or takes no change, Moved where one of the pictures is elsewhere by then."""
         placement, left = self._placement(), [(number, one) for number, one in dated if number not in taken]
         home = homes(self._fan_out, placement, [one.picture.image_id for _, one in left])
         by_shard: dict[int, list[tuple[int, ReceivedPicture]]] = defaultdict(list)

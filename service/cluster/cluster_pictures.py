@@ -84,7 +84,7 @@ class ClusterPictures:
     # -- all of them
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures that pass the filter, after the place. UnknownPlace."""
+        """Pictures that pass the filter, after the place. Raises UnknownPlace where there is no such picture."""
         key = None if after is None else self._key(after, order)
         parts = self._ask_all(ShardLists.page, key, limit, condition, order)
         # The shard that was added comes last: a copy in it counts once the picture is in no other.

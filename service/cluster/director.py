@@ -219,7 +219,8 @@ class Director:
         return 0 < len(found) == len(members.replicas[shard]) and all(found)
 
     def step(self, image_id: str) -> AbstractContextManager[None]:
-        """A block within which nobody but the move changes the picture. NotReady."""
+        """A block within which nobody but the move changes the picture. Raises NotReady while another change of it
+        takes long."""
         return self._gate.step(image_id)
 
     def begin_pass(self) -> None:
@@ -234,7 +235,7 @@ class Director:
             return self._gate.finish(lambda: self._keep(ended))
 
     def ask(self, shard: int, method: Callable[[ShardLists, *Ts], T], *arguments: *Ts) -> T:
-        """The answer of one of the shard's replicas. ShardLost."""
+        """The answer of one of the shard's replicas. Raises ShardLost where none answers."""
         return all_answers(self._members_of(shard), method, {shard: arguments})[shard]
 
     def _held(self, shard: int, image_ids: Sequence[str]) -> list[str]:
@@ -287,7 +288,8 @@ class Director:
                 self._request_views(number)  # whatever was asked for meanwhile
 
     def _request_views(self, shard: int) -> None:
-        """Have a shard build the views that were asked for of the first one. ShardLost, NotReady."""
+        """Have a shard build the views that were asked for of the first one. Raises ShardLost where one of the two does
+        not answer, NotReady where the shard takes no change."""
         asked = self.ask(0, ShardLists.requested_views) - self.ask(shard, ShardLists.requested_views)
         for digest in sorted(asked):
             self._writers[shard].write(BuildView(digest=digest, now=time.time()), None)

@@ -89,7 +89,9 @@ class Journal:
         return ORIGIN if found is None else Position(*found)
 
     def follows(self, entry: JournalEntry) -> bool:
-        """Whether the entry is the next one; False where it is written down already. Gap, Diverged."""
+        """Whether the entry is the next one; False where it is written down already.
+
+        Raises Gap where others come before it, Diverged where those here are not those that it follows."""
         here = self.position()
         if entry.sequence > here.sequence + 1:
             raise Gap(f"entry {entry.sequence} comes after {here.sequence}")

@@ -62,7 +62,8 @@ class MoveGate:
 
     @contextmanager
     def step(self, image_id: str) -> Iterator[None]:
-        """A step of the move; nobody else changes the picture within the block. NotReady."""
+        """A step of the move; nobody else changes the picture within the block. Raises NotReady while another change of
+        it takes long."""
         with self._turn([image_id], None, None):
             yield
 

@@ -56,7 +56,8 @@ class Opening:
         self._begun = self._fan_out.threads.submit(self._states)
 
     def result(self) -> OpenShards:
-        """The shards that answer. ViewNotBuilt, NotReady, TooFewShards."""
+        """The shards that answer. Raises TooFewShards where that is none, or not all and the request wants all;
+        ViewNotBuilt or NotReady where one of them says so."""
         if self._opened is None:
             self._opened = self._states() if self._begun is None else self._begun.result()
         return self._opened
@@ -81,7 +82,8 @@ class Opening:
         return OpenShards(*self._asked(ShardSearch.state))
 
     def _asked(self, method: Callable[..., T], *arguments: object) -> tuple[dict[int, T], int, dict[int, str]]:
-        """The answers of the shards, the number of all, and the names of the replicas that answered. TooFewShards."""
+        """The answers of the shards, the number of all, and the names of the replicas that answered. Raises
+        TooFewShards where these are none, or not all and the request wants all."""
         try:
             return self._ask(method, *arguments)
         except NewerPlacement:  # of which the fan-out has heard now: the shards beyond are asked, too

@@ -26,14 +26,15 @@ class ShardWriters(Protocol):
 def known_in_shards(
     fan_out: FanOut, placement: Placement, method: Callable[[ShardLists, str], T | None], image_id: str
 ) -> list[T]:
-    """The answers of those among a picture's shards that have one. ShardLost."""
+    """The answers of those among a picture's shards that have one. Raises ShardLost where one does not answer."""
     places = placement.places(image_id)
     answers = all_answers(fan_out, method, dict.fromkeys(places, (image_id,)), deadline_s=READ_DEADLINE_S)
     return [answer for shard in places if (answer := answers[shard]) is not None]
 
 
 def picture_in_shards(fan_out: FanOut, placement: Placement, image_id: str) -> Image | None:
-    """A picture in whatever state; while it is in two shards, as the one has it that it is moved from. ShardLost."""
+    """A picture in whatever state; while it is in two shards, as the one has it that it is moved from. Raises ShardLost
+    where one of its shards does not answer."""
     found = known_in_shards(fan_out, placement, ShardLists.image, image_id)
     return next((image for image in reversed(found) if has_picture(image)), found[0] if found else None)
 
@@ -41,7 +42,7 @@ def picture_in_shards(fan_out: FanOut, placement: Placement, image_id: str) -> I
 def homes(fan_out: FanOut, placement: Placement, image_ids: Iterable[str]) -> dict[str, int]:
     """Id -> the shard that has a picture, or would have it: the one that it is moved from until that let it go.
 
-    ShardLost.
+    Raises ShardLost where one of their shards does not answer.
     """
     places = {image_id: placement.places(image_id) for image_id in image_ids}
     moving = defaultdict[int, list[str]](list)
@@ -56,7 +57,8 @@ def homes(fan_out: FanOut, placement: Placement, image_ids: Iterable[str]) -> di
 
 
 def until_settled(change: Callable[[], T]) -> T:
-    """The result of a change, which looks anew where pictures are when they have moved meanwhile. Moved."""
+    """The result of a change, which looks anew where pictures are when they have moved meanwhile. Raises Moved where
+    they move every time."""
     for _ in range(MOVE_ATTEMPTS - 1):
         try:
             return change()

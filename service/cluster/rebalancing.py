@@ -36,7 +36,7 @@ class Shards(Protocol):
     """Asks and changes shards."""
 
     def ask(self, shard: int, method: Callable[[ShardLists, *Ts], T], *arguments: *Ts) -> T:
-        """The answer of one of the shard's replicas. ShardLost."""
+        """The answer of one of the shard's replicas. Raises ShardLost where none answers."""
 
     def sequence(self, shard: int) -> int:
         """The number of a shard's last change."""
@@ -45,10 +45,10 @@ class Shards(Protocol):
         """Whether every replica of a shard that has every change finds the pictures of a job."""
 
     def write(self, shard: int, operation: Operation, files: Files | None = None) -> tuple[int, Any]:
-        """The number of a change, and what it returned. NotReady."""
+        """The number of a change, and what it returned. Raises NotReady where the shard takes none."""
 
     def step(self, image_id: str) -> AbstractContextManager[None]:
-        """A block within which nobody else changes the picture. NotReady."""
+        """A block within which nobody else changes the picture. Raises NotReady while another change of it takes long."""
 
     def begin_pass(self) -> None:
         """Note from now on whether a picture comes back where it is moved from."""

@@ -112,7 +112,8 @@ class ShardReplica:
     def apply(self, entry: JournalEntry, files: Files) -> Any:
         """Make the change of an entry and write it down; what the operation returns, None where it was made before.
 
-        Gap, Diverged; whatever the change itself raises, which then is taken back and not written down.
+        Raises Gap or Diverged where it does not follow the changes made here, and whatever the change itself raises,
+        which then is taken back and not written down.
         """
         with self._changing:
             self._take_back()

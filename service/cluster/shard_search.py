@@ -44,7 +44,7 @@ class ShardSearch:
         self._catalog, self._galleries, self._accelerate = catalog, galleries, accelerate
 
     def state(self, request: SearchRequest) -> ShardState:
-        """The state of this shard for a query by a model. UnknownModel, ViewNotBuilt, NotReady."""
+        """The state of this shard for a query by a model. Raises what `Galleries.open` does."""
         return self._state(request, self._gallery(request), self._statistics(request))
 
     def first_answer(self, request: SearchRequest, share: int, embedding: Floats, texts: SentTexts) -> FirstAnswer:
@@ -154,7 +154,8 @@ class ShardSearch:
         return dict(zip(captions, explained, strict=True))
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
-        """The regions that the extractor with this digest found in a stored picture. NotFound, NotReady."""
+        """The regions that the extractor with this digest found in a stored picture. Raises NotFound where it has none,
+        NotReady where these are yet to be found anew."""
         return self._galleries.features(image_id, extractor)
 
     def _gallery(self, request: SearchRequest) -> Gallery:

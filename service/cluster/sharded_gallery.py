@@ -296,7 +296,7 @@ class NamedModels(Protocol):
     """The models that a router has loaded."""
 
     def named(self, name: str | None) -> ModelView:
-        """The model of that name, the default for None. UnknownModel."""
+        """The model of that name, the default for None. Raises UnknownModel where there is none."""
 
 
 class ShardedGalleries:
@@ -332,7 +332,8 @@ class ShardedGalleries:
         return OpenGallery(model, ShardedGallery(self._fan_out, named, opening, self._round_trips))
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
-        """The regions that the extractor with this digest found in a stored picture. NotFound, NotReady, ShardLost."""
+        """The regions that the extractor with this digest found in a stored picture. Raises NotFound where it has none,
+        NotReady where these are yet to be found anew, ShardLost where its shard does not answer."""
         *others, last = self._placement().places(image_id)
         for shard in others:
             with suppress(NotFound):

@@ -93,7 +93,7 @@ class Intake:
         delete_grace_s: float = float("inf"),
         store: PictureStore | None = None,
     ) -> None:
-        """`inspect` tells a file's extension from its header: UnreadablePicture, DecodeFailed.
+        """`inspect` tells a file's extension from its header, or raises UnreadablePicture or DecodeFailed.
 
         `wake` is called with the job's id once the job is durable; it may block for a moment and must not raise.
 

@@ -93,7 +93,7 @@ def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> tuple[str, 
 
 
 class MultipartReader:
-    """Reads a form into a folder. Blocks; to be used from one thread at a time. Leaving it closes the open file."""
+    """Reads a form into a folder, blocking; to be used from one thread at a time. Leaving it closes the open file."""
 
     def __init__(self, boundary: bytes, folder: Path, limits: FormLimits) -> None:
         self._folder, self._limits = folder, limits
@@ -131,7 +131,8 @@ class MultipartReader:
                 self._writer.close()
 
     def feed(self, content: bytes) -> None:
-        """Parse the next bytes of the body. InvalidRequest, TooLarge."""
+        """Parse the next bytes of the body. Raises InvalidRequest where they are no form, TooLarge where they are over
+        a limit."""
         with self._busy:
             if self._closed:
                 return

@@ -23,7 +23,8 @@ async def receive_form(
     incoming: Path,
     limits: FormLimits,
 ) -> AsyncIterator[MultipartForm]:
-    """The form of a request; its files lie below `incoming` until the block ends. TooLarge, InvalidRequest."""
+    """The form of a request; its files lie below `incoming` until the block ends. Raises TooLarge where the body is
+    over a limit, InvalidRequest where it is no such form."""
     if content_length is not None and content_length > limits.max_body_bytes:
         raise _too_large(limits)
     boundary = parse_boundary(content_type)

@@ -29,7 +29,8 @@ def _too_many(name: str) -> TooManyParts:
 
 
 def check_parts(file: IO[bytes]) -> None:
-    """Count the parts before the pixels of a JPEG, PNG, WebP, GIF, TIFF, HEIC or AVIF; TooManyParts."""
+    """Count the parts before the pixels of a JPEG, PNG, WebP, GIF, TIFF, HEIC or AVIF. Raises TooManyParts where they
+    are too many."""
     head = file.read(12)
     if head.startswith(b"\xff\xd8"):
         _check_jpeg(file)

@@ -83,7 +83,8 @@ class SearchEngine:
         self._encodings = KeptEncodings()
 
     def begin(self, request: AnyRequest) -> Query[AnyRequest]:
-        """Fix what answers the request. UnknownModel, ViewNotBuilt, NotReady; InvalidRequest for what has no answer."""
+        """Fix what answers the request. Raises UnknownModel, ViewNotBuilt or NotReady where the request's model cannot
+        answer yet, InvalidRequest for what has no answer."""
         query = Query(request, *self._galleries.open(request))
         if request.min_probability is not None and query.model.header.calibration is None:
             raise InvalidRequest.field(

@@ -99,7 +99,8 @@ class Galleries(Protocol):
     """The source of galleries for a search engine's queries."""
 
     def open(self, request: SearchRequest) -> OpenGallery:
-        """The gallery of the request's model. UnknownModel, ViewNotBuilt, NotReady."""
+        """The gallery of the request's model. Raises UnknownModel where there is none, ViewNotBuilt or NotReady where
+        it cannot answer yet."""
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """The regions that the extractor with this digest found in a stored picture.

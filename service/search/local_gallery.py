@@ -195,7 +195,8 @@ class LocalGalleries:
         return self._queued.get_or_read(version, ["queued"], lambda _: {"queued": self.catalog.num_queued()})["queued"]
 
     def open(self, request: SearchRequest) -> OpenGallery:
-        """The gallery of the request's model. UnknownModel, ViewNotBuilt, NotReady."""
+        """The gallery of the request's model. Raises UnknownModel where there is none, ViewNotBuilt or NotReady where
+        it cannot answer yet."""
         # The version is read before anything it speaks of: an answer may be newer than it says, never older.
         version = self.catalog.version()
         view, snapshot = self._models.resolve(request.model)

@@ -24,7 +24,7 @@ def image_id_of(sha256: str) -> str:
 
 
 def image_id_of_file(path: Path) -> str:
-    """The id that a file's picture has once it is stored; OSError."""
+    """The id that a file's picture has once it is stored. Raises OSError where the file cannot be read."""
     with path.open("rb") as file:
         return image_id_of(hashlib.file_digest(file, "sha256").hexdigest())
 

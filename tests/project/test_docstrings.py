@@ -1,4 +1,4 @@
-"""Docstrings have the thing as their subject, and say more than its name."""
+"""Docstrings have the thing as their subject, say more than its name, and consist of sentences."""
 
 import ast
 import re
@@ -14,6 +14,8 @@ RIDDLES = re.compile(
     r"(The same|Same|Ditto|See|What|Who|How (far|many|much|long|often|near|large|well|it|every|to)|Itself|Those"
     r"|All of (it|them)|As above|Which (pictures|captions)|Where (pictures|it|they))\b"
 )
+# Names of classes as a sentence, which leave open when each is raised: "UnknownPlace." or "NotFound, Overloaded."
+BARE_NAMES = re.compile(r"(?:^|[.;:] )[A-Z]\w*(?:(?:,| or|, or) [A-Z]\w*)*(?:[.;] |[.;]$)")
 ENDINGS = re.compile(r"(ing|ed|es|s|e)$")
 PARTICLES = {"a", "an", "the", "of", "is", "are", "this", "that", "its", "it", "to", "for", "in", "on", "by", "with"}
 
@@ -38,7 +40,7 @@ def faults(source: str) -> list[str]:
     return [
         f"{name or 'module'}: {text}"
         for name, text in docstrings(source)
-        if RIDDLES.match(text) or (name and stems(text) <= stems(name))
+        if RIDDLES.match(text) or BARE_NAMES.search(" ".join(text.split())) or (name and stems(text) <= stems(name))
     ]
 
 
@@ -58,6 +60,8 @@ def test_docstrings_describe(top: str) -> None:
         'def add_shard():\n    """Add a shard."""',
         'class RowCosines:\n    """The cosines of a row."""',
         'def job():\n    """How far the job is."""',
+        'def page():\n    """Pictures after the place. UnknownPlace."""',
+        'def find():\n    """The path of a file.\n\n    NotFound, Overloaded; what is raised below."""',
     ],
 )
 def test_a_docstring_that_describes_nothing_is_found(source: str) -> None:
@@ -66,3 +70,4 @@ def test_a_docstring_that_describes_nothing_is_found(source: str) -> None:
 
 def test_a_description_is_left_alone() -> None:
     assert faults('"""The files of a snapshot."""\ndef add_shard():\n    """Add a shard; its number."""') == []
+    assert faults('def page():\n    """Pictures after the place. Raises UnknownPlace where it is none."""') == []

@@ -88,7 +88,8 @@ def untrained_backbone(architecture: Architecture) -> Backbone:
 
 
 def read_backbone(architecture: Architecture, file: Path) -> Backbone:
-    """A backbone with the weights in `file`, as they were published or as `Backbone.save` wrote them. RefusedFile."""
+    """A backbone with the weights in `file`, as they were published or as `Backbone.save` wrote them. Raises
+    RefusedFile for any other content."""
     stored = read_safetensors(file) if file.suffix == ".safetensors" else {}
     if stored and not any(name.endswith("running_mean") for name in stored):
         backbone = untrained_backbone(architecture)
@@ -98,7 +99,8 @@ def read_backbone(architecture: Architecture, file: Path) -> Backbone:
 
 
 def read_layers(architecture: Architecture, file: Path) -> nn.Sequential:
-    """The layers, batch norm included, with the published weights in `file`. RefusedFile."""
+    """The layers, batch norm included, with the published weights in `file`. Raises RefusedFile for any other
+    content."""
     layers = architecture.layers()
     load_weights(layers, architecture.read(file), f"this backbone, which {file} is to hold")
     return with_same_padding(layers).eval()

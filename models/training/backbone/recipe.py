@@ -121,5 +121,6 @@ def _make_batch(
 
 
 def upright_pixels(folder: Path, lines: Sequence[CaptionLine], side: int) -> UInt8[Tensor, "K 3 H W"]:
-    """The photographs of lines, upright, each stretched to a square of `side` pixels. UnreadablePhotograph."""
+    """The photographs of lines, upright, each stretched to a square of `side` pixels. Raises UnreadablePhotograph for a
+    file that is no whole picture."""
     return stack_resized([open_upright(folder / line.image) for line in lines], (side, side))

@@ -161,7 +161,8 @@ def send_made(
 def send_file(
     request: Request, path: Path, media_type: str, headers: Mapping[str, str], download: str | None = None
 ) -> Response:
-    """The file, the part of it that the request asks for, or 304. RangeNotSatisfiable, FileNotFoundError.
+    """The file, the part of it that the request asks for, or 304. Raises RangeNotSatisfiable for a part behind its end,
+    FileNotFoundError where there is no file.
 
     Browsers save it by the name `download` where one is given, and show it otherwise.
     """

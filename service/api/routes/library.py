@@ -92,7 +92,8 @@ def list_tags(
 
 
 def compiled_filter(text: str | None) -> Filter:
-    """The filter that JSON text says, one that everything passes for None. InvalidRequest."""
+    """The filter that JSON text says, one that everything passes for None. Raises InvalidRequest for text that says
+    none."""
     try:
         given = FILTER.validate_python(text)
     except ValidationError as fault:

@@ -36,7 +36,8 @@ def show_part(name: str, request: Request) -> Response:
 
 
 def built_file(request: Request, name: str) -> Response:
-    """A built file, which a browser asks for again each time and mostly has already. NotFound."""
+    """A built file, which a browser asks for again each time and mostly has already. Raises NotFound where there is
+    none of that name."""
     if name not in built_files():
         raise NotFound(f"The page has no file {name}.")
     content, tag = built_files()[name]

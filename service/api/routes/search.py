@@ -134,7 +134,8 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
 
 
 def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile | None]:
-    """The fields, and the picture unless a stored one is asked with. InvalidRequest, TooLarge."""
+    """The fields, and the picture unless a stored one is asked with. Raises InvalidRequest for fields that do not go
+    together, TooLarge for too large a picture."""
     form.require_file("image")
     try:
         body = ImageSearchForm.model_validate(form.fields)
@@ -156,7 +157,7 @@ def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile
 async def image_work(services: Services, query: Query[ImageSearchRequest], picture: UploadedFile | None) -> Any:
     """The search to run: for a stored picture, or for an upload, which is decoded here.
 
-    UnreadablePicture, Overloaded.
+    Raises UnreadablePicture where it cannot be decoded, Overloaded where too many wait for that.
     """
     if picture is None:
         assert query.request.image_id is not None

@@ -64,7 +64,8 @@ def ingest(
 def watch_folders(
     url: str | None, folders: list[Path], captions: Path | None, albums: bool, still_for_s: float
 ) -> IngestSummary:
-    """Send the pictures that lie in folders and those that come, until Ctrl-C or a request to end. UserError."""
+    """Send the pictures that lie in folders and those that come, until Ctrl-C or a request to end. Raises UserError
+    where a folder is none, or the service refuses the first request."""
     from service.cli.still_files import SentFiles  # noqa: PLC0415 - no other command needs these
     from service.cli.watch import FolderWatch, sent_files_path, watch_until_interrupted  # noqa: PLC0415
 

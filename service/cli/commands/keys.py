@@ -104,7 +104,7 @@ def revoke(
 
 
 def key_called(text: str, keys: list[ApiKey], now: float) -> ApiKey:
-    """The key of that id or name; of several of one name, the usable one. UserError."""
+    """The key of that id or name; of several of one name, the usable one. Raises UserError where there is none."""
     named = [one for one in keys if one.name == text]
     usable = [one for one in named if one.unusable(now) is None]
     for found in ([one for one in keys if one.key_id == text], usable, named):

@@ -30,7 +30,8 @@ def train_matcher(
     selections: tuple[Selection, Selection],
     word_vectors: Path | None,
 ) -> None:
-    """Train a model on the first selection, validated on the second one, and print what came of it. UserError."""
+    """Train a model on the first selection, validated on the second one, and print what came of it. Raises UserError
+    where the data or the options do not allow it."""
     train, dev = (source.load(selection) for selection in selections)
     if bare := sum(not own for own in train.captions):
         print_note(f"{bare} of {len(train)} pictures to learn from have no caption, and are left out")
