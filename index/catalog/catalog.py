@@ -203,7 +203,7 @@ class Catalog:
     def commit(self, detected: Sequence[DetectedPicture], new: Sequence[NewPicture] = (), now: float = 0.0) -> None:
         """Give pictures their region slots, and their captions the next caption slots.
 
-        Slots must continue num_slots() without a gap, ValueError otherwise. `new` are taken in first, as `accept`
+        Slots must continue num_slots() without a gap, ValueError otherwise. `new` are taken in first, as `take_in`
         does but without a job: what comes with its regions is never seen waiting for them.
         """
         with self._database.changing() as db:
@@ -336,7 +336,7 @@ class Catalog:
     # -- changes of pictures that are there, see editing.py and deletion.py
 
     def change(self, image_id: str, change: PictureChange) -> bool:
-        """Change the description of a picture; False where there is none, or it is deleted. ValueError as `accept`."""
+        """Change the description of a picture; False where there is none, or it is deleted. ValueError as `take_in`."""
         with self._database.changing() as db:
             return apply_change(db, image_id, change)
 

@@ -1,4 +1,4 @@
-"""The registry of models: names -> classes with their configs. No other place knows the names."""
+"""The registry of models: names -> classes with their configs."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace

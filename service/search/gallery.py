@@ -39,7 +39,7 @@ class Gallery(Protocol):
 
     @property
     def num_missing(self) -> int:
-        """The number of pictures that are committed and not encoded for the model yet, as far as that is known here."""
+        """Stored pictures that cannot be found yet: waiting for regions, or not in the view; 0 where unknown."""
 
     @property
     def has_captions(self) -> bool:
