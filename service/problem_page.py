@@ -16,7 +16,7 @@ def is_opened_by_browser(scope: Mapping[str, Any]) -> bool:
 
 
 def problem_page(problem: Problem, reload_s: int | None = None) -> str:
-    """The page that says what the problem's document says; with `reload_s` it is loaded anew after so many seconds."""
+    """The page that says what the problem's document says; with `reload_s` it is loaded anew after that time."""
     title, detail = html.escape(problem.title), html.escape(problem.detail)
     # A script, since the header `Refresh` loads nothing anew where the address has a fragment, as a question's has.
     script = f"<script>setTimeout(() => location.reload(), {1000 * reload_s})</script>\n" if reload_s else ""

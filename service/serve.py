@@ -267,7 +267,7 @@ def _exit_if_asked() -> None:
 
 @contextlib.contextmanager
 def listening_socket(host: str, port: int, patience_s: float = 0.0) -> Iterator[socket.socket]:
-    """A socket bound to the address, at the latest after so many seconds. UserError for one that cannot be had."""
+    """A socket bound to the address, tried for up to `patience_s` seconds. UserError for one that cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because asyncio sets TCP_NODELAY only where it is: without, kept-alive answers wait 40 ms.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:

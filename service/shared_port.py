@@ -33,7 +33,7 @@ class ConnectionCounts:
 
     @staticmethod
     def new_file(processes: int) -> int:
-        """The descriptor of a new file for so many processes, all of them absent; it is the caller's to close."""
+        """The descriptor of a new file for `processes` processes, all of them absent; it is the caller's to close."""
         with tempfile.TemporaryFile() as file:
             file.write(_COUNTS.pack(TAKES_NONE, 0) * processes)
             file.flush()

@@ -302,7 +302,8 @@ class Catalog:
             return ~mask_of(db.execute(GONE_CAPTIONS), next_caption_slot(db))
 
     def num_visible(self, slots: int, caption_slots: int) -> tuple[int, int]:
-        """The numbers of pictures, and of captions, among so many first slots of each that are not deleted."""
+        """The numbers of pictures among the first `slots`, and of captions among the first `caption_slots`, not
+        deleted."""
         with self._database.reading() as db:
             pictures = db.execute(f"SELECT count(*) FROM images WHERE {IS_GONE} AND slot < ?", [slots]).fetchone()
             sql = f"SELECT count(DISTINCT slot) FROM ({GONE_CAPTIONS}) WHERE slot < ?"
@@ -326,7 +327,8 @@ class Catalog:
             return mask_of(db.execute(sql, values), next_caption_slot(db))
 
     def tags(self, most_names: int, most_values: int, containing: str = "", after: str = "") -> list[TagUse]:
-        """The tags of visible pictures by name, those behind `after`, each with at most so many values.
+        """The tags of visible pictures by name, those behind `after`, at most `most_names`, each with at most
+        `most_values` values.
 
         With `containing`, only values that hold this text, or whose name does.
         """

@@ -87,7 +87,7 @@ class Erasures:
             return bool(deleted_before(db, kept_since, 1))
 
     def erase_deleted(self, kept_since: float, now: float, limit: int) -> int:
-        """Erase pictures that were deleted before `kept_since`, so many at most; how many."""
+        """Erase at most `limit` pictures deleted before `kept_since`; returns how many."""
         with self._database.reading() as db:
             if not deleted_before(db, kept_since, 1):
                 return 0

@@ -156,7 +156,7 @@ def rebuild_texts(db: Connection) -> None:
 
 
 def merge_texts(db: Connection, pages: int) -> bool:
-    """Merge so many pages of the index, which leaves words behind that were taken away; False once all are merged.
+    """Merge `pages` pages of the index, which leaves words behind that were taken away; False once all are merged.
 
     The first step of a merge of everything has `pages` below zero (https://sqlite.org/fts5.html, "merge").
     """

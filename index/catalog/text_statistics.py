@@ -44,13 +44,13 @@ class TextStatistics(NamedTuple):
         return max(LEAST_IDF, math.log((self.texts - holding + 0.5) / (holding + 0.5)))
 
     def length_term(self, length: int) -> float:
-        """The term that BM25 adds to a frequency below the line, for a text of so many words."""
+        """The term that BM25 adds to a frequency below the line, for a text of `length` words."""
         # Statistics of nothing may meet a text that was written since: it counts as one of mean length.
         relative = length / self.mean_length if self.words else 1.0
         return SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * relative)
 
     def distance(self, frequencies: Sequence[float], length: int) -> float:
-        """Minus BM25 of a text, which has so many words and holds each word of the question so often."""
+        """Minus BM25 of a text of `length` words, by how often it holds each word of the question."""
         term = self.length_term(length)
         return -sum(
             self.idf(word) * frequency * (SATURATION + 1) / (frequency + term)

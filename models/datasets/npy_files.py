@@ -46,7 +46,7 @@ def create_array(path: Path, shape: tuple[int, ...], dtype: str) -> None:
 
 
 def grow_array(path: Path, rows: int) -> None:
-    """Give the array in a file so many rows, zeros behind those that it has, which stay as they are.
+    """Grow the array in a file to `rows` rows, zeros behind those that it has, which stay as they are.
 
     A kill leaves the array of before or the larger one. OSError where the disk has no room, and then the one of before.
     """

@@ -165,8 +165,8 @@ def typical_pictures(matcher: SingleMatcher, data: CaptionedFeatures, plan: Hubn
 
 
 def drawn_of(num: int, plan: HubnessPlan, seed: int) -> npt.NDArray[np.int64]:
-    """Places of those of `num` that a bank is made of, in order: all, or, where each entry has several vectors, so many
-    drawn at random that memory holds theirs."""
+    """Places of those of `num` that a bank is made of, in order: all, or, where each entry has several vectors, as many
+    drawn at random as memory has room for theirs."""
     most = num if plan.parts == 1 else max(MOST_TYPICAL, plan.bank_size)
     return np.sort(np.random.default_rng(seed).permutation(num)[:most])
 

@@ -71,7 +71,7 @@ class DetectorConfig:
     batch: int = 8
     """Pictures in one forward pass on a GPU; on a CPU each has one of its own."""
     concept_dim: int = 0
-    """Over 0: a feature ends with a concept vector of so many numbers, and YOLOX-nano's boxes join the proposals."""
+    """Over 0: a feature ends with a concept vector of that many numbers, and YOLOX-nano's boxes join the proposals."""
     sentence_map: bool = False
     """With concepts: a feature begins with the region's vector in the space of concepts instead of the backbone's."""
     one_stage_side: int = YOLOX_SIDE

@@ -127,7 +127,7 @@ class FasterRcnn(Extractor):
 
     @torch.no_grad()
     def _extract_same_size(self, pictures: list[PIL.Image.Image], threads: int = 1) -> Detections:
-        """The regions of pictures that are resized to one size, by networks side by side in so many threads."""
+        """The regions of pictures that are resized to one size, by networks side by side in `threads` threads."""
         sizes = self._sizes(pictures[0])
         pixels, half = (self._pixels(pictures, size) for size in (sizes[:2], sizes[2:4]))
         full_maps, half_maps, one_stage, whole = _done(
@@ -257,7 +257,7 @@ class FasterRcnn(Extractor):
 
 
 def _done(work: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
-    """The result of each piece of work, without gradients; in so many threads, where there are more than one."""
+    """The result of each piece of work, without gradients; computed in `threads` threads."""
     if threads == 1:
         return [each() for each in work]
 

@@ -132,8 +132,8 @@ def select_by_threshold(
 ) -> Int64[Tensor, " N"]:
     """Indices of the boxes of at least `threshold`, in their order.
 
-    Where these are fewer than `min_boxes` or more than `max_boxes`: so many with the highest confidence, best first.
-    Equal to what the script does that made the published features.
+    Where these are fewer than `min_boxes` or more than `max_boxes`: that number of boxes with the highest confidence,
+    best first. Equal to what the script does that made the published features.
     """
     confident = (confidence >= threshold).nonzero()[:, 0]
     if min_boxes <= len(confident) <= max_boxes:

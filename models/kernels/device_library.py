@@ -20,7 +20,7 @@ CHUNK_NUMBERS = 64  # of a region that are multiplied at a time
 
 
 def lanes_for(count: int) -> int:
-    """The power of two, 16 at least, that holds so many."""
+    """The least power of two that is not below `count`, and 16 at least."""
     return max(FEWEST_LANES, 1 << max(0, count - 1).bit_length())
 
 

@@ -94,7 +94,7 @@ class DeviceRecords:
         self.resident = fitting
 
     def _grown(self, name: str, array: npt.NDArray[Any], capacity: int) -> Tensor:
-        """A table with room for so many rows, beginning with those that are there."""
+        """A table with room for `capacity` rows, beginning with those that are there."""
         kind = torch.from_numpy(np.empty(0, array.dtype)).dtype
         table = torch.empty((capacity, *array.shape[1:]), dtype=kind, device=self._device)
         if self.resident:

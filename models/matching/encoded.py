@@ -45,8 +45,8 @@ def _is_halved(tensor: Tensor) -> bool:
 
 
 def of_width(regions: Regions, feature_dim: int, reader: str) -> Regions:
-    """The regions, if their features have `feature_dim` numbers; ValueError, which names the model that reads them, or
-    TypeError for what are no regions."""
+    """The regions, if their features have `feature_dim` numbers; otherwise raises ValueError, which names the model
+    that reads them, and TypeError for what are no regions."""
     if not isinstance(regions, Regions):
         raise TypeError(f"{reader} reads Regions; Regions.from_arrays makes them of NumPy arrays")
     if regions.vectors.shape[-1] != feature_dim:

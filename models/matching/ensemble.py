@@ -227,7 +227,7 @@ class Ensemble(Matcher):
 
 
 def _are_short(texts: EncodedTexts, most_words: int) -> Bool[Tensor, " Q"]:
-    """True for questions of so many words at most."""
+    """True for questions of at most `most_words` words."""
     return texts.asked & (texts.words.num_words <= most_words)
 
 

@@ -30,7 +30,7 @@ def digest_of_pictures(captions: Iterable[Sequence[str]], names: Iterable[str | 
 
 
 def digest_of_features(data: CaptionedFeatures, most: int = 2000) -> str:
-    """The digest of one region of each picture, its place another from picture to picture, in at most so many pictures
+    """The digest of one region of each picture, its place another from picture to picture, in at most `most` pictures
     from the first to the last.
 
     Reading all of them would take minutes where the features are tens of gigabytes.

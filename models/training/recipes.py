@@ -56,7 +56,7 @@ class Recipe:
     near: float | None = None  # cosine of word vectors from which an unknown word is read as a known one; None: never
     batch: int = 128
     warmup_steps: int = 300  # InfoNCE on the stage-one embeddings, before any hardest negative
-    warmup_captions: int = 0  # above 0: the warm-up's pictures meet so many captions, with soft targets, not a batch's
+    warmup_captions: int = 0  # above 0: the warm-up's pictures meet this many captions with soft targets, not a batch's
     own_share: float = 0.8  # of those targets, for a picture's own captions; the rest is for others that mean the same
     neighbours: float = 0.1  # the temperature at which cosines of sentence vectors say how nearly they do
     epochs: int = 30

@@ -85,7 +85,9 @@ def problem_responses(*kinds: type[Problem]) -> dict[int | str, dict[str, Any]]:
         entry["description"] = "; ".join(filter(None, [entry["description"], kind.title]))
         entry["content"][PROBLEM_JSON]["examples"][kind.kind] = {"value": example}
         if kind.status in LATER:
-            entry["headers"] = {"Retry-After": {"description": "In so many seconds.", "schema": {"type": "integer"}}}
+            entry["headers"] = {
+                "Retry-After": {"description": "Seconds to wait before asking again.", "schema": {"type": "integer"}}
+            }
     return by_status
 
 

@@ -28,8 +28,8 @@ class RequestThreads:
 
     @classmethod
     def started(cls, processes: int, light_first: bool) -> "RequestThreads":
-        """Threads of one of so many processes on a port; with `light_first` searches for a sentence begin in light
-        ones."""
+        """Threads of one of `processes` web processes on a port; with `light_first` searches for a sentence begin in
+        light ones."""
         light = SingleThreads(max(1, usual_threads() // processes), "light").executor
         lookup = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup")
         return cls(

@@ -219,7 +219,7 @@ def model_views(settings: Settings, loaded: LoadedModels, catalog: Catalog, regi
 
 
 def metrics_of(space: FreeSpace, accelerator: AcceleratorQueue, processes: int) -> Metrics:
-    """The metrics of a web process, one of so many, with what it knows without a look at what is stored."""
+    """The metrics of one of `processes` web processes, with what it knows without a look at what is stored."""
     metrics = Metrics(shared=processes > 1)
     metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)
     metrics.gauge("queue_cost", "Cost of the work admitted to the accelerator.", lambda: accelerator.admitted_cost)

@@ -31,7 +31,7 @@ class LoadOutcome:
         return len(self.seconds) / self.duration if self.duration else 0.0
 
     def percentile(self, percent: int) -> float:
-        """Seconds within which so many percent of the answers came; infinite where none came."""
+        """Seconds within which this `percent` of the answers came; infinite where none came."""
         if not self.seconds:
             return float("inf")
         ordered = sorted(self.seconds)
@@ -60,7 +60,7 @@ def _answer(ask: Ask, sentence: str, since: float, outcome: LoadOutcome) -> None
 
 
 def closed_loop(askers: list[Ask], sentences: Iterator[str], seconds: float) -> LoadOutcome:
-    """Every asker asks, one question after the other, for so many seconds; each runs in a thread of its own.
+    """Every asker asks, one question after the other, for `seconds`; each runs in a thread of its own.
 
     It ends earlier where the sentences end.
     """
@@ -77,7 +77,7 @@ def closed_loop(askers: list[Ask], sentences: Iterator[str], seconds: float) -> 
 
 
 def open_loop(askers: list[Ask], sentences: Iterator[str], rate: float, seconds: float) -> LoadOutcome:
-    """Questions that arrive at random (Poisson) at `rate` a second for so many seconds.
+    """Questions that arrive at random (Poisson) at `rate` a second for `seconds`.
 
     There must be enough askers for all that wait at a time; where all are busy the delay still counts from the arrival.
     """
@@ -103,7 +103,7 @@ def open_loop(askers: list[Ask], sentences: Iterator[str], rate: float, seconds:
 
 
 def joined(parts: list[LoadOutcome], seconds: float, began: float) -> LoadOutcome:
-    """The outcomes of several askers as one; its time ends with the last of them, and not before so many seconds."""
+    """The outcomes of several askers as one; its time ends with the last of them, and not before `seconds`."""
     duration = max(seconds, time.perf_counter() - began)
     return LoadOutcome([one for part in parts for one in part.seconds], sum(part.failed for part in parts), duration)
 

@@ -27,7 +27,7 @@ from service.settings import Settings
 from service.storage.data_dir import DataDir
 
 OPEN_SHARE = 0.5  # of the rate in process, offered in the open loop
-ASKERS_PER_CLIENT = 8  # of the open loop: so many questions may wait at a time
+ASKERS_PER_CLIENT = 8  # of the open loop: that many questions may wait at a time
 
 
 def process_asker(matcher: Matcher, snapshot: Snapshot, candidates: int) -> Ask:

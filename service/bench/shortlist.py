@@ -92,12 +92,12 @@ INDEX_KINDS: Mapping[str, Callable[[Floats], tuple[Searched, Any]]] = {
 
 
 def measured_kinds(count: int) -> list[str]:
-    """The kinds of index that are measured with so many rows."""
+    """The kinds of index that are measured with `count` rows."""
     return [name for name, build in INDEX_KINDS.items() if build is not graph or count <= LARGEST_GRAPH]
 
 
 def used_kind(count: int) -> str:
-    """The kind of index that a service searches so many rows by."""
+    """The kind of index that a service searches `count` rows with."""
     return "flat" if count < IVF_FROM else "IVF, SQ8"
 
 

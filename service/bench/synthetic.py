@@ -49,7 +49,7 @@ def num_pictures(settings: Settings) -> int:
 
 
 def fill_with_pictures(settings: Settings, loaded: LoadedModels, pictures: int) -> int:
-    """Add what is missing up to so many pictures, build the models' views, and say how many pictures there are."""
+    """Add pictures until there are `pictures`, build the models' views, and return how many there are."""
     present = num_pictures(settings)
     if present < pictures:
         extractor = loaded.extractor

@@ -23,7 +23,7 @@ LONGEST_COMPACTION_S = 3.0  # after which it is killed, where it is
 COMPACTION_S = 300.0
 FAULT = 0.35  # the chance that what is started again dies at a fault point,
 FULL = 0.1  # that it finds its disk full,
-TURNS_WITHOUT_ROOM = 3  # until so many more times to kill went by,
+TURNS_WITHOUT_ROOM = 3  # until that many more times to kill went by,
 DAMAGE = 0.4  # that ends of files are damaged where everything was killed,
 RIVAL = 0.2  # and that a second worker is started before the first is killed
 

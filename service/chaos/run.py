@@ -27,7 +27,7 @@ NUM_CLIENTS = 3
 GRACE_S = 30.0  # so that deletions become final while the run lasts
 SETTLING_PATIENCE_S = 900.0  # no measure of speed: a machine that is busy otherwise takes its time
 MOST_INTERRUPTED = 2  # looks in a row that a kill may cut short; then kills wait for one to end,
-MOST_UNSEEN = 4  # and so they do after so many without any look: a busy machine starts a service slowly
+MOST_UNSEEN = 4  # and so they do after that many without any look: a busy machine starts a service slowly
 POLITE_STATUSES = (0, -15, 143)
 
 

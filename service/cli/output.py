@@ -65,7 +65,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """The text in one line of so many characters at most; of a longer one the beginning and three dots."""
+    """The text in one line of at most `longest` characters; of a longer one the beginning and three dots."""
     line = visible(" ".join(text.split()))
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 

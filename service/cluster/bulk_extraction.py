@@ -51,7 +51,7 @@ def extract_on_nodes(
 ) -> Iterator[int]:
     """Extract the regions of `photographs` to the folder `out`, going on where an earlier run stopped.
 
-    Yields how many pictures are done. There are as many detectors as `cpus` fit into the cluster, or so many.
+    Yields how many pictures are done. There are `detectors` at work, or as many as `cpus` fit into the cluster.
     ValueError if `out` was begun with another detector or other photographs.
     """
     extractor = load()
@@ -78,7 +78,8 @@ def streamed(
     processes: int,
     cpus: float,
 ) -> Iterator[dict[str, Any]]:
-    """Batches that so many processes make of the rows, in their order; each calls a `worker` made with the arguments.
+    """Batches that `processes` processes make of the rows, in their order; each calls a `worker` made with the
+    arguments.
 
     No more rows wait than a few for each process.
     """

@@ -71,7 +71,8 @@ def ingest_on_nodes(
     cpus: float = 1,
     batch: int = FILES_AT_A_TIME,
 ) -> Iterator[IngestReceipt]:
-    """The receipts of all batches, as they come. There are as many takers as `cpus` fit into the cluster, or so many.
+    """The receipts of all batches, as they come. There are `takers` takers at work, or as many as `cpus` fit into the
+    cluster.
 
     UserError where a node fails again and again.
     """

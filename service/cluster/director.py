@@ -62,7 +62,7 @@ class Nodes(Protocol):
     """The machines of a cluster."""
 
     def choose(self, shard: int, count: int) -> Sequence[str]:
-        """Names of so many different nodes for the replicas of a shard. UserError where there are too few."""
+        """Names of `count` different nodes for the replicas of a shard. UserError where there are too few."""
 
     def names(self) -> Sequence[str]:
         """The nodes that are up."""

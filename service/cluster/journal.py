@@ -134,7 +134,7 @@ class Journal:
         return self._placed_among
 
     def note_placement(self, num_shards: int) -> None:
-        """Pictures are let go to so many shards from now on."""
+        """Pictures are let go to any of `num_shards` shards from now on."""
         if num_shards <= self._placed_among:
             return
         with self._locked() as db:
@@ -142,7 +142,7 @@ class Journal:
             self._placed_among = num_shards
 
     def after(self, sequence: int, limit: int) -> list[JournalEntry]:
-        """The entries that follow one, at most so many."""
+        """At most `limit` entries that follow the one of number `sequence`."""
         sql = "SELECT sequence, before, content FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
         with self._locked() as db:
             return [JournalEntry(*row) for row in db.execute(sql, [sequence, limit])]

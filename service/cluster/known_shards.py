@@ -49,7 +49,7 @@ class KnownShards:
             self._arrange()
 
     def hear(self, num_shards: int) -> None:
-        """A replica says that pictures have moved to so many shards."""
+        """A replica says that pictures have moved to `num_shards` shards."""
         with self._changing:
             if num_shards > self._heard:
                 self._heard = num_shards

@@ -91,7 +91,7 @@ class ShardRanking(Generic[ItemName]):
     gallery: int
 
     def first(self, count: int) -> Self:
-        """The ranking as far as so many places."""
+        """The ranking's first `count` places."""
         return replace(self, passing=self.passing[:count], unfiltered=self.unfiltered[:count])
 
 

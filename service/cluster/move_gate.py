@@ -46,9 +46,9 @@ class MoveGate:
 
     @contextmanager
     def passing(self, shard: int, operation: Operation, num_shards: int) -> Iterator[None]:
-        """A change may be made within the block by a shard that was chosen among so many.
+        """A change may be made within the block by a shard that was chosen among `num_shards`.
 
-        NotReady where they are others now, Moved where another shard has one of the pictures.
+        Raises NotReady where there are more shards now, Moved where another shard has one of the pictures.
         """
         image_ids = touched_ids(operation)
         with self._turn(image_ids, shard, num_shards):

@@ -10,8 +10,8 @@ MISSED = 0.01  # share of searches that lack a candidate which two round trips w
 def local_candidates(candidates: int, shards: int) -> int:
     """The number of its own that a shard reranks at once, so that at most MISSED of all queries lack a candidate.
 
-    The best `candidates` of all lie in shards as balls thrown into urns; the chance of an urn with more than so many
-    balls is at most the number of urns times that of one (Binomial).
+    The best `candidates` of all lie in shards as balls thrown into urns; the chance of an urn with more than a given
+    number of balls is at most the number of urns times that of one (Binomial).
     """
     if shards == 1:
         return candidates
@@ -24,6 +24,6 @@ def local_candidates(candidates: int, shards: int) -> int:
 
 
 def chance_of(balls: int, candidates: int, share: float) -> float:
-    """The chance of so many of the candidates in one urn; by logarithms, so that nothing underflows."""
+    """The chance of `balls` of the candidates in one urn; by logarithms, so that nothing underflows."""
     ways = lgamma(candidates + 1) - lgamma(balls + 1) - lgamma(candidates - balls + 1)
     return exp(ways + balls * log(share) + (candidates - balls) * log1p(-share))

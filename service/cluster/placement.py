@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 
 def shard_of(image_id: str, num_shards: int) -> int:
-    """The shard, from 0, of a picture among so many."""
+    """The shard of a picture, one of the numbers below `num_shards`."""
     return max(range(num_shards), key=lambda shard: _draw(image_id, shard))
 
 

@@ -31,7 +31,7 @@ class RayNodes:
         self._replica_actor = remote(concurrency_groups=GROUPS)(ReplicaActor)
 
     def choose(self, shard: int, count: int) -> Sequence[str]:
-        """Names of so many different nodes for the replicas of a shard, by rendezvous hashing, so that no node has a
+        """Names of `count` different nodes for the replicas of a shard, by rendezvous hashing, so that no node has a
         replica of each. A node without CPUs (`ray start --num-cpus=0`) is none to work on. UserError where there are
         too few."""
         working = [node_name(node) for node in living_nodes() if node["Resources"].get("CPU", 0) > 0]

@@ -48,7 +48,7 @@ class Shards(Protocol):
         """The number of a change, and what it returned. Raises NotReady where the shard takes none."""
 
     def step(self, image_id: str) -> AbstractContextManager[None]:
-        """A block within which nobody else changes the picture. Raises NotReady while another change of it takes long."""
+        """A block within which nobody else changes the picture. Raises NotReady while another change takes long."""
 
     def begin_pass(self) -> None:
         """Note from now on whether a picture comes back where it is moved from."""

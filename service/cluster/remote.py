@@ -206,7 +206,8 @@ class RemoteReplica:
         self._handle: ActorHandle[Any] | None = None
 
     def requiring(self, at_least: int, num_shards: int) -> "RemoteReplica":
-        """This replica for calls that need the changes up to a number, of a router that knows so many shards."""
+        """This replica for calls that need the changes up to number `at_least`, of a router that knows `num_shards`
+        shards."""
         if (at_least, num_shards) == (self._at_least, self._num_shards):
             return self
         other = RemoteReplica(self._shard, self._number, at_least, num_shards)

@@ -48,8 +48,8 @@ class ShardLists:
     def misplaced(
         self, shard: int, num_shards: int, limit: int, after: PageKey | None = None
     ) -> tuple[dict[int, list[Image]], PageKey | None]:
-        """Pictures behind a place that belong to other shards than this one of so many, by the shard that they belong
-        to; and the place to go on from, None where none come behind it."""
+        """Pictures behind a place that belong to other shards than this one of `num_shards`, by the shard that they
+        belong to; and the place to go on from, None where none come behind it."""
         found = defaultdict[int, list[Image]](list)
         while images := self._catalog.identities.page(after, LOOKED_AT, EVERY, "arrival"):
             for image in images:

@@ -115,7 +115,8 @@ class ModelView:
         return ViewState(word, *self._num_visible(catalog, pictures, captions), missing, missing_captions)
 
     def _num_visible(self, catalog: Catalog, pictures: int, captions: int) -> tuple[int, int]:
-        """Of so many first rows those that are shown, counted anew once anything has changed: health checks ask too."""
+        """The numbers of shown pictures and captions among the first rows, counted anew only after a change: health
+        checks ask for them too."""
         key = catalog.version(), pictures, captions
         if self._visible[0] != key:
             self._visible = key, catalog.num_visible(pictures, captions)

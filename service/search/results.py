@@ -60,7 +60,7 @@ class PairExplanation:
 
 @dataclass(frozen=True)
 class NearDuplicate:
-    """A picture that looks like one shown; their hashes differ in so many bits of 64."""
+    """A picture that looks like one shown; their hashes differ in `bits` of 64 bits."""
 
     image: Image
     bits: int

@@ -44,7 +44,7 @@ class FreeSpace:
         )
 
     def require(self, num_bytes: int | None) -> None:
-        """DiskFull where so many bytes more, None if unknown, would use up some of the reserve."""
+        """Raises DiskFull where `num_bytes` more, None if unknown, would use up some of the reserve."""
         if self.free - (num_bytes or 0) < self._reserve:
             raise _disk_full()
 

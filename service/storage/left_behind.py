@@ -17,7 +17,7 @@ MOST_IN_HAND = 64  # records that a killed worker, or import of features, had wr
 
 
 def left_behind(data: DataDir, catalog: Catalog, most: int | None = None) -> str | None:
-    """Words on what is stored and not in the catalog; None for nothing. At most so many originals are looked at.
+    """Words on what is stored and not in the catalog; None for nothing. At most `most` originals are looked at.
 
     Left out is what a killed process leaves, and what comes in at this moment.
     """
@@ -50,7 +50,8 @@ def _count_unknown(catalog: Catalog, folder: Path, most: int | None) -> tuple[in
 
 
 def _count_uncounted(data: DataDir, catalog: Catalog) -> int:
-    """The number of records beyond those that the catalog counts, where no killed process wrote so many."""
+    """The number of records beyond those that the catalog counts, where they are more than a killed process may have
+    written."""
     uncounted = 0
     for name, count in answering_folders(catalog).items():
         folder = data.root / name

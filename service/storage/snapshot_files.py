@@ -186,7 +186,7 @@ def empty_folder(folder: Path) -> None:
 
 
 def copy_bytes(source: io.BufferedIOBase, target: io.BufferedIOBase, size: int) -> None:
-    """Copy so many bytes; OSError where there are fewer."""
+    """Copy `size` bytes; raises OSError where there are fewer."""
     left = size
     while left:
         chunk = source.read(min(left, 1 << 20))

@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 
 
 class Scrub:
-    """Reads so many bytes a second, and makes damaged records and rows of views again; a damaged original is logged."""
+    """Reads everything stored at a set rate, and makes damaged records and rows of views again; a damaged original is
+    logged."""
 
     def __init__(
         self,

@@ -244,7 +244,7 @@ class ViewBuilders:
         self._open(matcher)
 
     def hold(self, images: int) -> bool:
-        """Whether every view that goes on holds so many pictures."""
+        """Whether every view that goes on holds at least `images` pictures."""
         return all(builder.num_images >= images for _, builder in self._going_on())
 
     def replace_images(self, slots: Sequence[int], slab: Slab) -> None:

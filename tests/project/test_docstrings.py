@@ -16,6 +16,8 @@ RIDDLES = re.compile(
 )
 # Names of classes as a sentence, which leave open when each is raised: "UnknownPlace." or "NotFound, Overloaded."
 BARE_NAMES = re.compile(r"(?:^|[.;:] )[A-Z]\w*(?:(?:,| or|, or) [A-Z]\w*)*(?:[.;] |[.;]$)")
+# A number that the reader is to look for, where the parameter has a name: "`limit` at most".
+UNNAMED_NUMBER = re.compile(r"\bso many\b")
 ENDINGS = re.compile(r"(ing|ed|es|s|e)$")
 PARTICLES = {"a", "an", "the", "of", "is", "are", "this", "that", "its", "it", "to", "for", "in", "on", "by", "with"}
 
@@ -40,7 +42,9 @@ def faults(source: str) -> list[str]:
     return [
         f"{name or 'module'}: {text}"
         for name, text in docstrings(source)
-        if RIDDLES.match(text) or BARE_NAMES.search(" ".join(text.split())) or (name and stems(text) <= stems(name))
+        if RIDDLES.match(text)
+        or (name and stems(text) <= stems(name))
+        or any(fault.search(" ".join(text.split())) for fault in (BARE_NAMES, UNNAMED_NUMBER))
     ]
 
 
@@ -61,6 +65,7 @@ def test_docstrings_describe(top: str) -> None:
         'class RowCosines:\n    """The cosines of a row."""',
         'def job():\n    """How far the job is."""',
         'def page():\n    """Pictures after the place. UnknownPlace."""',
+        'def erase(limit):\n    """Erase pictures, so\n    many at most."""',
         'def find():\n    """The path of a file.\n\n    NotFound, Overloaded; what is raised below."""',
     ],
 )

@@ -21,7 +21,7 @@ class SentFile:
         self._size = os.fstat(self._file.fileno()).st_size
 
     def read(self, num_bytes: int = -1) -> bytes:
-        """The next bytes, as many as are asked for while there are so many; all that are left for a negative number."""
+        """The next `num_bytes` bytes, fewer at the end of the file; all that are left for a negative number."""
         left = max(0, self._size - self._file.tell())
         wanted = left if num_bytes < 0 else min(num_bytes, left)
         content = self._file.read(wanted)

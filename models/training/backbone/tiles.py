@@ -39,7 +39,7 @@ def tile_means(maps: Float[Tensor, "K F h h"]) -> Float[Tensor, "K R F"]:
 
 
 def _tile_means(maps: Float[Tensor, "K F h h"], boxes: Float[Tensor, "R 4"], samples: int) -> Float[Tensor, "K R F"]:
-    """Mean features inside the same boxes of every picture, with so many samples along a side of a cell."""
+    """Mean features inside the same boxes of every picture, with `samples` samples along a side of a cell."""
     in_cells = boxes.to(maps.device) * maps.shape[-1]
     cuts: Tensor = roi_align(maps, [in_cells] * len(maps), TILE_CELLS, 1.0, samples, True)
     return cuts.mean((2, 3)).view(len(maps), len(boxes), -1)

@@ -62,7 +62,8 @@ def calibrate(
         bool, typer.Option("--fuse-stage-one", help="Add stage one's cosine to the score, as much as ranks best.")
     ] = False,
     short_question: Annotated[
-        int, typer.Option(min=0, help="Questions of up to so many words, marks included, are scored by regions alone.")
+        int,
+        typer.Option(min=0, help="Questions of up to this many words, marks included, are scored by regions alone."),
     ] = 0,
     held_out: HeldOut = 0.5,
     seed: GallerySeed = 0,

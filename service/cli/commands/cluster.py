@@ -189,7 +189,8 @@ def about_stuck(count: int) -> str:
 
 
 def wait_until_balanced(chosen: ClusterSettings, num_shards: int = 0) -> None:
-    """Return once no picture is moving any more. UserError where there are fewer shards than so many then."""
+    """Return once no picture is moving any more. Raises UserError where there are fewer than `num_shards` shards
+    then."""
     from service.cluster.overview import cluster_overview  # noqa: PLC0415
     from service.cluster.ray_director import running_cluster  # noqa: PLC0415
 

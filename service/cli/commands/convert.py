@@ -35,7 +35,7 @@ def convert(
     files: Annotated[list[Path], typer.Argument(exists=True, help="One file, TSVs, or MiniLM's folder.")],
     out: Annotated[Path, typer.Option(help="Folder to write; features that were begun there go on.")],
     vocab: Annotated[Path | None, typer.Option(help="The checkpoint's vocabulary, as its authors ship it.")] = None,
-    regions: Annotated[int, typer.Option(min=1, help="Room for so many boxes of a picture, in a TSV.")] = 36,
+    regions: Annotated[int, typer.Option(min=1, help="Room for this many boxes of a picture, in a TSV.")] = 36,
     objects: Annotated[Path | None, typer.Option(help="Names of a TSV's objects, a line each.")] = None,
     extractor: Annotated[str, typer.Option(help="Name of what made the features.")] = "bottom-up-36",
     captions: Annotated[

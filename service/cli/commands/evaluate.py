@@ -267,7 +267,7 @@ def _check_source(source: CaptionedSource, selection: Selection, fold5: bool, ha
 
 
 def _check_number(pictures: int, fold5: bool, halves: bool) -> None:
-    """UserError where so many pictures cannot be measured in five folds or two halves."""
+    """Raises UserError where this number of pictures cannot be measured in five folds or two halves."""
     if fold5:
         from models.evaluation.evaluate import FOLDS  # noqa: PLC0415 - PyTorch comes with it
 

@@ -33,7 +33,7 @@ def ingest(
     ] = False,
     settle: Annotated[
         float,
-        typer.Option(min=0, help="With --watch: send a file when it has stayed the same for so many seconds."),
+        typer.Option(min=0, help="With --watch: send a file when it has stayed the same for this many seconds."),
     ] = STILL_FOR_S,
     on_cluster: Annotated[
         bool,

@@ -39,7 +39,7 @@ def ingest_features(
     extractor: Annotated[
         str, typer.Option(help="Name of what made the features, for SCAN's layout and TSVs.")
     ] = "bottom-up-36",
-    regions: Annotated[int, typer.Option(min=1, help="Room for so many boxes of a picture, for TSVs.")] = 36,
+    regions: Annotated[int, typer.Option(min=1, help="Room for this many boxes of a picture, for TSVs.")] = 36,
     objects: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Names of a TSV's objects, a line each.")
     ] = None,
