@@ -6,7 +6,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -64,12 +64,14 @@ def replace_file(path: Path, content: bytes) -> None:
 def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
     """A new file in the folder of `path`, to be renamed inside the block, under a name that no other writer uses.
 
-    It is locked, so that `remove_strays` of no process takes it for a stray.
+    It is locked, so that `remove_strays` of no process takes it for a stray; where the file system has no locks, no
+    strays are removed. (`models.whole_files` does alike: neither package imports the other, or a third one.)
     """
     while True:
         temporary = path.with_name(f"{_shortened(path.name)}.{secrets.token_hex(4)}{TEMPORARY}")
         file = temporary.open("xb")
-        fcntl.flock(file, fcntl.LOCK_EX)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:  # otherwise it was removed as a stray before it was locked
             break
         file.close()
@@ -95,12 +97,9 @@ def _shortened(name: str) -> str:
 def remove_strays(folder: Path) -> None:
     """Remove what killed writers left of unfinished files; those of living ones stay."""
     for stray in folder.glob(f"*{TEMPORARY}"):
-        try:
-            with stray.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                stray.unlink(missing_ok=True)
-        except (BlockingIOError, FileNotFoundError):
-            pass
+        with suppress(OSError), stray.open("rb") as file:  # it is being written, or gone, or nothing tells
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stray.unlink(missing_ok=True)
 
 
 def punch_hole(handle: int, offset: int, length: int) -> bool:

@@ -1,5 +1,8 @@
 """Files that are being written are no strays; those of killed writers are."""
 
+import errno
+import fcntl
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,6 +32,19 @@ def test_who_is_interrupted_leaves_nothing_half_written(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), temporary_beside(tmp_path / "picture.jpg") as file:
         write(file)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_replaced_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(file: IO[bytes], operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    unsure = tmp_path / "header.json.tmp"
+    unsure.write_bytes(b"perhaps another writer's")
+    replace_file(tmp_path / "header.json", b"new")
+    remove_strays(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"header.json", unsure.name}
+    assert (tmp_path / "header.json").read_bytes() == b"new"
 
 
 def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:

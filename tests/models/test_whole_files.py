@@ -1,10 +1,12 @@
 """Files that are written whole or not at all, and that others may read."""
 
 import errno
+import fcntl
 import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 import torch
@@ -38,6 +40,18 @@ def test_a_disk_without_room_leaves_what_was_there(tmp_path: Path, monkeypatch: 
     assert fault.value.filename == str(path)
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_are_replaced_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(file: IO[bytes], operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    unsure = tmp_path / "a.0123abcd.partial"
+    unsure.write_bytes(b"perhaps another writer's")
+    write_whole(tmp_path / "a", b"new")
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "a", unsure]
+    assert (tmp_path / "a").read_bytes() == b"new"
 
 
 def test_a_folder_that_is_not_there_keeps_its_kind_of_error(tmp_path: Path) -> None:
