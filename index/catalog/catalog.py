@@ -68,9 +68,9 @@ class Catalog:
     """Images, captions, tags, jobs and tombstones in SQLite. Safe from many threads and processes.
 
     Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
-    deletions final, `starts` tells which pictures a worker did not outlive, `arrivals` and `jobs` what comes in,
+    deletions final, `starts` tells which pictures may have crashed a worker, `arrivals` and `jobs` what comes in,
     `failures` what could not be read, `region_stores` where regions lie; `texts` finds words of pictures, `hashes` tell
-    which look alike, `identities` which slot has which name; `shared_texts` finds words as in one of several catalogs.
+    which look alike, `identities` which slot has which name; `shared_texts` finds words across catalogs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -327,8 +327,7 @@ class Catalog:
             return mask_of(db.execute(sql, values), next_caption_slot(db))
 
     def tags(self, most_names: int, most_values: int, containing: str = "", after: str = "") -> list[TagUse]:
-        """The tags of visible pictures by name, those behind `after`, at most `most_names`, each with at most
-        `most_values` values.
+        """At most `most_names` tags of visible pictures, by name, behind `after`, each with at most `most_values`.
 
         With `containing`, only values that hold this text, or whose name does.
         """

@@ -1,4 +1,4 @@
-"""Detections that began and whose end nobody told: a picture may have ended the worker."""
+"""Detections that began and did not end: pictures whose detection may have crashed the worker."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,8 @@ from index.catalog.queries import AMONG, among
 
 
 class DetectionStarts:
-    """Counts starts. Every method is one transaction, durable when it returns; a catalog's version does not follow."""
+    """Counts, for each picture, detections that began and did not end. Every method is one transaction, durable when it
+    returns; a catalog's version does not follow."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -18,7 +19,8 @@ class DetectionStarts:
             db.execute(f"UPDATE images SET starts = starts + 1 WHERE image_id {AMONG}", [among(image_ids)])
 
     def end(self, image_ids: Sequence[str]) -> None:
-        """Note that the process has outlived it, however it ended; a commit of the regions does so by itself."""
+        """Note that the detection ended, well or not, without crashing the process; a commit of the regions does so by
+        itself."""
         with self._database.writing() as db:
             db.execute(f"UPDATE images SET starts = 0 WHERE image_id {AMONG}", [among(image_ids)])
 

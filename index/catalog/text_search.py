@@ -23,9 +23,9 @@ DAY_NAMES = {*MONTH_NAMES, *WEEKDAYS}
 DAY = re.compile(r"\d{1,2}")
 BESIDE_DATES = "{filename captions tags} : "  # the columns that FTS5 looks into
 BETWEEN_PARTS = re.compile(r"[\s/\\]+")
-# What a question holds besides what it asks for, in English.
+# Words that a question holds besides what it asks for, in English.
 # fmt: off
-SMALL_WORDS = frozenset({
+STOP_WORDS = frozenset({
     "a", "album", "albums", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "for", "from",
     "had", "has", "have", "he", "her", "him", "his", "i", "image", "images", "in", "is", "it", "its", "me",
     "my", "of", "on", "or", "our", "photo", "photograph", "photographs", "photos", "pic", "pics", "picture",
@@ -84,17 +84,17 @@ class TextSearch:
             return merge_texts(db, pages)
 
 
-def telling_words(question: str) -> list[str]:
+def query_terms(question: str) -> list[str]:
     """The words that a picture must hold. Words written together, such as IMG_0412 and 2023-05, are one, with spaces.
 
-    A slash stands between a folder and a file, which are apart in the index. Small words count only where there are no
+    A slash stands between a folder and a file, which are apart in the index. Stop words count only where there are no
     others.
     """
     plain = DAY_AFTER_MONTH.sub(r"\1", DAY_BEFORE_MONTH.sub(r"\1", numeric_dates(question)))
     found = (split_words(part) for part in BETWEEN_PARTS.split(plain))
     parts = (each for words in found for each in ([[word] for word in words] if _is_named_date(words) else [words]))
-    telling = list(dict.fromkeys(" ".join(part) for part in parts if part))
-    return [word for word in telling if word not in SMALL_WORDS] or telling
+    terms = list(dict.fromkeys(" ".join(part) for part in parts if part))
+    return [word for word in terms if word not in STOP_WORDS] or terms
 
 
 def _is_named_date(words: Sequence[str]) -> bool:
@@ -104,17 +104,17 @@ def _is_named_date(words: Sequence[str]) -> bool:
 
 def is_date(question: str) -> bool:
     """Whether a question is a date, with a year, and nothing else: 2023, May 2023, Sunday the 14th of May 2023."""
-    words = [word for part in telling_words(question) for word in part.split()]
+    words = [word for part in query_terms(question) for word in part.split()]
     return any(map(YEAR.fullmatch, words)) and all(word in DAY_NAMES or word.isdecimal() for word in words)
 
 
 def word_expressions(question: str) -> list[str]:
-    """Each of the telling words as FTS5 takes it.
+    """Each of the query terms as FTS5 takes it.
 
     Each is quoted, so that none means anything to FTS5 but itself. Words written together stand so, in this order. A
     small number is that of a day only beside a month, a weekday or a year: "3 dogs" were not taken on the third.
     """
-    words = telling_words(question)
+    words = query_terms(question)
     dated = [any(one in DAY_NAMES or YEAR.fullmatch(one) for one in word.split()) for word in words]
     for place in (*range(len(words)), *reversed(range(len(words)))):  # a day beside the number of a month, too
         dated[place] |= bool(DAY.fullmatch(words[place])) and any(dated[max(place - 1, 0) : place + 2])
@@ -134,10 +134,10 @@ def ranked_matches(db: Connection, words: str, limit: int, condition: Filter) ->
     where, values = condition.sql()
     # CROSS JOIN: the text index is asked once, and pictures looked up by what it finds.
     found = db.execute(
-        "WITH held AS (SELECT texts.rowid AS number, bm25(texts) AS distance FROM texts CROSS JOIN images"
+        "WITH held AS (SELECT texts.rowid AS number, bm25(texts) AS minus_bm25 FROM texts CROSS JOIN images"
         "  WHERE texts MATCH ? AND images.number = texts.rowid AND state = 'ready' AND "
         f"  {where} ORDER BY texts.rowid DESC LIMIT {MOST_LOOKED_AT})"
-        " SELECT images.*, held.place FROM (SELECT number, rank() OVER (ORDER BY round(distance, 9)) AS place"
+        " SELECT images.*, held.place FROM (SELECT number, rank() OVER (ORDER BY round(minus_bm25, 9)) AS place"
         "  FROM held ORDER BY place, number DESC LIMIT ?) AS held JOIN images USING (number)"
         " ORDER BY held.place, number DESC",
         [words, *values, limit],

@@ -49,24 +49,24 @@ class TextStatistics(NamedTuple):
         relative = length / self.mean_length if self.words else 1.0
         return SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * relative)
 
-    def distance(self, frequencies: Sequence[float], length: int) -> float:
-        """Minus BM25 of a text of `length` words, by how often it holds each word of the question."""
+    def bm25(self, frequencies: Sequence[float], length: int) -> float:
+        """BM25 of a text of `length` words, by how often it holds each word of the question."""
         term = self.length_term(length)
-        return -sum(
+        return sum(
             self.idf(word) * frequency * (SATURATION + 1) / (frequency + term)
             for word, frequency in enumerate(frequencies)
         )
 
 
 class ScoredText(NamedTuple):
-    """A picture whose text holds every word of a question; less distance is a better match."""
+    """A picture whose text holds every word of a question; the higher its `bm25`, the better the match."""
 
     image: Image
-    distance: float
+    bm25: float
 
 
 class CountedText(NamedTuple):
-    """A picture whose text holds every word of a question, and what its distance is computed from."""
+    """A picture whose text holds every word of a question, and what its BM25 is computed from."""
 
     image: Image
     frequencies: tuple[int, ...]
@@ -75,8 +75,8 @@ class CountedText(NamedTuple):
     """Words of the text."""
 
     def scored(self, everywhere: TextStatistics) -> ScoredText:
-        """The picture with its distance by the statistics of all catalogs."""
-        return ScoredText(self.image, _rounded_distance(everywhere, self.frequencies, self.length))
+        """The picture with its BM25 by the statistics of all catalogs."""
+        return ScoredText(self.image, _rounded_bm25(everywhere, self.frequencies, self.length))
 
 
 class SharedTexts:
@@ -137,12 +137,12 @@ def scored_texts(
     words, numbers = word_expressions(question), _holding(db, question, MOST_LOOKED_AT, condition)
     frequencies = _frequencies_of(db, words, read_statistics(db, question), numbers)
     scored = [
-        (_rounded_distance(everywhere, of_words, _length(db, number)), number)
+        (_rounded_bm25(everywhere, of_words, _length(db, number)), number)
         for of_words, number in zip(frequencies, numbers, strict=True)
     ]
-    scored = sorted(scored, key=lambda one: (one[0], -one[1]))[:limit]
+    scored = sorted(scored, reverse=True)[:limit]
     images = _images(db, [number for _, number in scored])
-    return [ScoredText(image, distance) for image, (distance, _) in zip(images, scored, strict=True)]
+    return [ScoredText(image, bm25) for image, (bm25, _) in zip(images, scored, strict=True)]
 
 
 def _holding(db: Connection, question: str, limit: int, condition: Filter) -> list[int]:
@@ -165,9 +165,9 @@ def _images(db: Connection, numbers: Sequence[int]) -> list[Image]:
     )
 
 
-def _rounded_distance(everywhere: TextStatistics, frequencies: Sequence[float], length: int) -> float:
+def _rounded_bm25(everywhere: TextStatistics, frequencies: Sequence[float], length: int) -> float:
     # Sums in another order differ in their last digits, and are no other rank.
-    return round(everywhere.distance(frequencies, length), 9)
+    return round(everywhere.bm25(frequencies, length), 9)
 
 
 def _frequencies_of(
@@ -190,9 +190,9 @@ def _frequencies(
         "SELECT rowid, bm25(texts) FROM texts WHERE texts MATCH ? AND rowid BETWEEN ? AND ?",
         [word, min(wanted), max(wanted)],
     )
-    for number, distance in found:
+    for number, minus_bm25 in found:  # FTS5's bm25() is below zero, so that the best comes first
         if number in wanted:
-            part = -distance / here.idf(place)
+            part = -minus_bm25 / here.idf(place)
             frequencies[number] = round(part * here.length_term(_length(db, number)) / (SATURATION + 1 - part))
     return frequencies
 

@@ -18,8 +18,8 @@ class ReachedReplica(Replica, Protocol):
     """A replica, with what a router requires of it."""
 
     def requiring(self, at_least: int, num_shards: int) -> Self:
-        """This replica, which is to have changes up to that one, and to have let no picture go to a shard beyond so
-        many."""
+        """This replica, which is to have the changes up to number `at_least`, and to have let no picture go to a shard
+        beyond the first `num_shards`."""
 
 
 class KnownShards:

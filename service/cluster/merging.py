@@ -10,7 +10,7 @@ from service.cluster.messages import ItemName, RankedName, ShardRanking
 from service.search.candidates import Candidates
 
 
-class Rows(Generic[ItemName]):
+class RowTable(Generic[ItemName]):
     """Row numbers of names, and which shard each lies in."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Rows(Generic[ItemName]):
         self.shards[self._rows[name]] = shard
 
 
-def merged_candidates(parts: Mapping[int, ShardRanking[ItemName]], k: int, rows: Rows[ItemName]) -> Candidates:
+def merged_candidates(parts: Mapping[int, ShardRanking[ItemName]], k: int, rows: RowTable[ItemName]) -> Candidates:
     """The best k of all shards, as one machine's shortlist would have them: of equal products, what came first."""
     passing = _best_names(((shard, part.passing) for shard, part in parts.items()), k, rows)
     everything = _best_names(((shard, part.unfiltered) for shard, part in parts.items()), k, rows)
@@ -66,7 +66,7 @@ def merged_candidates(parts: Mapping[int, ShardRanking[ItemName]], k: int, rows:
 
 
 def _best_names(
-    parts: Iterable[tuple[int, Sequence[RankedName[ItemName]]]], k: int, rows: Rows[ItemName]
+    parts: Iterable[tuple[int, Sequence[RankedName[ItemName]]]], k: int, rows: RowTable[ItemName]
 ) -> list[tuple[int, RankedName[ItemName]]]:
     """The k largest products of all shards, each with its shard."""
     found = [(shard, one) for shard, part in parts for one in part]

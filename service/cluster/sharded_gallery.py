@@ -21,7 +21,7 @@ from index.catalog.text_statistics import ScoredText, TextStatistics
 from index.records import Caption, Image
 from models.matching.encoded import EncodedImages, EncodedTexts
 from service.cluster.fan_out import FanOut, all_answers
-from service.cluster.merging import Rows, merged_candidates
+from service.cluster.merging import RowTable, merged_candidates
 from service.cluster.messages import (
     Floats,
     ItemName,
@@ -65,7 +65,7 @@ class ShardedGallery:
         self._fan_out, self._request, self._opening, self._round_trips = fan_out, request, opening, round_trips
         self._scores: dict[str, np.float32] = {}
         self._matches: dict[int, Sequence[ScoredText]] = {}
-        self._pictures, self._captions = Rows[str](), Rows[CaptionName]()
+        self._pictures, self._captions = RowTable[str](), RowTable[CaptionName]()
         self._images: dict[str, Image | None] = {}
 
     @property
@@ -125,13 +125,13 @@ class ShardedGallery:
         answers = self._matches
         # Of a picture that is being moved, the one in the later shard counts, as in merging.py.
         once = {one.image.image_id: (shard, one) for shard in sorted(answers) for one in answers[shard]}
-        found = sorted(once.values(), key=lambda one: (one[1].distance, -one[1].image.added_at, one[1].image.image_id))
-        distances = [one.distance for _, one in found]
+        found = sorted(once.values(), key=lambda one: (-one[1].bm25, -one[1].image.added_at, one[1].image.image_id))
+        minus_bm25 = [-one.bm25 for _, one in found]
         matches = []
         for shard, one in found[: request.shortlist]:
             row = self._pictures.of(shard, one.image.image_id)
             self._images.setdefault(one.image.image_id, one.image)  # what was said when it was scored holds
-            matches.append(TextMatch(replace(one.image, slot=row), 1 + bisect_left(distances, one.distance)))
+            matches.append(TextMatch(replace(one.image, slot=row), 1 + bisect_left(minus_bm25, -one.bm25)))
         return matches
 
     def _first_candidates(self, vector: Floats, texts: EncodedTexts) -> Candidates:
@@ -280,7 +280,7 @@ class ShardedGallery:
 
         return explain
 
-    def _named(self, rows: Rows[ItemName], wanted: Iterable[int]) -> list[ItemName]:
+    def _named(self, rows: RowTable[ItemName], wanted: Iterable[int]) -> list[ItemName]:
         return [rows.names[row] for row in wanted]
 
     def _ask_all(self, method: Callable[[ShardSearch, *Ts], T], *arguments: *Ts) -> dict[int, T]:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from index.catalog.text_search import TextMatch, is_date, telling_words
+from index.catalog.text_search import TextMatch, is_date, query_terms
 from index.records import Image
 from service.search.candidates import Candidates, first_found, scores_of
 from service.search.near_duplicates import grouped
@@ -81,5 +81,5 @@ def best_pictures(
 
 def explained_by_text(hit: RankedPicture, question: str) -> RankedPicture:
     """A picture that its text alone found, with that as its explanation: the words of the question that it holds."""
-    words = [ScoredWord(word, special=False) for word in telling_words(question)]
+    words = [ScoredWord(word, special=False) for word in query_terms(question)]
     return replace(hit, explanation=PairExplanation(kind="text", words=words, regions=[]))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from index.catalog.text_search import MONTH_NAMES, SMALL_WORDS, is_date
+from index.catalog.text_search import MONTH_NAMES, STOP_WORDS, is_date
 from models.text.request_words import subject_of
 from service.search.foreign_words import FUNCTION_WORDS
 from service.search.languages import language_of
@@ -15,7 +15,7 @@ WITHIN_A_MOMENT = 10  # pictures that the worker takes in within a moment or two
 _SEASON = r"(?:spring|summer|autumn|fall|winter)"
 _MONTH = rf"(?:{'|'.join(sorted(MONTH_NAMES, key=len, reverse=True))})"
 # A year that no noun follows, as in "1900 style" and "1920 x 1080", nor the rest of a date.
-_GOES_ON = "|".join(sorted(SMALL_WORDS.union(FUNCTION_WORDS["English"].split())))
+_GOES_ON = "|".join(sorted(STOP_WORDS.union(FUNCTION_WORDS["English"].split())))
 _YEAR = rf"(?:19|20)\d\d\b(?![.\-/’']\w)(?!\s+(?!(?:{_GOES_ON})\b)\w)"
 _DATE = r"(?:19|20)\d\d(?:[-./]\d\d?){1,2}\b"
 _PART = rf"(?:(?:(?:the\s+)?year|early|late|mid|christmas|easter|(?:the\s+)?{_SEASON}(?:\s+of)?|{_MONTH}\.?)\s+)?"
@@ -55,7 +55,7 @@ def note_on(query: str, num_missing: int = 0, no_english: Collection[str] = (), 
         notes.append(f"This looks like {language}. Models read English alone: ask in English, or search texts alone.")
     elif (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
-    # "this" is a small word, so that texts hold "this summer" where they hold "summer".
+    # "this" is a stop word, so that texts hold "this summer" where they hold "summer".
     if (period := _PERIOD.search(subject)) is not None:
         if not in_texts or period.group().lower().startswith("this "):
             notes.append(f"“{period.group()}” is not read as a time: say from and to which date, in the filter.")

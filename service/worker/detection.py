@@ -1,4 +1,4 @@
-"""Region records of decoded pictures, whichever of them the detector fails on, or does not outlive."""
+"""Region records of decoded pictures, whichever of them the detector fails on or crashes the worker with."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture
 from service.storage.region_records import RecordLayout, Records, pack
 
-MOST_STARTS = 5  # detections that the worker did not outlive; also a kill by somebody else counts
+MOST_STARTS = 5  # detections that may have crashed the worker; also a kill by somebody else counts
 ENDED_WORKER = f"Finding regions ended the worker {MOST_STARTS} times, perhaps for want of memory."
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def ended_with_fault(starts: DetectionStarts, image_ids: Sequence[str]) -> Itera
 def batch_length(image_ids: Sequence[str], starts: Mapping[str, int], most: int) -> int:
     """The number of the first pictures that go to the detector together, `most` at most.
 
-    One that a worker did not outlive goes alone, so that no other is suspected with it.
+    A picture whose detection may have crashed a worker goes alone, so that no other is suspected with it.
     """
     together = image_ids[:most]
     suspects = [place for place, image_id in enumerate(together) if starts.get(image_id)]

@@ -130,7 +130,8 @@ class Ingestion:
         return [picture for picture in queued if picture.image_id not in in_hand][: 2 * self._batch]
 
     def _next_batch(self, pictures: Sequence[QueuedPicture]) -> Sequence[QueuedPicture]:
-        """The next pictures; one that a worker did not outlive comes alone, so that no other is suspected with it."""
+        """The next pictures; one whose detection may have crashed a worker comes alone, so that no other is suspected
+        with it."""
         fresh = [picture for picture in pictures if not picture.starts]
         return fresh[: self._batch] or pictures[:1]
 

@@ -44,9 +44,9 @@ def test_distances_and_order_are_those_of_one_catalog(
             every = shard.shared_texts.matches(question, len(captions), Filter(), everywhere)
             assert (counted is None) == (len(every) > limit)
             if counted is not None:
-                found = [(one.image.image_id, one.scored(everywhere).distance) for one in counted]
-                assert sorted(found) == sorted((one.image.image_id, one.distance) for one in part)
-        merged = sorted((one for part in parts for one in part), key=lambda one: (one.distance, -one.image.added_at))
+                found = [(one.image.image_id, one.scored(everywhere).bm25) for one in counted]
+                assert sorted(found) == sorted((one.image.image_id, one.bm25) for one in part)
+        merged = sorted((one for part in parts for one in part), key=lambda one: (-one.bm25, -one.image.added_at))
         alone = whole.texts.matches(question, limit, Filter())
         assert [one.image.image_id for one in merged[:limit]] == [match.image.image_id for match in alone]
         with whole._database.reading() as db:
@@ -54,8 +54,8 @@ def test_distances_and_order_are_those_of_one_catalog(
                 words = match_expression(question)
                 number = "SELECT number FROM images WHERE image_id = ?"
                 sql = f"SELECT bm25(texts) FROM texts WHERE texts MATCH ? AND rowid = ({number})"
-                (distance,) = db.execute(sql, [words, one.image.image_id]).fetchone()
-                assert one.distance == pytest.approx(distance, abs=2e-9)
+                (minus_bm25,) = db.execute(sql, [words, one.image.image_id]).fetchone()
+                assert one.bm25 == pytest.approx(-minus_bm25, abs=2e-9)
 
 
 def test_a_question_without_a_word_and_an_empty_catalog_match_nothing(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_a_question_without_a_word_and_an_empty_catalog_match_nothing(tmp_path: 
             assert catalog.shared_texts.matches(question, 10, Filter(), statistics) == []
 
 
-def test_a_text_newer_than_the_statistics_has_a_distance() -> None:
-    assert TextStatistics(0, 0, (0,)).distance([1], 5) < 0
+def test_a_text_newer_than_the_statistics_has_a_bm25() -> None:
+    assert TextStatistics(0, 0, (0,)).bm25([1], 5) > 0
 
 
 def test_numbers_of_variable_length_are_read_as_sqlite_writes_them() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cluster.merging import Rows, merged_candidates
+from service.cluster.merging import RowTable, merged_candidates
 from service.cluster.messages import RankedName, ShardRanking
 
 
@@ -16,7 +16,7 @@ def ranking(*found: tuple[str, float]) -> ShardRanking[str]:
 
 @pytest.mark.parametrize("rounding", [-1e-7, 0.0, 1e-7])
 def test_a_picture_in_two_shards_is_asked_of_the_later_one(rounding: float) -> None:
-    rows = Rows[str]()
+    rows = RowTable[str]()
     parts = {0: ranking(("a", 0.9), ("moved", 0.5 + rounding)), 2: ranking(("moved", 0.5), ("b", 0.4))}
     found = merged_candidates(parts, 10, rows)
     assert [rows.names[row] for row in found.rows] == ["a", "moved", "b"]
@@ -33,7 +33,7 @@ def test_the_ranking_is_that_of_all_pictures_together(products: list[float], num
         shard: ranking(*((f"{n}", one) for n, one in enumerate(products) if n % num_shards == shard))
         for shard in range(num_shards)
     }
-    rows = Rows[str]()
+    rows = RowTable[str]()
     found = merged_candidates(parts, k, rows)
     assert np.array_equal(found.scores, np.array(sorted(products, reverse=True)[:k], np.float32))
     assert all(int(rows.names[row]) % num_shards == rows.shards[row] for row in found.rows)
