@@ -16,7 +16,7 @@ from service.api.cache import cache_key
 from service.api.schemas.results import AnyAnswer
 from service.api.services import Services
 from service.search.engine import origin
-from service.search.query import Accelerate, Query
+from service.search.query import Accelerate, OpenQuery
 from service.search.requests import SearchRequest
 
 
@@ -45,7 +45,7 @@ class Begun:
     """A question to which no answer is there yet."""
 
     asked: Asked
-    query: Query[Any]
+    query: OpenQuery[Any]
     key: str | None
     """The answer will be kept under it; None where none is kept."""
     cost: int | None = None
@@ -110,12 +110,12 @@ def new_answer(
     return Answered(content, stages)
 
 
-def answer_key(services: Services, query: Query[Any], what: Mapping[str, Any]) -> str | None:
+def answer_key(services: Services, query: OpenQuery[Any], what: Mapping[str, Any]) -> str | None:
     """The key that the answer is kept under; None where none is kept, so that no shard's version is waited for."""
     return cache_key({**what, **determining(query)}) if services.cache.keeps_any else None
 
 
-def determining(query: Query[Any]) -> dict[str, Any]:
+def determining(query: OpenQuery[Any]) -> dict[str, Any]:
     """Everything an answer depends on."""
     return {
         **query.request.model_dump(mode="json"),
@@ -125,7 +125,7 @@ def determining(query: Query[Any]) -> dict[str, Any]:
     }
 
 
-def answer_from(kept: bytes, schema: type[AnyAnswer], query: Query[Any]) -> AnyAnswer | None:
+def answer_from(kept: bytes, schema: type[AnyAnswer], query: OpenQuery[Any]) -> AnyAnswer | None:
     """The kept answer, if it is one of this form to this query."""
     try:
         answer = schema.model_validate_json(kept)

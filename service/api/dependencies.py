@@ -16,7 +16,7 @@ from service.errors import Problem, UnreadablePicture
 from service.ingest.multipart import FormLimits, MultipartForm
 from service.ingest.upload import receive_form
 from service.media.decode_pool import DecodedPicture, DecodeFailed
-from service.search.query import Query as EngineQuery
+from service.search.query import OpenQuery
 from service.storage.free_space import refused_by_disk
 
 P = ParamSpec("P")
@@ -106,7 +106,7 @@ async def cancel_on_disconnect(request: Request, work: Awaitable[T]) -> T:
         disconnect.cancel()
 
 
-async def load_at_first_use(request: Request, services: Services, query: EngineQuery[Any]) -> dict[str, float]:
+async def load_at_first_use(request: Request, services: Services, query: OpenQuery[Any]) -> dict[str, float]:
     """Wait until the model of a query is loaded and its cost is measured; the milliseconds that it took, as a stage of
     the query, nothing where there was nothing to wait for. Raises ModelNotLoaded where its weights cannot be read,
     NotReady or Overloaded where the queue takes no work.

@@ -34,7 +34,7 @@ from service.model_names import loading_advice
 from service.search.engine import SearchEngine
 from service.search.local_gallery import LocalGalleries
 from service.search.model_views import ModelView, ModelViews, ViewRefresher
-from service.search.query import Query
+from service.search.query import OpenQuery
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.extractor_identity import check_extractor
@@ -88,7 +88,7 @@ class Services:
         self.accelerator.start()
         self.accelerator.enqueue(0, self.search.measure_costs)
 
-    def is_light(self, query: Query[Any], cost: int) -> bool:
+    def is_light(self, query: OpenQuery[Any], cost: int) -> bool:
         """Whether a query of this cost is answered in one of the light threads, from its beginning to its end.
 
         There are as many of these as processors (`REGARD_THREADS`), those of all web processes together: more would

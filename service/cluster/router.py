@@ -25,7 +25,7 @@ from service.cluster.sharded_gallery import ShardedGalleries
 from service.errors import Problem
 from service.model_loading import LoadedModels
 from service.search.engine import SearchEngine
-from service.search.query import AnyRequest, Query
+from service.search.query import AnyRequest, OpenQuery
 from service.settings import Settings
 
 ATTEMPTS = 3  # of a search that a shard is lost in the middle of
@@ -51,7 +51,7 @@ class WithoutLostShards:
     def __init__(self, galleries: ShardedGalleries) -> None:
         self._galleries = galleries
 
-    def __call__(self, search: Callable[[Query[AnyRequest]], T], query: Query[AnyRequest], /) -> T:
+    def __call__(self, search: Callable[[OpenQuery[AnyRequest]], T], query: OpenQuery[AnyRequest], /) -> T:
         """The result of a search. TooFewShards, or ShardLost once shards were lost in each of several attempts."""
         lost: set[int] = set()
         for _ in range(ATTEMPTS - 1):
@@ -61,7 +61,7 @@ class WithoutLostShards:
                 raise
             except ShardLost as fault:
                 lost |= set(fault.shards)
-                query = Query(query.request, *self._galleries.open(query.request, lost))
+                query = OpenQuery(query.request, *self._galleries.open(query.request, lost))
         return search(query)
 
 

@@ -24,7 +24,7 @@ from service.search.gallery import Galleries
 from service.search.languages import language_of
 from service.search.model_views import ModelView
 from service.search.pair_costs import PairCosts
-from service.search.query import Accelerate, AnyRequest, Query, RunSearch, accelerated, run_here, run_once
+from service.search.query import Accelerate, AnyRequest, OpenQuery, RunSearch, accelerated, run_here, run_once
 from service.search.query_notes import note_on
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.results import (
@@ -82,10 +82,10 @@ class SearchEngine:
         self._pair_costs = PairCosts()
         self._encodings = KeptEncodings()
 
-    def begin(self, request: AnyRequest) -> Query[AnyRequest]:
+    def begin(self, request: AnyRequest) -> OpenQuery[AnyRequest]:
         """Fix what answers the request. Raises UnknownModel, ViewNotBuilt or NotReady where the request's model cannot
         answer yet, InvalidRequest for what has no answer."""
-        query = Query(request, *self._galleries.open(request))
+        query = OpenQuery(request, *self._galleries.open(request))
         if request.min_probability is not None and query.model.header.calibration is None:
             raise InvalidRequest.field(
                 "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
@@ -97,7 +97,7 @@ class SearchEngine:
         loaded = [model.matcher for model in self._models if model.loaded]
         self._pair_costs.measure(loaded, self._extractor.num_regions)
 
-    def cost(self, query: Query[Any], detect: bool = False) -> int:
+    def cost(self, query: OpenQuery[Any], detect: bool = False) -> int:
         """Cost of a query for the accelerator: candidates x regions x words x the model's factor, and finding regions.
 
         With a filter a second shortlist is scored, the one that there is without it; the results that are explained
@@ -125,11 +125,11 @@ class SearchEngine:
             candidates = 1
         return candidates * self._extractor.num_regions * num_words
 
-    def text(self, query: Query[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
+    def text(self, query: OpenQuery[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
         """Pictures that show what a sentence says, or whose text holds it; InvalidRequest where it holds no word."""
         return self._run(partial(self._text, accelerate=accelerate), query)
 
-    def _text(self, query: Query[TextSearchRequest], accelerate: Accelerate) -> TextSearchResult:
+    def _text(self, query: OpenQuery[TextSearchRequest], accelerate: Accelerate) -> TextSearchResult:
         request, gallery = query.request, query.gallery
         watch = Stopwatch("encode", "shortlist", "rerank", "text")
         texts, candidates, read, by_pictures = None, None, dict[str, Any](), None
@@ -162,7 +162,7 @@ class SearchEngine:
 
     def image(
         self,
-        query: Query[ImageSearchRequest],
+        query: OpenQuery[ImageSearchRequest],
         picture: PictureFeatures,
         image_id: str | None = None,
         accelerate: Accelerate = run_here,
@@ -177,7 +177,7 @@ class SearchEngine:
 
     def _image(
         self,
-        query: Query[ImageSearchRequest],
+        query: OpenQuery[ImageSearchRequest],
         picture: PictureFeatures,
         image_id: str | None,
         accelerate: Accelerate,
@@ -201,7 +201,7 @@ class SearchEngine:
 
     def uploaded(
         self,
-        query: Query[ImageSearchRequest],
+        query: OpenQuery[ImageSearchRequest],
         picture: PIL.Image.Image,
         size: tuple[int, int],
         accelerate: Accelerate = run_here,
@@ -216,7 +216,7 @@ class SearchEngine:
         return self.image(query, features, None, accelerate, watch)
 
     def like_stored(
-        self, query: Query[ImageSearchRequest], image_id: str, accelerate: Accelerate = run_here
+        self, query: OpenQuery[ImageSearchRequest], image_id: str, accelerate: Accelerate = run_here
     ) -> ImageSearchResult[Any]:
         """`image` for a stored picture; NotFound where it has no regions, NotReady where these are yet to be found."""
         features = self._galleries.features(image_id, query.model.header.extractor_digest)
@@ -253,7 +253,7 @@ class SearchEngine:
             raise FloatingPointError(f"{matcher.name} scores {score}")
 
     def _sought(
-        self, query: Query[ImageSearchRequest], embedding: torch.Tensor, accelerate: Accelerate, watch: Stopwatch
+        self, query: OpenQuery[ImageSearchRequest], embedding: torch.Tensor, accelerate: Accelerate, watch: Stopwatch
     ) -> torch.Tensor:
         """The [1, E] embedding that finds pictures like one: its own, or the sum of that and of the words'."""
         like = query.matcher.similarity_query(embedding)
@@ -274,7 +274,7 @@ class SearchEngine:
         self,
         hits: list[RankedPicture],
         texts: EncodedTexts | None,
-        query: Query[TextSearchRequest],
+        query: OpenQuery[TextSearchRequest],
         accelerate: Accelerate,
         watch: Stopwatch,
     ) -> list[RankedPicture]:
@@ -293,7 +293,7 @@ class SearchEngine:
         self,
         hits: Sequence[RankedPicture],
         texts: EncodedTexts,
-        query: Query[TextSearchRequest],
+        query: OpenQuery[TextSearchRequest],
         accelerate: Accelerate,
         watch: Stopwatch,
     ) -> list[RankedPicture]:
@@ -304,7 +304,7 @@ class SearchEngine:
         return [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]
 
 
-def origin(query: Query[Any]) -> dict[str, Any]:
+def origin(query: OpenQuery[Any]) -> dict[str, Any]:
     """The part of a result that says what it came from."""
     return {
         "model": query.model.name,
@@ -320,7 +320,7 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
     return [hit if hit.rank == rank else replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
-def reading_of(query: Query[Any], said: str, subject: str, in_texts: bool = False) -> dict[str, Any]:
+def reading_of(query: OpenQuery[Any], said: str, subject: str, in_texts: bool = False) -> dict[str, Any]:
     """The part of a result that says how the model reads what was said, of which the subject is looked for.
 
     `in_texts` says whether texts of pictures hold its words.
@@ -335,7 +335,7 @@ def reading_of(query: Query[Any], said: str, subject: str, in_texts: bool = Fals
 
 
 def pictures_like(
-    query: Query[ImageSearchRequest], sought: torch.Tensor, image_id: str | None, watch: Stopwatch
+    query: OpenQuery[ImageSearchRequest], sought: torch.Tensor, image_id: str | None, watch: Stopwatch
 ) -> dict[str, Any]:
     """The part of a result that has the pictures nearest to an embedding, and how words asked with are read."""
     request = query.request
@@ -351,7 +351,7 @@ def pictures_like(
 
 
 def captions_for(
-    query: Query[ImageSearchRequest],
+    query: OpenQuery[ImageSearchRequest],
     picture: PictureFeatures,
     images: EncodedImages,
     embedding: torch.Tensor,

@@ -26,7 +26,7 @@ def run_here(work: Callable[[], T], /) -> T:
 
 
 @dataclass(frozen=True)
-class Query(Generic[AnyRequest]):
+class OpenQuery(Generic[AnyRequest]):
     """A request, and the one state of what is stored that answers it."""
 
     request: AnyRequest
@@ -57,15 +57,15 @@ class Query(Generic[AnyRequest]):
 class RunSearch(Protocol):
     """Runs a search for a query and returns its result."""
 
-    def __call__(self, search: Callable[[Query[AnyRequest]], T], query: Query[AnyRequest], /) -> T:
+    def __call__(self, search: Callable[[OpenQuery[AnyRequest]], T], query: OpenQuery[AnyRequest], /) -> T:
         """The result of `search`, of the query or of one that was begun again for the same request."""
 
 
-def run_once(search: Callable[[Query[AnyRequest]], T], query: Query[AnyRequest], /) -> T:
+def run_once(search: Callable[[OpenQuery[AnyRequest]], T], query: OpenQuery[AnyRequest], /) -> T:
     """Runs a search, and leaves its faults to the caller."""
     return search(query)
 
 
-def accelerated(query: Query[Any], accelerate: Accelerate) -> Accelerate:
+def accelerated(query: OpenQuery[Any], accelerate: Accelerate) -> Accelerate:
     """The runner of the query's scoring: `accelerate`, unless the gallery's shards score by themselves."""
     return run_here if query.gallery.scores_elsewhere else accelerate

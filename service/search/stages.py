@@ -10,7 +10,7 @@ from models.matching.encoded import EncodedImages, EncodedTexts, HalfPrecisionOv
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates, scores_of
 from service.search.fusion import best_pictures
-from service.search.query import Accelerate, Query, accelerated
+from service.search.query import Accelerate, OpenQuery, accelerated
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import RankedCaption, RankedPicture
 from service.search.stopwatch import Stopwatch
@@ -18,7 +18,7 @@ from service.storage.region_records import PictureFeatures
 
 
 def scored_pictures(
-    query: Query[TextSearchRequest],
+    query: OpenQuery[TextSearchRequest],
     texts: EncodedTexts,
     embedding: torch.Tensor,
     accelerate: Accelerate,
@@ -38,7 +38,7 @@ def scored_pictures(
 
 
 def scored_captions(
-    query: Query[ImageSearchRequest],
+    query: OpenQuery[ImageSearchRequest],
     images: EncodedImages,
     embedding: torch.Tensor,
     accelerate: Accelerate,
@@ -56,7 +56,7 @@ def scored_captions(
 
 
 def encoded_picture(
-    query: Query[Any], picture: PictureFeatures, accelerate: Accelerate, watch: Stopwatch
+    query: OpenQuery[Any], picture: PictureFeatures, accelerate: Accelerate, watch: Stopwatch
 ) -> tuple[EncodedImages, torch.Tensor]:
     """A picture as the model compares it, and its embedding. InvalidRequest for one that the model has no room for."""
     try:
@@ -65,14 +65,14 @@ def encoded_picture(
         raise InvalidRequest.field("model", str(fault)) from fault
 
 
-def text_matches(query: Query[TextSearchRequest], watch: Stopwatch) -> list[TextMatch]:
+def text_matches(query: OpenQuery[TextSearchRequest], watch: Stopwatch) -> list[TextMatch]:
     """Pictures whose text holds the question, where that is looked at."""
     with watch.stage("text"):
         return query.gallery.text_matches(query.request) if query.request.match != "pictures" else []
 
 
 def picture_hits(
-    query: Query[Any], candidates: Candidates, matches: Sequence[TextMatch] = ()
+    query: OpenQuery[Any], candidates: Candidates, matches: Sequence[TextMatch] = ()
 ) -> tuple[list[RankedPicture], int]:
     """The best k pictures, and how many candidates the request's limits left out, which their text did not find."""
     order = candidates.passing(query.request)
@@ -81,7 +81,7 @@ def picture_hits(
     return hits, sum(row not in found for row in candidates.rows)
 
 
-def caption_hits(query: Query[ImageSearchRequest], candidates: Candidates) -> tuple[list[RankedCaption], int]:
+def caption_hits(query: OpenQuery[ImageSearchRequest], candidates: Candidates) -> tuple[list[RankedCaption], int]:
     """The best k captions, and how many candidates the request's limits left out."""
     order = candidates.passing(query.request)
     hits = [

@@ -27,7 +27,7 @@ from service.errors import (
 from service.media.decode_pool import DecodedPicture
 from service.panels import draw_explanation
 from service.search.one_pair import ExplainedPair, explain_one
-from service.search.query import Query as EngineQuery
+from service.search.query import OpenQuery
 from service.search.requests import LONGEST_QUERY, TextSearchRequest
 from service.search.sentences import words_of
 
@@ -73,7 +73,7 @@ async def explain_image(
     return Response(content, media_type="image/png", headers={"Cache-Control": "no-store"})
 
 
-async def drawn(services: Services, image_id: str, found: EngineQuery[TextSearchRequest]) -> bytes:
+async def drawn(services: Services, image_id: str, found: OpenQuery[TextSearchRequest]) -> bytes:
     """The picture as a PNG; nothing of it is made on the event loop."""
     run, asked = partial(asyncio.get_running_loop().run_in_executor, services.threads.search), found.request
     await run(words_of, found.matcher, asked.subject)

@@ -44,7 +44,7 @@ from service.errors import (
     ViewNotBuilt,
 )
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
-from service.search.query import Query
+from service.search.query import OpenQuery
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 
 router = APIRouter(tags=["search"])
@@ -154,7 +154,7 @@ def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile
     return body, picture
 
 
-async def image_work(services: Services, query: Query[ImageSearchRequest], picture: UploadedFile | None) -> Any:
+async def image_work(services: Services, query: OpenQuery[ImageSearchRequest], picture: UploadedFile | None) -> Any:
     """The search to run: for a stored picture, or for an upload, which is decoded here.
 
     Raises UnreadablePicture where it cannot be decoded, Overloaded where too many wait for that.
