@@ -1,6 +1,6 @@
 """Files on their way into the store: announced before they are stored, settled by the commit that makes them known.
 
-An announcement that is left belongs to an upload that failed or was killed, and so do its files.
+An announcement that was never settled belongs to an upload that failed or was killed, and so do its files.
 """
 
 from collections.abc import Iterable, Sequence

@@ -177,7 +177,7 @@ class Catalog:
             return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}
 
     def count_attempt(self, image_id: str, reason: str) -> int:
-        """Count one more failed attempt; the attempts so far. KeyError when unknown."""
+        """Count one more failed attempt; returns the number of attempts so far. KeyError when unknown."""
         sql = "UPDATE images SET attempts = attempts + 1, starts = 0, reason = ? WHERE image_id = ? RETURNING attempts"
         with self._database.changing() as db:
             changed = db.execute(sql, [reason, image_id]).fetchall()

@@ -25,7 +25,7 @@ class DetectionStarts:
             db.execute(f"UPDATE images SET starts = 0 WHERE image_id {AMONG}", [among(image_ids)])
 
     def take_back(self, image_ids: Sequence[str]) -> None:
-        """Uncount one start of each, of which nothing came: the process ends before it begins with them."""
+        """Take back one start of each: the process ends before it has begun with them."""
         with self._database.writing() as db:
             db.execute(f"UPDATE images SET starts = max(starts - 1, 0) WHERE image_id {AMONG}", [among(image_ids)])
 

@@ -36,7 +36,7 @@ class Jobs:
             return [job_status(db, job) for job in db.execute(sql, [limit]).fetchall()]
 
     def forget_finished(self, seconds: float, now: float) -> bool:
-        """Forget the oldest job of which no picture waits and which is so old; False for none.
+        """Forget the oldest finished job, if it is old enough; returns False where there is none.
 
         It is as old as the latest job came later, and no older than it is now: whichever way a clock was set, jobs that
         came just now are not old.

@@ -14,7 +14,8 @@ THERE_AGAIN = 0  # as the time at which a record was found to be blank: its pict
 
 
 def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: float = float("-inf")) -> int:
-    """Add the picture, or bring it back, or add what is new of it; its number. ValueError for a bad tag, caption.
+    """Add the picture, or bring it back, or add what is new of it; returns its number. ValueError for a bad tag,
+    caption.
 
     Nothing comes back of one that was deleted before `kept_since`.
     """

@@ -84,7 +84,7 @@ def stored_layout(folder: Path) -> Layout:
 
 
 def _has_header(folder: Path) -> bool:
-    """Whether there is a header that can be read. Of a damaged one the log tells."""
+    """Whether there is a header that can be read. A damaged one is logged."""
     try:
         stored_layout(folder)
     except FileNotFoundError:

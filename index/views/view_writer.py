@@ -98,7 +98,8 @@ class ViewWriter:
     def replace_images(self, rows: Sequence[int], records: Mapping[str, npt.NDArray[Any]], embeddings: Floats) -> None:
         """Write [n, ...] records and [n, E] embeddings over published rows; readers load the view afresh.
 
-        A search may meanwhile read a row that is half the old one. IndexError for a row that is not published.
+        A search that runs meanwhile may read a row that is partly old and partly new. IndexError for a row that is not
+        published.
         """
         counts = self.counts()
         refuse_past(rows, counts.images)

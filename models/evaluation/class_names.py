@@ -51,7 +51,8 @@ def from_template(template: str, name: str) -> str:
 
 
 def class_places(words: Sequence[str], forms: Sequence[Sequence[str]]) -> list[int]:
-    """Places of the words that name a class: the first run of words that is one of its forms; none where none is.
+    """Places of the words that name a class: the first run of words that equals one of its forms; empty where there is
+    no such run.
 
     A form is a tuple of words, such as ("traffic", "lights").
     """

@@ -174,7 +174,8 @@ def drawn_of(num: int, plan: HubnessPlan, seed: int) -> npt.NDArray[np.int64]:
 def typical(
     batches: Iterable[tuple[Float[Tensor, "B W D"], Bool[Tensor, "B W"]]], plan: HubnessPlan, seed: int
 ) -> VectorBank:
-    """The bank of groups of similar mean vectors, out of batches of padded vectors; what has none is left out."""
+    """The bank of groups of similar mean vectors, out of batches of padded vectors; entries without any vector are left
+    out."""
     means, parts, part_of, count = [], [], [], 0
     for vectors, mask in batches:
         some = mask.any(1)

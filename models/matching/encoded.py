@@ -15,7 +15,7 @@ STAGE_ONE = "stage_one"  # the one that holds its embedding and -offset, where s
 
 
 class HalfPrecisionOverflow(ValueError):
-    """A number of a record that its precision has no room for; the message names the field."""
+    """A number of a record is too large for half precision; the message names the field."""
 
 
 def to_half(tensor: Tensor, field: str) -> Tensor:

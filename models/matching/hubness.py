@@ -130,7 +130,7 @@ class HubnessCorrection(nn.Module):
         nearness: Float[Tensor, " Q"],
         kernels: RecordKernels | None = None,
     ) -> Float[Tensor, " Q"]:
-        """The offset of each sentence, of which `text_nearness` is given."""
+        """The offset of each sentence, computed from its nearness to the banks (`text_nearness`)."""
         if not self.config.text_weight:
             return words.vectors.new_zeros(len(words))
         if self.config.similarity == "scores":
@@ -166,7 +166,7 @@ class HubnessCorrection(nn.Module):
         return self.config.stage_one_weight * self._mean_of_nearest(self._cosines_with_sentences(head, embeddings))
 
     def stage_one_text_offsets(self, nearness: Float[Tensor, " Q"]) -> Float[Tensor, " Q"]:
-        """The offset in stage one of each sentence, of which `text_nearness` is given."""
+        """The stage-one offset of each sentence, computed from its nearness to the banks (`text_nearness`)."""
         return self.config.stage_one_text_weight * nearness
 
     def _cosines_with_sentences(self, head: StageOneHead, embeddings: Float[Tensor, "N E"]) -> Float[Tensor, "N C"]:

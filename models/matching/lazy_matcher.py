@@ -44,7 +44,7 @@ class LazyMatcher:
 
     @classmethod
     def of(cls, matcher: Matcher) -> "LazyMatcher":
-        """One that is there already."""
+        """A lazy matcher around one that is in memory already."""
         lazy = cls(MatcherHeader.of(matcher), lambda: matcher)
         lazy._matcher = matcher
         return lazy

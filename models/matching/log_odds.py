@@ -120,8 +120,8 @@ def _finite(scores: Numeric) -> Numbers:
 def fit_log_odds(answers: ScoredAnswers) -> LogOddsModel:
     """Logistic regression of which answers are correct, on scores, margins and prior log odds.
 
-    Without the margins where a higher score or a larger margin would else count against an answer. Uncalibratable where
-    higher scores are not more often right.
+    Margins are left out where otherwise a higher score or a larger margin would count against an answer. Uncalibratable
+    where higher scores are not more often right.
     """
     correct = answers.correct
     if correct.all() or not correct.any():

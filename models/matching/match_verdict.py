@@ -73,8 +73,8 @@ class MatchTest:
 def fit_match_test(answers: ScoredAnswers) -> MatchTest:
     """The test fitted to first answers; `correct` says in which of them the gallery held an answer.
 
-    Each threshold is the quantile at which `TOLD_WRONGLY` of the questions are told wrongly; where these cross, it is
-    the mean of both. Uncalibratable where higher scores do not speak for an answer.
+    Each threshold is the quantile at which a share `TOLD_WRONGLY` of the questions gets the wrong verdict; where these
+    cross, it is the mean of both. Uncalibratable where higher scores do not speak for an answer.
     """
     log_odds = fit_log_odds(answers)
     probability = log_odds.probability(answers.scores, answers.margins, answers.prior_log_odds)

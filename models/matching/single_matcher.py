@@ -239,7 +239,7 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
-        """The reranker's explanation with stage one's; what is taken off is spread evenly over words and regions."""
+        """The reranker's explanation with stage one's; the hubness offset is spread evenly over words and regions."""
         explanation = self.reranker.explain(images.rows, texts.words)
         taken_off = self._taken_off(images.offset, texts).expand(len(texts), len(images))
         if images.embedding is not None:

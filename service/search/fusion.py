@@ -70,7 +70,7 @@ def best_pictures(
 ) -> list[RankedPicture]:
     """`fused_hits`, of which near duplicates are grouped where the request says so.
 
-    No picture shows a date, so that of those asked for by nothing else the ones of that date come first.
+    No picture shows a date: where a question asks for nothing else, pictures of that date come first.
     """
     text_first = bool(matches) and isinstance(request, TextSearchRequest) and is_date(request.subject)
     if not request.group_near_duplicates:

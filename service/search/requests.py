@@ -120,7 +120,7 @@ class Period(RequestModel):
 
 
 def _period(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """One date stands for all of it, and has its fault told once."""
+    """A single date stands for the whole period, and an error in it is reported once."""
     _refuse_number(value)
     if isinstance(value, str):
         check_date(value)

@@ -102,8 +102,8 @@ def encoding_of(matcher: Matcher, sentence: str) -> JointWork[str, Encoded]:
 
 def verdict(candidates: Candidates, matcher: Matcher, sentence: str) -> bool | None:
     """Whether a picture matches a sentence by what it shows; keyboard noise, punctuation alone, and what is no English
-    match nothing. Of what a sentence rules out nothing can be told, and of a few words not that they match nothing:
-    their scores are as high where what they name is not there (docs/calibration.md)."""
+    match nothing. There is no verdict on what a sentence rules out, and sentences of a few words are never said to
+    match nothing: their scores are as high where what they name is not there (docs/calibration.md)."""
     tokens = [token for token in words_of(matcher, sentence) if token not in (START, END)]
     words = [token for token in tokens if any(map(str.isalnum, token))]
     unknown, read_as = matcher.unknown_words(sentence), matcher.near_words(sentence)

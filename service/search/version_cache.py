@@ -26,7 +26,7 @@ class VersionCache(Generic[Key, Found]):
     def get_or_read(
         self, version: int, keys: Iterable[Key], read: Callable[[list[Key]], Mapping[Key, Found]]
     ) -> dict[Key, Found]:
-        """The values of the keys; `read` gives those that are not kept, as far as there are any, and they are kept.
+        """The values of the keys; `read` gives the values that are not cached yet, and these are cached then.
 
         A value may be newer than the version, never older.
         """

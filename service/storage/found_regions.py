@@ -70,7 +70,7 @@ class FoundRegions:
         self._folder = DataDir(data_dir).found
 
     def put(self, image_id: str, parcel: bytes) -> None:
-        """Keep a parcel for the worker. It need not outlive a power cut."""
+        """Keep a picture's serialised regions for the worker. They may be lost in a power cut."""
         make_folder(self._folder)
         self._path(image_id).write_bytes(parcel)
 

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class FreeSpace:
-    """The room on one disk, against a reserve: a disk that is quite full lets nothing be put in order any more."""
+    """The room on one disk, against a reserve: on a disk that is completely full nothing can be tidied up any more."""
 
     def __init__(self, folder: Path, reserve: int) -> None:
         """`folder` lies on the disk; `reserve` is in bytes, 0 for none."""
@@ -97,7 +97,7 @@ def disk_problem(fault: Exception) -> Problem | None:
 
 @contextmanager
 def refused_by_disk() -> Iterator[None]:
-    """Raises the `disk_problem` in the place of a fault in the block; what is none goes on as it is."""
+    """Replaces an exception of the block by its `disk_problem` where it has one; any other is raised unchanged."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as fault:

@@ -101,7 +101,8 @@ def other_extractors(data: DataDir, digest: str) -> tuple[set[str], set[str]]:
 
 
 def remove_slab(folder: Path) -> bool:
-    """Remove the slab in the folder, and what describes it; what lies in folders below stays. False for none."""
+    """Remove the slab in the folder, and what describes it; folders below it stay. Returns False where there is no
+    slab."""
     files = [folder / name for name in (RECORDS, HEADER, CONFIG_FILE) if (folder / name).exists()]
     for file in files:
         file.unlink()

@@ -136,7 +136,7 @@ def copy_into(
 
 
 def _copy_regions(data: DataDir, catalog: Catalog, sink: SnapshotSink) -> int:
-    """Copy the records that the catalog counts; how many."""
+    """Copy the records that the catalog counts; returns their number."""
     total = 0
     for name, count in answering_folders(catalog).items():
         folder = data.root / name

@@ -102,7 +102,7 @@ class LinkSink(FolderSink):
             super().add_part(name, path, size)
 
     def close(self) -> None:
-        """Nothing of it has to outlive a power cut."""
+        """Nothing is synced to disk: all of it may be lost in a power cut."""
 
 
 class TarSink:

@@ -1,4 +1,4 @@
-"""Folders for a while, of which nothing is left for long by processes that were killed."""
+"""Temporary folders, which are soon removed also where the process that made them was killed."""
 
 import contextlib
 import fcntl
