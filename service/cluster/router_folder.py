@@ -3,17 +3,13 @@
 A router that is killed leaves it behind; the next one that starts on the same machine removes it.
 """
 
-import logging
-import secrets
-import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
-from index.lock import Locked, WriterLock
-from service.storage.data_dir_lock import wait_for_lock
+from index.files import make_folder
+from service.storage.temporary_folders import temporary_folder
 
 ROUTERS = "routers"  # in a node's data directory
-
-log = logging.getLogger(__name__)
 
 
 class RouterFolder:
@@ -22,24 +18,10 @@ class RouterFolder:
     def __init__(self, data_dir: Path) -> None:
         """Make it below a node's data directory, and remove those whose routers are gone."""
         parent = data_dir / ROUTERS
-        with wait_for_lock(parent):  # nobody takes a folder for abandoned that is just being made
-            remove_abandoned_folders(parent)
-            self.path = parent / secrets.token_hex(8)
-            self._lock = WriterLock(self.path)
+        make_folder(parent, private=True)
+        self._held = ExitStack()
+        self.path = self._held.enter_context(temporary_folder("", parent))
 
     def close(self) -> None:
         """Remove it."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        self._lock.close()
-
-
-def remove_abandoned_folders(parent: Path) -> None:
-    """Remove the folders of routers that do not run any more."""
-    for folder in [path for path in parent.iterdir() if path.is_dir()]:
-        try:
-            with WriterLock(folder):
-                shutil.rmtree(folder)
-        except Locked:  # its router runs
-            continue
-        except OSError as fault:
-            log.warning("what a router left behind could not be removed: %s", fault)
+        self._held.close()

@@ -1,52 +1,18 @@
 """Folders of uploads in progress, below DATA/incoming: one a request, removed with it or after a crash."""
 
-import fcntl
-import os
-import secrets
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+from service.storage.temporary_folders import remove_abandoned, scratch_folder
 
-@contextmanager
-def upload_folder(incoming: Path) -> Iterator[Path]:
-    """A new folder below `incoming`, removed when the block ends.
+SHARED = 0o777  # less what the umask takes away: the worker may be another user of the group
 
-    It is locked, so that `remove_abandoned_uploads` of no process takes it for abandoned.
-    """
-    while True:
-        folder = incoming / secrets.token_hex(8)
-        folder.mkdir()
-        try:
-            handle = os.open(folder, os.O_RDONLY)
-        except FileNotFoundError:  # removed as abandoned at once
-            continue
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        if folder.exists():  # otherwise it was removed as abandoned before it was locked
-            break
-        os.close(handle)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(handle)
+
+def upload_folder(incoming: Path) -> AbstractContextManager[Path]:
+    """A new folder below `incoming`, removed when the block ends."""
+    return scratch_folder(incoming, mode=SHARED)
 
 
 def remove_abandoned_uploads(incoming: Path) -> int:
     """Remove the folders that ended processes left below `incoming`; returns how many."""
-    removed = 0
-    for folder in incoming.iterdir():
-        try:
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except (FileNotFoundError, NotADirectoryError):  # its request has just ended; or no upload made it
-            continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-            removed += 1
-        except BlockingIOError:  # a living process is receiving a request into it
-            pass
-        finally:
-            os.close(handle)
-    return removed
+    return remove_abandoned(incoming)

@@ -2,48 +2,96 @@
 
 import contextlib
 import fcntl
+import logging
 import os
+import secrets
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-BEING_MADE_S = 60.0
+log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """A new folder whose name begins so, in `parent` or else where temporary files lie, until the block ends.
-
-    Folders of such names that killed processes left there are removed: let nobody's own be called so.
-    """
+    """A `scratch_folder` in `parent`, or else where temporary files lie; abandoned ones there are removed first."""
     place = Path(tempfile.gettempdir()) if parent is None else parent
-    for left in place.glob(f"{prefix}*"):
-        # A process was killed, unless one is making the folder just now, or removes it.
-        with contextlib.suppress(FileNotFoundError), locked_folder(left) as is_nobodys:
-            if is_nobodys and time.time() - left.stat().st_mtime > BEING_MADE_S:
-                shutil.rmtree(left, ignore_errors=True)
-    with (
-        tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder,
-        locked_folder(Path(folder)),  # also those who tidy up temporary files leave alone what is locked
-    ):
-        yield Path(folder)
+    remove_abandoned(place, prefix)
+    with scratch_folder(place, prefix) as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def scratch_folder(parent: Path, prefix: str = "", mode: int = 0o700) -> Iterator[Path]:
+    """A new folder in `parent` whose name begins with `prefix`, removed when the block ends.
+
+    It is locked, so that `remove_abandoned` of no process takes it for abandoned; also those who tidy up temporary
+    files leave alone what is locked.
+    """
+    while True:
+        folder = parent / f"{prefix}{secrets.token_hex(8)}"
+        folder.mkdir(mode)
+        try:
+            handle = _opened(folder)
+        except FileNotFoundError:  # removed as abandoned at once
+            continue
+        with contextlib.suppress(OSError):  # a file system without locks, where nothing is removed as abandoned either
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if folder.exists():  # otherwise it was removed as abandoned before it was locked
+            break
+        os.close(handle)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+def remove_abandoned(parent: Path, prefix: str = "") -> int:
+    """Remove the folders that ended processes left in `parent`; returns how many.
+
+    Those are all whose names begin with `prefix` and that nobody has locked: let nobody's own be called so.
+    """
+    removed = 0
+    for folder in parent.iterdir():
+        if not folder.name.startswith(prefix):
+            continue
+        with locked_folder(folder) as is_nobodys:
+            if is_nobodys:
+                removed += _is_removed(folder)
+    return removed
 
 
 @contextlib.contextmanager
 def locked_folder(folder: Path) -> Iterator[bool]:
     """Whether nobody else has locked the folder, which then is locked until the block ends."""
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:  # gone, or another user's
+        handle = _opened(folder)
+    except OSError:  # gone, another user's, or no folder
         yield False
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:  # somebody has, or nothing here can be locked
         yield False
     else:
         yield True
     finally:
         os.close(handle)
+
+
+def _opened(folder: Path) -> int:
+    """A handle on the folder itself, not on one that a link leads to."""
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def _is_removed(folder: Path) -> bool:
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:  # its process has just ended
+        return False
+    except OSError as fault:
+        log.warning("%s, which an ended process left, could not be removed: %s", folder, fault)
+        return False
+    return True

@@ -5,11 +5,11 @@ import os
 import shutil
 import stat
 import tarfile
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -237,7 +237,6 @@ def test_what_a_killed_snapshot_left_is_removed_by_the_next(store: Store, tmp_pa
     for folder in (left, in_use, half):
         folder.mkdir()
         (folder / "catalog.sqlite").write_text("a caption that was erased since")
-        os.utime(folder, (1.0, 1.0))
     with locked_folder(in_use):
         take_snapshot(store.folder, tmp_path / "copy.tar")
     assert {path.name for path in tmp_path.iterdir()} == {"data", "copy.tar", in_use.name, "half"}
@@ -323,13 +322,14 @@ def test_a_folder_that_is_there_is_all_that_a_snapshot_writes_to(
 ) -> None:
     mounted = tmp_path / "beside nothing that may be written" / "backup"
     mounted.mkdir(parents=True)
-    made, make = list[Path](), tempfile.mkdtemp
+    made, make = list[Path](), Path.mkdir
 
-    def note(suffix: str | None = None, prefix: str | None = None, dir: str | None = None) -> str:
-        made.append(Path(folder := make(suffix, prefix, dir)))
-        return folder
+    def note(folder: Path, *options: Any, **named: Any) -> None:
+        if folder.name.startswith(SCRATCH):
+            made.append(folder)
+        make(folder, *options, **named)
 
-    monkeypatch.setattr(tempfile, "mkdtemp", note)
+    monkeypatch.setattr(Path, "mkdir", note)
     content = take_snapshot(store.folder, mounted)
     assert [folder.parent for folder in made] == [mounted]
     assert not list(mounted.glob(".*"))
