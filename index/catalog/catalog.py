@@ -46,7 +46,6 @@ from index.records import (
     DetectedPicture,
     Image,
     ImageOrder,
-    JobStatus,
     ListPlace,
     Mask,
     NewPicture,
@@ -157,10 +156,6 @@ class Catalog:
         with self._database.reading() as db:
             return known_among(db, image_ids)
 
-    def job(self, job_id: str) -> JobStatus | None:
-        """The progress of the job; None when there is no such job."""
-        return self.jobs.find(job_id)
-
     def queued(self, limit: int) -> list[QueuedPicture]:
         """Pictures waiting for regions, oldest first; those tried before come after all others."""
         with self._database.reading() as db:
@@ -252,7 +247,7 @@ class Catalog:
             found = {image.slot: image for image in to_images(db, db.execute(sql, [among(wanted)]).fetchall())}
         return [found.get(slot) for slot in wanted]
 
-    def pictures_at(self, slots: Sequence[int]) -> list[Image]:
+    def images_in_any_state_at(self, slots: Sequence[int]) -> list[Image]:
         """The pictures at committed region slots, in the order asked, whatever their state. KeyError past the end."""
         with self._database.reading() as db:
             images = to_images(db, db.execute(f"SELECT * FROM images WHERE slot {AMONG}", [among(slots)]).fetchall())

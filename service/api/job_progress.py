@@ -33,7 +33,7 @@ class JobProgress:
 
     def job(self, job_id: str) -> JobStatus | None:
         """The job; `running` until the default model's view holds its pictures and captions."""
-        job = self._catalog.job(job_id)
+        job = self._catalog.jobs.find(job_id)
         return None if job is None else self._as_searchable(job)
 
     def jobs(self, limit: int) -> list[JobStatus]:

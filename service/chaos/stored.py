@@ -50,7 +50,7 @@ def _pictures(data_dir: Path) -> Iterator[Finding]:
     originals = Originals(data_dir, write=False)
     with closing(Catalog(DataDir(data_dir).catalog)) as catalog:
         try:
-            catalog.pictures_at(range(catalog.num_slots()))
+            catalog.images_in_any_state_at(range(catalog.num_slots()))
         except KeyError as fault:
             yield Finding("half", f"slot {fault}", "no picture has it")
         for image in kept_images(catalog):

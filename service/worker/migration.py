@@ -93,7 +93,7 @@ class Migration:
                 self.filling, self._needed = False, stop
                 log.info("the regions of all %d pictures are found anew", stop)
             return True
-        images = self._catalog.pictures_at(range(start, min(start + 2 * self._batch, stop)))
+        images = self._catalog.images_in_any_state_at(range(start, min(start + 2 * self._batch, stop)))
         ids = _ids(images)
         slots = range(start, start + batch_length(ids, self._catalog.starts.of(ids), self._batch))
         blanks = self._write(slots, images)
@@ -132,7 +132,7 @@ class Migration:
         if not self._unread:
             return False
         slots, self._unread = self._unread[: self._batch], self._unread[self._batch :]
-        there = self._catalog.pictures_at(slots)
+        there = self._catalog.images_in_any_state_at(slots)
         blanks: dict[int, str | None] = {}
         for image in there:
             assert image.slot is not None
@@ -148,7 +148,7 @@ class Migration:
         """Slots to read again, whose originals are there: not those of pictures that end the worker, until their files
         are sent again."""
         self._unread_of = self._catalog.version()
-        images = self._catalog.pictures_at(
+        images = self._catalog.images_in_any_state_at(
             self._catalog.region_stores.unreadable_slots(self._extractor.digest, only_there_again)
         )
         starts = self._catalog.starts.of(_ids(images))

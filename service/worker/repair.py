@@ -40,7 +40,7 @@ class RecordRepair:
         damaged = damaged_rows(self._slab.check, self._slab.valid_prefix(committed), committed)
         made = 0
         while made < len(damaged):
-            images = self._catalog.pictures_at(_leading_run(damaged[made : made + batch]))
+            images = self._catalog.images_in_any_state_at(_leading_run(damaged[made : made + batch]))
             ids = [image.image_id for image in images]
             length = batch_length(ids, self._catalog.starts.of(ids), batch)
             self._make(range(damaged[made], damaged[made] + length), images[:length])
@@ -49,7 +49,7 @@ class RecordRepair:
 
     def make_again(self, slot: int) -> None:
         """Make the record of a slot again from its original; where there is none, note it among the failures."""
-        self._make(range(slot, slot + 1), self._catalog.pictures_at([slot]))
+        self._make(range(slot, slot + 1), self._catalog.images_in_any_state_at([slot]))
 
     def _make(self, slots: range, images: Sequence[Image]) -> None:
         log.warning("region records %d to %d are damaged and made again", slots.start, slots.stop - 1)

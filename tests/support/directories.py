@@ -30,7 +30,7 @@ class CatalogJobs:
 
     def job(self, job_id: str) -> JobStatus | None:
         """The job."""
-        return self._catalog.job(job_id)
+        return self._catalog.jobs.find(job_id)
 
     def jobs(self, limit: int) -> list[JobStatus]:
         """The latest jobs."""

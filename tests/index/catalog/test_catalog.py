@@ -35,7 +35,7 @@ def test_a_picture_goes_from_queued_to_ready(catalog: Catalog) -> None:
         picture_slots=0,
         caption_slots=0,
     )
-    assert catalog.job(job) == waiting
+    assert catalog.jobs.find(job) == waiting
     assert [waiting.image_id for waiting in catalog.queued(10)] == ["a"]
     assert (catalog.num_slots(), catalog.num_caption_slots()) == (0, 0)
     catalog.commit([DetectedPicture(image_id="a", slot=0, width=640, height=480, extractor="d1", taken_at=9.0)])
@@ -45,7 +45,7 @@ def test_a_picture_goes_from_queued_to_ready(catalog: Catalog) -> None:
     assert (image.captions, image.tags, image.added_at) == (("x", "y"), {"n": 1}, 100.0)
     assert image.taken_at == 5.0, "what was said counts more than what the file says"
     assert catalog.queued(10) == []
-    status = catalog.job(job)
+    status = catalog.jobs.find(job)
     assert status is not None
     assert (status.state, status.done) == ("done", 1)
     assert (status.picture_slots, status.caption_slots) == (1, 2)
@@ -69,7 +69,7 @@ def test_a_duplicate_is_one_picture_and_merges(catalog: Catalog) -> None:
     make_ready(catalog, "a")
     again = [picture("a", captions=["y", "x", "y"], tags={"m": "new"}, filename="other.jpg"), picture("a")]
     job = catalog.take_in(again, now=2.0).job_id
-    status = catalog.job(job)
+    status = catalog.jobs.find(job)
     assert status is not None
     assert (status.state, status.total, status.done) == ("done", 1, 1)
     image = catalog.image("a")
@@ -83,12 +83,12 @@ def test_a_job_runs_while_some_of_its_pictures_wait(catalog: Catalog) -> None:
     job = catalog.take_in([picture("a"), picture("b")], now=1.0).job_id
     later = catalog.take_in([picture("b"), picture("c")], now=2.0).job_id
     make_ready(catalog, "a")
-    assert [one.state for one in map(catalog.job, (job, later)) if one] == ["running", "queued"]
+    assert [one.state for one in map(catalog.jobs.find, (job, later)) if one] == ["running", "queued"]
     make_ready(catalog, "b")
-    assert [one.state for one in map(catalog.job, (job, later)) if one] == ["done", "running"]
-    assert catalog.job("none") is None
+    assert [one.state for one in map(catalog.jobs.find, (job, later)) if one] == ["done", "running"]
+    assert catalog.jobs.find("none") is None
     catalog.delete("c", now=3.0)
-    status = catalog.job(later)
+    status = catalog.jobs.find(later)
     assert status is not None
     assert (status.state, status.done, status.failed) == ("done", 2, 0), "nothing waits for a deleted picture"
 
@@ -97,7 +97,7 @@ def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catal
     job = catalog.take_in([picture("a"), picture("b")], now=1.0).job_id
     assert [catalog.count_attempt("a", "no JPEG") for _ in range(2)] == [1, 2]
     assert [(one.image_id, one.attempts) for one in catalog.queued(2)] == [("b", 0), ("a", 2)]  # after the others
-    status = catalog.job(job)
+    status = catalog.jobs.find(job)
     assert status is not None
     assert status.state == "running"
     catalog.set_aside("a", "really no JPEG", now=2.0)
@@ -106,7 +106,7 @@ def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catal
     assert [waiting.image_id for waiting in catalog.queued(9)] == ["b"]
     assert catalog.known_ids(["a", "b", "c"]) == {"b"}
     make_ready(catalog, "b")
-    status = catalog.job(job)
+    status = catalog.jobs.find(job)
     assert status is not None
     assert (status.state, status.done, status.failed, status.failures) == ("done", 1, 1, (failure,))
 
@@ -145,7 +145,7 @@ def test_a_deleted_picture_is_hidden_at_once_with_its_captions_and_comes_back(ca
     assert catalog.known_ids(["a", "b"]) == {"a"}
 
     job = catalog.take_in([picture("b", captions=["more"])], now=4.0).job_id
-    status = catalog.job(job)
+    status = catalog.jobs.find(job)
     assert status is not None
     assert status.state == "done"
     assert catalog.visible().all()

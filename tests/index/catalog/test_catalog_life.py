@@ -45,7 +45,7 @@ class Living(RuleBasedStateMachine):
             self.captions.setdefault(name, []).extend(t for t in said if t not in self.captions.get(name, []))
             if name in self.slots:
                 self.place_captions(name)
-        status = self.other.job(job)
+        status = self.other.jobs.find(job)
         assert status is not None
         assert status.total == len(set(names))
         assert (status.state == "done") == all(self.state[name] == "ready" for name in names)

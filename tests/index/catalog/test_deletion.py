@@ -63,13 +63,13 @@ def test_an_erased_picture_leaves_its_slots_and_nothing_else(catalog: Catalog, t
     assert (catalog.num_slots(), catalog.num_caption_slots()) == (2, 2)
     assert catalog.visible().tolist() == catalog.visible_captions().tolist() == [False, True]
     assert [(one.text, one.deleted) for one in catalog.captions_at([0, 1])] == [("", True), ("x", False)]
-    assert [image.is_erased for image in catalog.pictures_at([0, 1])] == [True, False]
+    assert [image.is_erased for image in catalog.images_in_any_state_at([0, 1])] == [True, False]
     assert catalog.counts() == {"ready": 1, "queued": 0, "failed": 0, "deleted": 0}
-    status = catalog.job(job)
+    status = catalog.jobs.find(job)
     assert status is not None
     assert (status.state, status.done) == ("done", 2)
     assert [tag.name for tag in catalog.tags(9, 9)] == []
-    assert [image.perceptual_hash for image in catalog.pictures_at([0, 1])] == [None, b"12345678"]
+    assert [image.perceptual_hash for image in catalog.images_in_any_state_at([0, 1])] == [None, b"12345678"]
     catalog.close()  # the log is folded into the file
     content = (tmp_path / "catalog.sqlite").read_bytes()
     for text in (b"unheard of", b"Nobody", b"private.jpg", b"a" * 32):

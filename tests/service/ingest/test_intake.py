@@ -90,7 +90,7 @@ def test_what_is_accepted_is_on_disk_and_queued_when_the_answer_leaves(store: St
     assert store.originals.path(id_of(blue), "jpg").read_bytes() == blue
     assert [waiting.image_id for waiting in store.catalog.queued(10)] == [id_of(red), id_of(blue)]
     assert store.woken == [receipt.job_id]
-    job = store.catalog.job(receipt.job_id)
+    job = store.catalog.jobs.find(receipt.job_id)
     assert job is not None
     assert (job.state, job.total) == ("queued", 2)
 

@@ -50,7 +50,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_what_was_deleted_can_be_brought_back_after_a_restore(store: Store, tmp_path: Path) -> None:
     (deleted,) = (image for image in pictures(store.catalog).values() if image.deleted_at)
-    let_go = store.catalog.pictures_at([0])[0].image_id
+    let_go = store.catalog.images_in_any_state_at([0])[0].image_id
     store.catalog.delete(let_go, 0.0)
     take_snapshot(store.folder, tmp_path / "copy")
     later = NOW + 1e6
@@ -97,7 +97,7 @@ def test_a_restored_snapshot_is_the_store_again(store: Store, tmp_path: Path, na
     copy = Store(tmp_path / "restored")
     assert pictures(copy.catalog) == pictures(store.catalog)
     compare(copy, store)
-    assert [image.is_erased for image in copy.catalog.pictures_at(range(NUM - 1))].count(True) == 1
+    assert [image.is_erased for image in copy.catalog.images_in_any_state_at(range(NUM - 1))].count(True) == 1
     copy.drain()
     assert copy.catalog.counts() == {"ready": NUM - 2, "queued": 0, "failed": 0, "deleted": 1}
     assert copy.catalog.restore(next(iter(pictures(copy.catalog).values())).image_id, 0.0).came_back is False

@@ -33,7 +33,7 @@ def test_a_folder_sent_every_night_keeps_the_jobs_of_a_month(catalog: Catalog, t
     nights = [catalog.take_in([picture("a"), picture("b")], NOW + day * SECONDS_PER_DAY).job_id for day in range(40)]
     make_ready(catalog, "a", "b")
     forget(catalog)
-    known = [job_id for job_id in nights if catalog.job(job_id) is not None]
+    known = [job_id for job_id in nights if catalog.jobs.find(job_id) is not None]
     assert known == nights[9:]  # as old as that is not older
     assert catalog.counts()["ready"] == 2
     with closing(Database(tmp_path / "catalog.sqlite")) as database, database.reading() as db:
@@ -44,17 +44,17 @@ def test_a_job_that_waits_is_kept_however_old(catalog: Catalog) -> None:
     waiting = catalog.take_in([picture("a")], NOW).job_id
     catalog.take_in([picture("b")], NOW + 2 * LONG)
     forget(catalog)
-    assert catalog.job(waiting) is not None
+    assert catalog.jobs.find(waiting) is not None
     make_ready(catalog, "a")
     forget(catalog)
-    assert catalog.job(waiting) is None
+    assert catalog.jobs.find(waiting) is None
 
 
 def test_the_latest_job_is_kept_whatever_the_clock_says(catalog: Catalog) -> None:
     only = catalog.take_in([picture("a")], 0.0).job_id  # of a machine whose clock was not set yet
     make_ready(catalog, "a")
     forget(catalog)
-    assert catalog.job(only) is not None
+    assert catalog.jobs.find(only) is not None
 
 
 def test_a_job_of_a_clock_that_was_ahead_makes_no_later_one_old(catalog: Catalog) -> None:
@@ -62,4 +62,4 @@ def test_a_job_of_a_clock_that_was_ahead_makes_no_later_one_old(catalog: Catalog
     late = [catalog.take_in([picture(name)], time.time()).job_id for name in "bc"]
     make_ready(catalog, "a", "b", "c")
     forget(catalog)
-    assert all(catalog.job(job_id) is not None for job_id in [ahead, *late])
+    assert all(catalog.jobs.find(job_id) is not None for job_id in [ahead, *late])
