@@ -251,19 +251,19 @@ class Settings(BaseSettings):
 
     @field_validator("redis_url")
     @classmethod
-    def _is_redis(cls, url: str | None) -> str | None:
+    def _checked_redis(cls, url: str | None) -> str | None:
         return None if url is None else check_redis_url(url)
 
     @field_validator("otlp_endpoint")
     @classmethod
-    def _is_web_address(cls, url: str | None) -> str | None:
+    def _checked_web_address(cls, url: str | None) -> str | None:
         if url is not None and not re.fullmatch(r"https?://[^/\s]+\S*", url):
             raise ValueError(f"{url!r} is no address of a collector, such as http://localhost:4318")
         return url
 
     @field_validator("data_dir", mode="before")
     @classmethod
-    def _is_named(cls, folder: Any) -> Any:
+    def _checked_folder(cls, folder: Any) -> Any:
         if folder == "":
             raise ValueError("names no folder; the one you are in is .")
         return folder

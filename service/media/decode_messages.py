@@ -49,28 +49,28 @@ class DecodeRequest:
     do: Literal["decode"] = "decode"
 
 
-def _is_shown(text: str) -> str:
+def _checked_line(text: str) -> str:
     """The text; ValueError where it has more than one line, or what cannot be shown."""
     if text != shown(text):
         raise ValueError("is no text in one line")
     return text
 
 
-def _are_short(keywords: tuple[str, ...]) -> tuple[str, ...]:
+def _checked_keywords(keywords: tuple[str, ...]) -> tuple[str, ...]:
     """The keywords; ValueError where they are too long together."""
     if len("; ".join(keywords)) > LONGEST_KEYWORDS:
         raise ValueError("are too many")
     return keywords
 
 
-def _is_extension(extension: str) -> str:
+def _checked_extension(extension: str) -> str:
     """The extension; ValueError for one that no picture is stored with."""
     if extension not in EXTENSIONS.values():
         raise ValueError("is unknown")
     return extension
 
 
-def _is_float(value: object) -> object:
+def _checked_float(value: object) -> object:
     """The value; ValueError for a whole number, which no process writes in such a place."""
     if type(value) is not float:
         raise ValueError("is no number with a point")
@@ -79,9 +79,9 @@ def _is_float(value: object) -> object:
 
 Side: TypeAlias = Annotated[int, Field(ge=1, le=2**31)]
 ReducedSide: TypeAlias = Annotated[int, Field(ge=1, le=LONGEST_SIDE)]
-Latitude: TypeAlias = Annotated[float, BeforeValidator(_is_float), Field(ge=-90, le=90)]
-Longitude: TypeAlias = Annotated[float, BeforeValidator(_is_float), Field(ge=-180, le=180)]
-Shown: TypeAlias = Annotated[str, AfterValidator(_is_shown)]
+Latitude: TypeAlias = Annotated[float, BeforeValidator(_checked_float), Field(ge=-90, le=90)]
+Longitude: TypeAlias = Annotated[float, BeforeValidator(_checked_float), Field(ge=-180, le=180)]
+Shown: TypeAlias = Annotated[str, AfterValidator(_checked_line)]
 
 
 class DecodeReply(BaseModel):
@@ -112,7 +112,7 @@ class Refused(DecodeReply):
 class Inspected(DecodeReply):
     """The format of a file by its extension, or the reason why it is no picture that is taken in."""
 
-    extension: Annotated[str, AfterValidator(_is_extension)] | None = None
+    extension: Annotated[str, AfterValidator(_checked_extension)] | None = None
     unreadable: str | None = None
 
     @model_validator(mode="after")
@@ -148,9 +148,9 @@ class DecodedPixels(DecodedParts):
 
     size: tuple[Side, Side]
     reduced: tuple[ReducedSide, ReducedSide]
-    taken_at: Annotated[FiniteFloat, BeforeValidator(_is_float)] | None
+    taken_at: Annotated[FiniteFloat, BeforeValidator(_checked_float)] | None
     caption: Annotated[Shown, Field(max_length=LONGEST_CAPTION)]
-    keywords: Annotated[tuple[Annotated[Shown, Field(min_length=1)], ...], AfterValidator(_are_short)]
+    keywords: Annotated[tuple[Annotated[Shown, Field(min_length=1)], ...], AfterValidator(_checked_keywords)]
     position: tuple[Latitude, Longitude] | None = None
 
     def fits(self, request: DecodeRequest, body: bytearray) -> bool:

@@ -206,7 +206,7 @@ class ModelViews:
             return
         self._maintain(self._catalog.requested_views())
         state = model.state(self._catalog)
-        if snapshot is None or state.state == "not built" or is_begun(state):
+        if snapshot is None or state.state == "not built" or nothing_searchable_yet(state):
             raise not_built(model, state, self._catalog.read_only)
 
     def request_build(self, model: ModelView, now: float) -> None:
@@ -286,7 +286,7 @@ class ViewRefresher:
                 told = repr(fault)
 
 
-def is_begun(state: ViewState) -> bool:
+def nothing_searchable_yet(state: ViewState) -> bool:
     """Whether none of many pictures can be found yet: more than come in at a time."""
     return not state.pictures and state.missing_pictures > MOST_AT_ONCE
 

@@ -127,13 +127,13 @@ class Originals:
         Nobody begins to add files meanwhile.
         """
         with opened_folder(self._originals) as folder:
-            end, free = time.monotonic() + patience_s, _is_locked(folder)
+            end, free = time.monotonic() + patience_s, _try_lock(folder)
             if not free and patience_s:
                 with opened_folder(self.incoming) as turnstile:
                     while not free and time.monotonic() < end:
-                        _is_locked(turnstile)
+                        _try_lock(turnstile)
                         time.sleep(BETWEEN_TRIES_S)
-                        free = _is_locked(folder)
+                        free = _try_lock(folder)
             yield free
 
     def remove(self, image_id: str, extension: str) -> None:
@@ -187,8 +187,8 @@ def _spread(root: Path, image_id: str, extension: str) -> Path:
     return root / image_id[:2] / image_id[2:4] / f"{image_id}.{extension}"
 
 
-def _is_locked(folder: int) -> bool:
-    """Lock the folder for this process alone, unless others have it."""
+def _try_lock(folder: int) -> bool:
+    """Lock the folder for this process alone; False where others have it."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

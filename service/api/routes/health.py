@@ -14,7 +14,7 @@ from service.api.problems import problem_responses
 from service.api.schemas.resources import LiveAnswer, ReadyAnswer
 from service.api.services import Services
 from service.errors import NotReady, Problem
-from service.search.model_views import is_begun
+from service.search.model_views import nothing_searchable_yet
 from service.storage.data_dir import DataDir
 from service.storage.forbidden import forbidden_to_uploads
 
@@ -96,7 +96,7 @@ def _view_state(services: Services) -> str:
     state = model.state(services.catalog)
     if model.snapshot() is None:
         return f"the view of {model.name} is not built yet" if state.missing_pictures else "ok: the store is empty"
-    if is_begun(state):
+    if nothing_searchable_yet(state):
         return f"the view of {model.name} is being built: 0 of {state.missing_pictures} pictures so far"
     return "ok"
 
