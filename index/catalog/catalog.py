@@ -267,15 +267,6 @@ class Catalog:
         with self._database.reading() as db:
             return count_by_state(db, condition)
 
-    def captions_of(self, image_ids: Sequence[str]) -> dict[str, list[Caption]]:
-        """The captions of each picture (deleted or not), in order of arrival; ids never seen are left out."""
-        with self._database.reading() as db:
-            sql = f"SELECT image_id FROM images WHERE image_id {AMONG}"
-            found: dict[str, list[Caption]] = {row["image_id"]: [] for row in db.execute(sql, [among(image_ids)])}
-            for caption in select_captions(db, f"image_id {AMONG}", among(image_ids)):
-                found[caption.image_id].append(caption)
-            return found
-
     def captions_at(self, slots: Sequence[int]) -> list[Caption]:
         """The captions at caption slots, in the order asked, also of deleted pictures. KeyError past the end."""
         with self._database.reading() as db:

@@ -102,19 +102,6 @@ class _SmanForm(ctypes.Structure):
     _fields_ = _fields(("region_weight", "word_weight"), (), ("outside", "concatenation"))
 
 
-STRUCTURES = (
-    _Pictures,
-    _Sentence,
-    _Form,
-    _CaanPictures,
-    _CaanSentence,
-    _CaanForm,
-    _SmanPictures,
-    _SmanSentence,
-    _SmanForm,
-)
-
-
 def call_of(form: AnyForm, records: Records, question: Question) -> KernelCall:
     """The call that scores stored pictures. ValueError for records of other types or shapes."""
     return _CALLS[type(form)](form, records, question)

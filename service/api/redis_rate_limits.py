@@ -37,7 +37,7 @@ class RedisRateLimiter:
         client: "redis.asyncio.Redis",
         rate: float,
         burst: int,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
     ) -> None:
         self._client = client
         self._script = client.register_script(TAKE)
@@ -47,10 +47,12 @@ class RedisRateLimiter:
         self._silent_until = float("-inf")
 
     @classmethod
-    def connect(cls, url: str, rate: float, burst: int, timeout: float = 0.1) -> "RedisRateLimiter":
+    def connect(
+        cls, url: str, rate: float, burst: int, timeout: float = 0.1, clock: Callable[[], float] = time.monotonic
+    ) -> "RedisRateLimiter":
         """A limiter on the server at `url`; nothing is sent yet. `timeout` in seconds bounds every wait."""
         client = redis.asyncio.Redis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout, retry=None)
-        return cls(client, rate, burst)
+        return cls(client, rate, burst, clock)
 
     async def take(self, key_id: str) -> float:
         """Count a request, in Redis if it answers."""

@@ -8,6 +8,7 @@ import pytest
 
 from index.catalog.catalog import Catalog
 from index.records import DetectedPicture, Failure, JobStatus, ListPlace
+from tests.support.catalog_captions import captions_of
 from tests.support.catalogs import make_ready, picture
 
 
@@ -19,7 +20,7 @@ def an_empty_catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 
 def texts(catalog: Catalog, image_id: str) -> list[tuple[str, int | None]]:
-    return [(caption.text, caption.slot) for caption in catalog.captions_of([image_id])[image_id]]
+    return [(caption.text, caption.slot) for caption in captions_of(catalog, [image_id])[image_id]]
 
 
 def test_a_picture_goes_from_queued_to_ready(catalog: Catalog) -> None:
@@ -214,7 +215,7 @@ def test_pictures_are_listed_in_pages(catalog: Catalog) -> None:
 def test_what_was_never_seen_is_left_out(catalog: Catalog) -> None:
     catalog.take_in([picture("a")], now=1.0)
     assert catalog.image("none") is None
-    assert catalog.captions_of(["a", "none"]) == {"a": []}
+    assert captions_of(catalog, ["a", "none"]) == {"a": []}
     assert catalog.images_at([0, 7]) == [None, None]
     with pytest.raises(KeyError):
         catalog.captions_at([0])

@@ -14,6 +14,7 @@ import pytest
 
 from index.catalog.catalog import Catalog
 from index.catalog.database import Database
+from tests.support.catalog_captions import captions_of
 from tests.support.catalogs import make_ready, picture
 from tests.support.hasty_sqlite import connect_hastily
 
@@ -151,7 +152,7 @@ def test_processes_and_threads_write_at_once_and_nothing_is_lost(tmp_path: Path)
         worked.result()
     make_ready(catalog, *(waiting.image_id for waiting in catalog.queued(1000)))
     assert catalog.counts()["ready"] == catalog.num_slots() == 12 * (3 + 3 + 1)
-    shared = catalog.captions_of([f"shared-{number}" for number in range(12)])
+    shared = captions_of(catalog, [f"shared-{number}" for number in range(12)])
     assert all({caption.text for caption in captions} == set(names) | {"0", "1", "2"} for captions in shared.values())
     slots = [caption.slot for captions in shared.values() for caption in captions]
     assert len(set(slots)) == 12 * 6

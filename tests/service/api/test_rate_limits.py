@@ -132,9 +132,7 @@ def test_a_clock_of_redis_that_is_set_back_empties_no_bucket(redis_server: Redis
 @pytest.mark.redis
 def test_without_redis_each_process_counts_and_later_redis_again(redis_server: RedisServer) -> None:
     clock = Clock()
-    limiter = RedisRateLimiter.connect(redis_server.url, 0.001, 2, timeout=5.0)
-    limiter._clock = clock
-    limiter._local = LocalRateLimiter(0.001, 2, clock)
+    limiter = RedisRateLimiter.connect(redis_server.url, 0.001, 2, timeout=5.0, clock=clock)
 
     async def ask() -> None:
         assert await limiter.take("a") == 0

@@ -25,6 +25,7 @@ from service.media.perceptual_hash import perceptual_hash
 from service.worker import process
 from service.worker import worker as worker_module
 from service.worker.detection import records_of_readable
+from tests.support.catalog_captions import captions_of
 from tests.support.described_pictures import described, jpeg
 from tests.support.fakes import FakeExtractor
 from tests.support.kill_points import DecodeHere
@@ -79,7 +80,7 @@ def test_what_a_file_says_joins_what_was_said_of_it(store: Store) -> None:
     store.drain()
     image = store.image(image_id)
     assert (image.captions, dict(image.tags)) == (("given", "our zeppelin"), {"keywords": "beach; Oma"})
-    assert [caption.slot for caption in store.catalog.captions_of([image_id])[image_id]] == [0, 1]
+    assert [caption.slot for caption in captions_of(store.catalog, [image_id])[image_id]] == [0, 1]
     assert store.image(tagged).tags == {"keywords": "mine"}
     found = store.catalog.texts.matches("zeppelin oma", 9, Filter())
     assert [match.image.image_id for match in found] == [image_id]
