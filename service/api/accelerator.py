@@ -151,9 +151,11 @@ class AcceleratorQueue:
     def _require_room(self, cost: int, admitted: int) -> None:
         # Work dearer than the whole bound still runs when it is alone: otherwise it never could.
         if admitted and admitted + cost > self._max_cost:
+            seconds = self._retry_after(admitted)
             raise Overloaded(
-                f"Work of cost {admitted} waits and the queue takes {self._max_cost}; try again shortly.",
-                retry_after=self._retry_after(admitted),
+                f"The server is busy; send the same request again in {seconds} s. (Work of cost {admitted} waits;"
+                f" REGARD_QUEUE_COST allows {self._max_cost}.)",
+                retry_after=seconds,
             )
 
     async def submit(self, cost: int, work: Callable[[], T]) -> T:

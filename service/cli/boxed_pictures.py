@@ -90,7 +90,7 @@ class BoxedSource:
             data = CaptionedFeatures.join(stored, self.lines(objects))
         boxes = stored.boxes[data.rows].astype(np.float64)
         if not np.isfinite(boxes[data.mask[data.rows]]).all():
-            raise UserError(f"{features} has regions without boxes")
+            raise UserError(f"{features} has regions without boxes: extract them with `regard extract`")
         if name != "grounding":  # short questions ask what is shown, wherever it is
             return data, boxes, objects
         sizes = [stored.picture_size(int(row)) for row in data.rows]

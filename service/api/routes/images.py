@@ -194,7 +194,7 @@ def find_ready_image(services: Services, image_id: str) -> Image:
     """The picture with this id, if its regions are known; NotFound says why they are not."""
     image = find_image(services, image_id)
     if image.state != "ready":
-        raise NotFound(f"Picture {image_id} is still waiting for its turn.")
+        raise NotFound(f"Picture {image_id} is still waiting for its turn; ask again, GET /jobs says how far.")
     return image
 
 

@@ -117,7 +117,7 @@ def _convert_checkpoint(kind: str, file: Path, vocab: Path, out: Path, extractor
     if not vocab.is_file():
         raise UserError(f"there is no vocabulary {vocab}")
     if (out / "config.json").exists():
-        raise UserError(f"{out} holds a checkpoint already")
+        raise UserError(f"{out} holds a checkpoint already: name a new folder with --out")
     with show_progress() as progress, progress.activity("converting"):
         from models.conversion.convert import convert_checkpoint  # noqa: PLC0415 - PyTorch comes with it
 

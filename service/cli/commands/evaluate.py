@@ -272,7 +272,9 @@ def _check_number(pictures: int, fold5: bool, halves: bool) -> None:
         from models.evaluation.evaluate import FOLDS  # noqa: PLC0415 - PyTorch comes with it
 
         if pictures % FOLDS:
-            raise UserError(f"{pictures} pictures do not make {FOLDS} equal folds")
+            whole = pictures - pictures % FOLDS
+            what = f"leave --fold5 out, or give --first {whole}" if whole else "leave --fold5 out"
+            raise UserError(f"{pictures} pictures do not make {FOLDS} equal folds: {what}")
     if halves and pictures < 2:
         raise UserError("--halves measures two halves of the pictures, and there is one picture")
 

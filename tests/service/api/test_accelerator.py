@@ -240,6 +240,7 @@ def test_the_time_to_come_back_follows_how_fast_work_goes() -> None:
             queue.enqueue(1, lambda: None)
     queue.close()
     assert refused.value.headers["Retry-After"] == "11"
+    assert "send the same request again in 11 s" in str(refused.value)
 
 
 def test_work_whose_caller_hung_up_counts_as_long_as_it_runs(queue: AcceleratorQueue) -> None:

@@ -113,7 +113,7 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         (["evaluate", "--model", "others", "--precomp", "precomp"], "reads features of detector others"),
         (["evaluate", "--model", "few", "--precomp", "precomp"], "the first regions alone: give --regions 2"),
         ([*EVALUATE, "--precomp", "wide"], "reads features of 4 numbers, these have 5"),
-        ([*EVALUATE, "--precomp", "precomp", "--fold5"], "11 pictures do not make 5 equal folds"),
+        ([*EVALUATE, "--precomp", "precomp", "--fold5"], "5 equal folds: leave --fold5 out, or give --first 10"),
         ([*EVALUATE, "--precomp", "precomp", "--regions", "9"], "of which 9 cannot be kept"),
         ([*EVALUATE, "--images", "photos", "--captions", "bare.jsonl"], "a.jpg has no caption"),
         ([*EVALUATE, "--images", "photos", "--captions", "blank.jsonl"], "blank.jsonl:1: expected"),
@@ -130,7 +130,7 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         ([*EVALUATE, "--precomp", "precomp", "--split", "test", "--halves", "--first", "1"], "there is one picture"),
         (
             [*EVALUATE, "--images", "whole", "--captions", "png.jsonl", "--fold5"],
-            "1 pictures do not make 5 equal folds",
+            "1 pictures do not make 5 equal folds: leave --fold5 out",
         ),
         (
             [*EVALUATE, "--images", "whole", "--captions", "png.jsonl"],
