@@ -55,7 +55,7 @@ class Admission:
 
     def becomes(self, cost: int) -> None:
         """Count as work of this cost from now on. Overloaded when too much else is admitted."""
-        self._queue.reassess(self, cost)
+        self._queue._reassess(self, cost)
 
     def run(self, work: Callable[[], T], /) -> T:
         """The result of `work` on the accelerator; blocks. CancelledError once the admission is closed."""
@@ -64,7 +64,7 @@ class Admission:
         if self._closed:
             future.cancel()
             raise CancelledError
-        self._queue.run(Entry(self, work, future, last=False))
+        self._queue._do_or_queue(Entry(self, work, future, last=False))
         return future.result()
 
     def close(self) -> None:
@@ -72,9 +72,9 @@ class Admission:
         self._closed = True
         future = self._future
         if future is None or future.cancel() or future.done():
-            self._queue.release(self)
+            self._queue._release(self)
         else:
-            future.add_done_callback(lambda _: self._queue.release(self))
+            future.add_done_callback(lambda _: self._queue._release(self))
 
     def __enter__(self) -> Self:
         """Return the admission, which the block then holds."""
@@ -130,8 +130,7 @@ class AcceleratorQueue:
     def admit(self, cost: int) -> Admission:
         """A place in the queue, to be closed. Overloaded when too much is admitted already."""
         with self._changed:
-            self._require_open()
-            self._require_room(cost, sum(admission.cost for admission in self._admitted))
+            self._require_place(cost)
             admission = Admission(self, cost)
             self._admitted.add(admission)
             return admission
@@ -139,14 +138,17 @@ class AcceleratorQueue:
     def check(self, cost: int) -> None:
         """Raise Overloaded where `admit` would: for callers with work of another kind to do before."""
         with self._changed:
-            self._require_open()
-            self._require_room(cost, sum(admission.cost for admission in self._admitted))
+            self._require_place(cost)
 
-    def reassess(self, admission: Admission, cost: int) -> None:
+    def _reassess(self, admission: Admission, cost: int) -> None:
         """Change what an admission costs. Overloaded, and no change, when too much else is admitted."""
         with self._changed:
             self._require_room(cost, sum(other.cost for other in self._admitted if other is not admission))
             admission.cost = cost
+
+    def _require_place(self, cost: int) -> None:
+        self._require_open()
+        self._require_room(cost, sum(admission.cost for admission in self._admitted))
 
     def _require_room(self, cost: int, admitted: int) -> None:
         # Work dearer than the whole bound still runs when it is alone: otherwise it never could.
@@ -163,24 +165,19 @@ class AcceleratorQueue:
         return await asyncio.wrap_future(self.enqueue(cost, work))
 
     def enqueue(self, cost: int, work: Callable[[], T]) -> "Future[T]":
-        """`submit` for callers without an event loop."""
+        """The future result of `work`, which is queued and not waited for. Overloaded as `submit`."""
         admission = self.admit(cost)
-        future = self.put(admission, work, last=True)
+        future: Future[T] = Future()
+        with self._changed:
+            self._append(Entry(admission, work, future, last=True))
         future.add_done_callback(lambda ended: admission.close() if ended.cancelled() else None)
         return future
-
-    def put(self, admission: Admission, work: Callable[[], T], last: bool) -> "Future[T]":
-        """Queue work of an admitted caller; `last` ends the admission with it."""
-        entry = Entry(admission, work, Future(), last)
-        with self._changed:
-            self._append(entry)
-        return entry.future
 
     def is_light(self, cost: int) -> bool:
         """Whether work of this cost is done in its caller's thread."""
         return self._light_cost is not None and cost <= self._light_cost
 
-    def run(self, entry: Entry) -> None:
+    def _do_or_queue(self, entry: Entry) -> None:
         """Do the entry's work in this thread where it is light; otherwise queue it."""
         with self._changed:
             if entry.admission is None or not self.is_light(entry.admission.cost):
@@ -223,7 +220,7 @@ class AcceleratorQueue:
         with self._changed:
             return self._clock() - min(self._begun.values()) if self._begun else 0.0
 
-    def release(self, admission: Admission) -> None:
+    def _release(self, admission: Admission) -> None:
         """End an admission; nothing happens when it has ended."""
         with self._changed:
             if admission not in self._admitted:
@@ -305,7 +302,7 @@ class AcceleratorQueue:
             admission.seconds += seconds * admission.cost / cost if len(admissions) > 1 else seconds
         for entry in entries:
             if entry.admission is not None and entry.last:
-                self.release(entry.admission)
+                self._release(entry.admission)
 
 
 def outcomes_of(entries: Sequence[Entry]) -> list[tuple[Any, BaseException | None]]:

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -343,10 +343,13 @@ def test_the_time_of_joint_work_is_shared_by_cost() -> None:
         return items
 
     admissions = [queue.admit(cost) for cost in (10, 30)]
-    with busy(queue):
-        works = [JointWork(group="a", most=9, item=n, together=together) for n in (1, 2)]
-        waiting = [queue.put(one, work, last=False) for one, work in zip(admissions, works, strict=True)]
-    assert [one.result(PATIENCE_S) for one in waiting] == [1, 2]
+    works = [JointWork(group="a", most=9, item=n, together=together) for n in (1, 2)]
+    with ThreadPoolExecutor(2) as callers:
+        with busy(queue):
+            waiting = [callers.submit(one.run, work) for one, work in zip(admissions, works, strict=True)]
+            while len(queue._waiting) < len(works):
+                time.sleep(0.001)
+        assert [one.result(PATIENCE_S) for one in waiting] == [1, 2]
     queue.enqueue(0, lambda: None).result(PATIENCE_S)
     assert [one.seconds for one in admissions] == [2.0, 6.0]
     queue.close()

@@ -14,6 +14,7 @@ import pytest
 from models.matching.calibration import Calibration
 from models.matching.log_odds import LogOddsModel
 from models.single_threads import usual_threads
+from service.api.accelerator import Admission
 from service.api.schemas.resources import ModelsAnswer
 from service.api.schemas.results import TextAnswer
 from tests.support.busy_accelerator import PATIENCE_S, busy
@@ -368,10 +369,8 @@ def test_half_a_surrogate_pair_is_refused_in_words(api: Api, tags: str) -> None:
 
 def test_the_cost_of_a_sentence_counts_its_tokens(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     costs: list[int] = []
-    reassess = api.services.accelerator.reassess
-    monkeypatch.setattr(
-        api.services.accelerator, "reassess", lambda place, cost: (costs.append(cost), reassess(place, cost))[1]
-    )
+    becomes = Admission.becomes
+    monkeypatch.setattr(Admission, "becomes", lambda place, cost: (costs.append(cost), becomes(place, cost))[1])
     monkeypatch.setattr(FakeMatcher, "words", lambda self, sentence: ["<start>", *sentence.replace(",", " , ").split()])
     checked(api.text("red," * 100, shortlist=10), 200, TextAnswer)
     checked(api.text("red", shortlist=10), 200, TextAnswer)
