@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from index.files import make_folder
+from service.errors import Misconfigured
 from service.storage.temporary_folders import temporary_folder
 
 ROUTERS = "routers"  # in a node's data directory
@@ -16,11 +17,18 @@ class RouterFolder:
     """An empty folder, held until `close` or the end of the process, however it ends."""
 
     def __init__(self, data_dir: Path) -> None:
-        """Make it below a node's data directory, and remove those whose routers are gone."""
+        """Make it below a node's data directory, and remove those whose routers are gone. Misconfigured where nothing
+        can be written there."""
         parent = data_dir / ROUTERS
-        make_folder(parent, private=True)
         self._held = ExitStack()
-        self.path = self._held.enter_context(temporary_folder("", parent))
+        try:
+            make_folder(parent, private=True)
+            self.path = self._held.enter_context(temporary_folder("", parent))
+        except OSError as fault:
+            raise Misconfigured(
+                f"{parent} cannot be written ({fault.strerror}), where a router keeps uploads as they come: give this"
+                " user the node's data directory"
+            ) from fault
 
     def close(self) -> None:
         """Remove it."""

@@ -5,7 +5,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from service.cluster.router_folder import ROUTERS, RouterFolder
+from service.errors import Misconfigured
 from tests.support.project_files import ROOT
 
 HELD = """
@@ -37,3 +40,9 @@ def test_what_a_killed_router_left_is_removed_by_the_next_start(tmp_path: Path) 
     with closing(RouterFolder(tmp_path)) as fresh:
         assert folders(tmp_path) == {fresh.path}
     assert folders(tmp_path) == set()
+
+
+def test_a_data_directory_that_may_not_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / ROUTERS).write_text("not a folder")
+    with pytest.raises(Misconfigured, match=r"routers cannot be written \(File exists\), where a router keeps uploads"):
+        RouterFolder(tmp_path)
