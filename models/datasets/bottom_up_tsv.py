@@ -107,7 +107,7 @@ def _parse_line(position: str, line: bytes) -> TsvRecord:
     value_of = dict(zip(columns, values, strict=True))
     if value_of["num_boxes"] == b"num_boxes":
         raise ValueError(f"{position}: this line names the columns, which this format does without: take it out")
-    if value_of["num_boxes"].strip() == b"0":
+    if not value_of["num_boxes"].strip(b" +-0"):
         raise ValueError(f"{position}: {values[0].decode()} has no boxes, and so no score: leave its line out")
     has_objects = "objects_id" in value_of
     try:

@@ -121,8 +121,9 @@ class BulkTaker:
                         accepted.append(AcceptedFile(one.image_id, display_name(one.offered.name), duplicate=True))
                         continue
                     with _noted(one.offered, rejected):
-                        check_bounds(one, descriptions)
-                        pictures.append(picture_in(one, self._finder, known.get(one.image_id), self._limits))
+                        picture = picture_in(one, self._finder, known.get(one.image_id), self._limits)
+                        check_bounds(one, descriptions)  # which counts what is said of it from now on
+                        pictures.append(picture)
                 if not pictures:
                     return IngestReceipt("", accepted, rejected)
                 deleted = {key for key, image in described.items() if image.state == "deleted"}

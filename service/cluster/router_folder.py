@@ -23,7 +23,9 @@ class RouterFolder:
         self._held = ExitStack()
         try:
             make_folder(parent, private=True)
-            self.path = self._held.enter_context(temporary_folder("", parent))
+            # A catalog that is opened locks its folder, as the temporary one is locked already.
+            self.path = self._held.enter_context(temporary_folder("", parent)) / "data"
+            self.path.mkdir()
         except OSError as fault:
             raise Misconfigured(
                 f"{parent} cannot be written ({fault.strerror}), where a router keeps uploads as they come: give this"

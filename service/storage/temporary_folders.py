@@ -27,7 +27,7 @@ def scratch_folder(parent: Path, prefix: str = "", mode: int = 0o700) -> Iterato
     """A new folder in `parent` whose name begins with `prefix`, removed when the block ends.
 
     It is locked, so that `remove_abandoned` of no process takes it for abandoned; also those who tidy up temporary
-    files leave alone what is locked.
+    files leave alone what is locked. So nothing that locks its own folder, as a catalog does, may lie right in it.
     """
     while True:
         folder = parent / f"{prefix}{secrets.token_hex(8)}"
@@ -53,10 +53,12 @@ def remove_abandoned(parent: Path, prefix: str = "") -> int:
 
     Those are all whose names begin with `prefix` and that nobody has locked: let nobody's own be called so.
     """
+    try:
+        found = [folder for folder in parent.iterdir() if folder.name.startswith(prefix)]
+    except PermissionError:  # a place to drop things in, which nobody may list
+        return 0
     removed = 0
-    for folder in parent.iterdir():
-        if not folder.name.startswith(prefix):
-            continue
+    for folder in found:
         with locked_folder(folder) as is_nobodys:
             if is_nobodys:
                 removed += _is_removed(folder)

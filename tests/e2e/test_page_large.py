@@ -325,7 +325,7 @@ def test_an_address_of_a_picture_is_tried_again_and_another_one_takes_its_place(
     def busy_once(route: Route) -> None:
         asked.append(route)
         if len(asked) == 1:
-            route.fulfill(status=503, json={"detail": "Busy just now."})
+            route.fulfill(status=503, json={"type": "urn:regard:problem:not-ready", "detail": "Not ready just now."})
         else:
             route.continue_()
 

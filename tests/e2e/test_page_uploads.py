@@ -106,13 +106,23 @@ def test_a_lost_connection_is_waited_for_and_the_files_are_sent_again(visit: Vis
     expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
 
 
+def test_a_service_that_a_proxy_does_not_find_is_waited_for(visit: Visit) -> None:
+    page = visit.page
+    page.route("**/ingest", lambda route: route.fulfill(status=503, body="<h1>No server is available</h1>"))
+    choose(page, picture("red", "blue"))
+    expect(told(page)).to_have_text("Taking in: 0 of 1 can be found. The service answered 503. It is waited for.")
+    page.unroute("**/ingest")
+    expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
+
+
 def test_what_a_service_that_lacks_something_refuses_is_sent_again_when_somebody_wants_it(visit: Visit) -> None:
     page, asked = visit.page, list[str]()
     why = "The server may not write to its disk."
 
     def refuse(route: Route) -> None:
         asked.append(route.request.url)
-        route.fulfill(status=503, json={"detail": why})  # without the time after which it would be another
+        # Without a time after which it would be another.
+        route.fulfill(status=503, json={"type": "urn:regard:problem:not-ready", "detail": why})
 
     page.route("**/ingest", refuse)
     choose(page, picture("red", "blue"), picture("green", "blue"))

@@ -33,7 +33,8 @@ const MENDED = [503, 507]; // what the service lacks, as a disk that it may writ
  */
 export function isPassing(fault: unknown): fault is Error {
   if (!(fault instanceof Refusal)) return fault instanceof Unreachable;
-  return PASSING.includes(fault.status) || (fault.status === 503 && !Number.isNaN(fault.retryAfter));
+  const fromProxy = fault.problem.type === undefined; // which finds no service behind it, as while one is started again
+  return PASSING.includes(fault.status) || (fault.status === 503 && (fromProxy || !Number.isNaN(fault.retryAfter)));
 }
 
 /** Whether somebody who was told of it may want the same request sent again. */

@@ -53,14 +53,14 @@ test("what is refused for every file by name, or for no file, is sent once", asy
 for (const status of [503, 507])
   test(`what is refused with ${status} for what the service lacks is sent once, and kept to be sent again`, async () => {
     let asked = 0;
-    const forms = serve(() => [asked++ ? 403 : status, { detail: "The server may not write." }]);
+    const forms = serve(() => [asked++ ? 403 : status, { type: "urn:regard:problem:not-ready", detail: "The server may not write." }]);
     const names = Array.from({ length: 30 }, (_, n) => `${n}.png`); // more than one batch
     const { refused, skipped, faults } = await sent(names);
     assert.deepEqual([refused.map(({ path }) => path), skipped, faults], [names, [], ["The server may not write."]]);
     assert.equal(forms.length, 1);
   });
 
-const PASSING: [status: number, retryAfter: string][] = [[502, ""], [504, ""], [503, "0"], [503, new Date().toUTCString()]];
+const PASSING: [status: number, retryAfter: string][] = [[502, ""], [503, ""], [504, ""], [503, "0"], [503, new Date().toUTCString()]];
 
 for (const [status, retryAfter] of PASSING)
   test(`a service that answers ${status} ${retryAfter} for a while is sent the same again`, async () => {

@@ -105,6 +105,7 @@ def test_a_killed_conversion_goes_on(tmp_path: Path) -> None:
         (ten("a", 2, [1]), r"a\.tsv:1: objects differ in number"),
         (six("a", 2) + six("b", 0), r"a\.tsv:2: b has no boxes, and so no score: leave its line out"),
         (ten("a", 0, []), r"a\.tsv:1: a has no boxes"),
+        (six("b", 0).replace("\t0\t", "\t00\t"), r"a\.tsv:1: b has no boxes"),
         (six("a", 2) + six("b", 37), "b has 37 boxes, and there is room for 36"),
         (six("a", 2) + six("b", 2, dim=5), "b has features of 5, not 4"),
         (ten("a", 2, [1, 1600]), "a has an object that is none of the 1600 named"),

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from index.catalog.catalog import Catalog
 from service.cluster.router_folder import ROUTERS, RouterFolder
 from service.errors import Misconfigured
+from service.storage.data_dir import DataDir
 from tests.support.project_files import ROOT
 
 HELD = """
@@ -33,13 +35,18 @@ def test_what_a_killed_router_left_is_removed_by_the_next_start(tmp_path: Path) 
         try:
             left = Path(router.stdout.readline().strip())
             with closing(RouterFolder(tmp_path)) as beside:  # one that runs keeps its folder
-                assert folders(tmp_path) == {left, beside.path}
+                assert folders(tmp_path) == {left.parent, beside.path.parent}
         finally:
             router.kill()
     assert (left / "upload").exists()
     with closing(RouterFolder(tmp_path)) as fresh:
-        assert folders(tmp_path) == {fresh.path}
+        assert folders(tmp_path) == {fresh.path.parent}
     assert folders(tmp_path) == set()
+
+
+def test_a_catalog_can_be_opened_in_it(tmp_path: Path) -> None:
+    with closing(RouterFolder(tmp_path)) as held, closing(Catalog(DataDir(held.path).catalog)) as catalog:
+        assert catalog.num_slots() == 0
 
 
 def test_a_data_directory_that_may_not_be_written_is_told(tmp_path: Path) -> None:
