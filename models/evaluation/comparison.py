@@ -14,11 +14,13 @@ class KeptRanks:
     """Ranks, from 0, of the right answer to every question, by which an evaluation's recalls were computed."""
 
     ranks: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
-    """Search (`exhaustive`, `stage_one`) -> direction -> ranks."""
+    """Search (`exhaustive`, `stage_one`, `fold5`) -> direction -> ranks."""
     recalls: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Search -> recalls of these ranks."""
     picture_of: dict[str, np.ndarray] = field(default_factory=dict)
     """Direction -> the picture that each question is about."""
+    folds: dict[str, int] = field(default_factory=dict)
+    """Search -> the number of folds that its recalls are means over, where there are several."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The ranks as arrays, named SEARCH_DIRECTION."""
@@ -31,7 +33,7 @@ def compare_ranks(one: KeptRanks, other: KeptRanks) -> dict[str, Any]:
     return {
         search: {
             **subtract_numbers(one.recalls[search], other.recalls[search]),
-            "interval": paired_intervals(own, other.ranks[search], one.picture_of),
+            "interval": paired_intervals(own, other.ranks[search], one.picture_of, one.folds.get(search, 1)),
         }
         for search, own in one.ranks.items()
     }

@@ -1,7 +1,8 @@
 """Confidence intervals of recalls: percentile intervals of the bootstrap over pictures.
 
 A picture's captions are about one scene and not independent, so that pictures are resampled, each with all its captions
-(Efron & Tibshirani, 1993). The gallery stays the same: ranks are not computed again.
+(Efron & Tibshirani, 1993). The gallery stays the same: ranks are not computed again. Where recalls are means over
+folds, equal runs of pictures, each fold's pictures are resampled apart.
 """
 
 from collections.abc import Mapping
@@ -16,20 +17,23 @@ RECALL_CUTOFFS = {"r1": 1, "r5": 5, "r10": 10}
 
 
 def bootstrap_intervals(
-    ranks: Mapping[str, "Int64[np.ndarray, ' N']"], picture_of: Mapping[str, "Int64[np.ndarray, ' N']"]
+    ranks: Mapping[str, "Int64[np.ndarray, ' N']"], picture_of: Mapping[str, "Int64[np.ndarray, ' N']"], folds: int = 1
 ) -> dict[str, Any]:
     """Direction -> recall -> its lower and upper end, in percent; with both directions also of their sum, rsum.
 
     `ranks` count from 0; `picture_of` says which picture a question is about. All directions ask about one set of
     pictures.
     """
-    return _intervals({direction: resampled_recalls(own, picture_of[direction]) for direction, own in ranks.items()})
+    return _intervals(
+        {direction: resampled_recalls(own, picture_of[direction], folds) for direction, own in ranks.items()}
+    )
 
 
 def paired_intervals(
     ranks: Mapping[str, "Int64[np.ndarray, ' N']"],
     others: Mapping[str, "Int64[np.ndarray, ' N']"],
     picture_of: Mapping[str, "Int64[np.ndarray, ' N']"],
+    folds: int = 1,
 ) -> dict[str, Any]:
     """Intervals, as of `bootstrap_intervals`, of how much higher the recalls of `ranks` are than those of `others`.
 
@@ -38,8 +42,8 @@ def paired_intervals(
     """
     return _intervals(
         {
-            direction: resampled_recalls(own, picture_of[direction])
-            - resampled_recalls(others[direction], picture_of[direction])
+            direction: resampled_recalls(own, picture_of[direction], folds)
+            - resampled_recalls(others[direction], picture_of[direction], folds)
             for direction, own in ranks.items()
         }
     )
@@ -61,14 +65,19 @@ def interval_settings() -> dict[str, Any]:
 
 
 def resampled_recalls(
-    ranks: "Int64[np.ndarray, ' N']", picture_of: "Int64[np.ndarray, ' N']"
+    ranks: "Int64[np.ndarray, ' N']", picture_of: "Int64[np.ndarray, ' N']", folds: int = 1
 ) -> "Float[np.ndarray, 'resamples 3']":
-    """Recalls at 1, 5, 10 of every resample."""
+    """Recalls at 1, 5, 10 of every resample; of several folds, their mean."""
     _, picture = np.unique(picture_of, return_inverse=True)
     num_questions = np.bincount(picture)
     num_right = np.stack([np.bincount(picture, ranks < k) for k in RECALL_CUTOFFS.values()], 1)
-    counts = resample_counts(len(num_questions))
-    return 100 * (counts @ num_right) / (counts @ num_questions)[:, None]
+    each = zip(np.split(num_right, folds), np.split(num_questions, folds), strict=True)
+    recalls = []
+    for fold, (right, questions) in enumerate(each):
+        counts = resample_counts(len(questions), fold)
+        recalls.append(100 * (counts @ right) / (counts @ questions)[:, None])
+    mean: Float[np.ndarray, "resamples 3"] = np.mean(recalls, 0)
+    return mean
 
 
 def interval_of_ratio(
@@ -84,9 +93,10 @@ def interval_of_ratio(
 
 
 @cache
-def resample_counts(num: int) -> "Float[np.ndarray, 'resamples num']":
-    """The count of each of `num` pictures in each resample; every report on as many pictures has the same resamples."""
-    return np.random.default_rng(SEED).multinomial(num, np.full(num, 1 / num), NUM_RESAMPLES).astype(float)
+def resample_counts(num: int, fold: int = 0) -> "Float[np.ndarray, 'resamples num']":
+    """The count of each of `num` pictures in each resample; every report on as many pictures has the same resamples,
+    and each fold of one report others."""
+    return np.random.default_rng(SEED + fold).multinomial(num, np.full(num, 1 / num), NUM_RESAMPLES).astype(float)
 
 
 def percentile_interval(values: "Float[np.ndarray, ' resamples']") -> list[float]:

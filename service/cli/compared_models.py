@@ -38,8 +38,8 @@ def measure_models(
     kept, other = KeptRanks(), KeptRanks()
     report = measure(matchers[0], data, progress=progress.report, kept=kept, **further)
     for matcher in matchers[1:]:
-        found = measure(matcher, data, (), progress=progress.report, kept=other)
-        parts = {part: found[part] for part in ("model", "digest", "exhaustive", "stage_one")}
+        found = measure(matcher, data, (), progress=progress.report, kept=other, **({"fold5": True} if fold5 else {}))
+        parts = {part: found[part] for part in ("model", "digest", *other.ranks)}
         report["against"] = {**parts, "difference": compare_ranks(kept, other)}
     if ranks is not None:
         _write_ranks(kept, other, data, ranks)

@@ -42,7 +42,12 @@ if TYPE_CHECKING:
 
 QUERIES = {"text_to_image": "text", "image_to_text": "picture"}
 RECALLS = ("r1", "r5", "r10")
-SEARCHES = {"every pair": "exhaustive", "stage one": "stage_one", "difference": "difference"}
+SEARCHES = {
+    "every pair": "exhaustive",
+    "stage one": "stage_one",
+    "in five folds": "fold5",
+    "difference": "difference",
+}
 
 
 def evaluate(
@@ -304,14 +309,14 @@ def print_recalls(report: dict[str, Any]) -> None:
         "stage one alone": report["stage_one"],
         "difference": report["difference"],
         **{f"shortlist {k}": recalls for k, recalls in report["two_stage"].items()},
+        **({"in five folds": report["fold5"]} if "fold5" in report else {}),
     }
     for half, searches in report.get("halves", {}).items():
-        ways |= {f"{half} half, {way}": searches[name] for way, name in SEARCHES.items()}
+        ways |= {f"{half} half, {way}": searches[name] for way, name in SEARCHES.items() if name in searches}
     if other := report.get("against"):
-        ways |= {f"{other['model']} instead, {way}": other[search] for way, search in list(SEARCHES.items())[:2]}
-        ways |= {f"difference from it, {way}": other["difference"][SEARCHES[way]] for way in list(SEARCHES)[:2]}
-    if "fold5" in report:
-        ways["in five folds"] = report["fold5"]
+        compared = {way: search for way, search in SEARCHES.items() if search in other["difference"]}
+        ways |= {f"{other['model']} instead, {way}": other[search] for way, search in compared.items()}
+        ways |= {f"difference from it, {way}": other["difference"][search] for way, search in compared.items()}
     print(
         f"{report['model']}: {report['images']} pictures, {report['captions']} captions; recall at 1, 5, 10 in percent"
     )

@@ -73,3 +73,26 @@ def test_differences_are_those_on_the_same_resampled_pictures() -> None:
     assert found["text_to_image"]["r10"] == pytest.approx(np.percentile(r10, [2.5, 97.5]))
     assert found["rsum"] == pytest.approx(np.percentile(rsums, [2.5, 97.5]))
     assert paired_intervals(ranks, ranks, picture_of)["rsum"] == [0, 0]
+
+
+def test_pictures_are_resampled_inside_their_folds() -> None:
+    random = np.random.default_rng(4)
+    picture_of = np.sort(np.concatenate([np.arange(20), random.integers(0, 20, 50)]))
+    ranks, others = random.geometric(0.2, 70) - 1, random.geometric(0.1, 70) - 1
+    means, differences = [], []
+    for resample in range(NUM_RESAMPLES):
+        recalls = []
+        for fold in range(5):
+            counts = resample_counts(4, fold)[resample].astype(int)
+            drawn = np.repeat(np.arange(4 * fold, 4 * fold + 4), counts)
+            captions = np.concatenate([np.flatnonzero(picture_of == one) for one in drawn])
+            recalls.append([Recalls.of(own[captions]).r5 for own in (ranks, others)])
+        means.append(np.mean(recalls, 0)[0])
+        differences.append(np.mean(recalls, 0) @ [1, -1])
+    way, of = "text_to_image", {"text_to_image": picture_of}
+    found = bootstrap_intervals({way: ranks}, of, 5)[way]["r5"]
+    assert found == pytest.approx(np.percentile(means, [2.5, 97.5]))
+    paired = paired_intervals({way: ranks}, {way: others}, of, 5)[way]["r5"]
+    assert paired == pytest.approx(np.percentile(differences, [2.5, 97.5]))
+    drawn_apart = [resample_counts(4, fold) for fold in range(5)]
+    assert not any((drawn_apart[0] == others).all() for others in drawn_apart[1:])

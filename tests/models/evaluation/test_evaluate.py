@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from models.datasets.captioned_features import CaptionedFeatures
+from models.evaluation.comparison import KeptRanks, compare_ranks
+from models.evaluation.confidence import paired_intervals
 from models.evaluation.evaluate import (
     evaluate,
     evaluate_gallery,
@@ -173,6 +175,29 @@ def test_folds_are_evaluated_apart_and_averaged() -> None:
         for measure in ("r1", "r5", "r10", "median_rank"):
             mean = sum(report[direction][measure] for report in alone) / 5
             assert found[direction][measure] == pytest.approx(mean)
+    low, high = found["interval"]["rsum"]
+    assert low < found["rsum"] < high
+
+
+def test_folds_of_two_models_are_compared_question_by_question() -> None:
+    scores = torch.randn(2, 80, 40, generator=torch.Generator().manual_seed(1))
+    image_of, kept = torch.arange(40).repeat_interleave(2), (KeptRanks(), KeptRanks())
+    means = [recalls_of_folds(ScoredPairs(*both), one) for *both, one in zip(scores, [image_of] * 2, kept, strict=True)]
+    for own, found in zip(scores, kept, strict=True):
+        for question in range(80):
+            fold = 8 * (question // 16)
+            among = own[question, fold : fold + 8]
+            assert found.ranks["fold5"]["text_to_image"][question] == (among > among[question // 2 - fold]).sum()
+        for picture in range(40):
+            fold = 16 * (picture // 8)
+            best = own[2 * picture : 2 * picture + 2, picture].max()
+            assert found.ranks["fold5"]["image_to_text"][picture] == (own[fold : fold + 16, picture] > best).sum()
+    for found in kept:
+        found.picture_of = {"text_to_image": image_of.numpy(), "image_to_text": np.arange(40)}
+    difference = compare_ranks(*kept)["fold5"]
+    assert difference["rsum"] == pytest.approx(means[0]["rsum"] - means[1]["rsum"])
+    ranks = [found.ranks["fold5"] for found in kept]
+    assert difference["interval"] == paired_intervals(ranks[0], ranks[1], kept[0].picture_of, 5)
 
 
 def test_five_folds_are_reported_beside_the_whole() -> None:

@@ -128,3 +128,19 @@ def test_folders_in_scans_layout_train_and_are_evaluated(
     assert (report["images"], report["captions"]) == (10, 50)
     assert report["fold5"]["rsum"] >= report["exhaustive"]["rsum"]
     assert report["model"] == "scan-i2t-avg+scan-i2t-avg"
+    compared = [*both[:-1], "--device", "cpu", "--against", "run2/best", "--ranks", "ranks.npz"]
+    status, said, noted = regard("evaluate", *compared, "--json")
+    assert status == 0, noted
+    other, ranks = json.loads(said)["against"], np.load("ranks.npz")
+    assert json.loads(said)["fold5"] == report["fold5"]
+    assert other["difference"]["fold5"]["rsum"] == pytest.approx(report["fold5"]["rsum"] - other["fold5"]["rsum"])
+    for recalls in (report["fold5"], other["fold5"], other["difference"]["fold5"]):
+        low, high = recalls["interval"]["rsum"]
+        assert low <= recalls["rsum"] <= high
+    for whose, found in (("", report), ("against_", other)):
+        firsts = ranks[f"{whose}fold5_text_to_image"] == 0  # folds of equal size, so that their mean is that of all
+        assert found["fold5"]["text_to_image"]["r1"] == pytest.approx(100 * firsts.mean())
+    status, said, _ = regard("evaluate", *compared[:-2])
+    assert status == 0
+    for row in ("in five folds", "scan-i2t-avg instead, in five folds", "difference from it, in five folds"):
+        assert any(line.startswith(row) for line in said.splitlines())
