@@ -313,13 +313,12 @@ def print_recalls(report: dict[str, Any]) -> None:
     }
     for half, searches in report.get("halves", {}).items():
         ways |= {f"{half} half, {way}": searches[name] for way, name in SEARCHES.items() if name in searches}
+    names = names_in_rows(report)
     if other := report.get("against"):
         compared = {way: search for way, search in SEARCHES.items() if search in other["difference"]}
-        ways |= {f"{other['model']} instead, {way}": other[search] for way, search in compared.items()}
+        ways |= {f"{names[1]} instead, {way}": other[search] for way, search in compared.items()}
         ways |= {f"difference from it, {way}": other["difference"][search] for way, search in compared.items()}
-    print(
-        f"{report['model']}: {report['images']} pictures, {report['captions']} captions; recall at 1, 5, 10 in percent"
-    )
+    print(f"{names[0]}: {report['images']} pictures, {report['captions']} captions; recall at 1, 5, 10 in percent")
     directions = [direction for direction in QUERIES if direction in report["exhaustive"]]
     heads = [head for direction in directions for head in (f"{QUERIES[direction]}: 1", "5", "10")]
     heads += ["sum"] * ("rsum" in ways["every pair"])
@@ -339,6 +338,14 @@ def print_recalls(report: dict[str, Any]) -> None:
     heads = [head for direction in directions for head in (f"{QUERIES[direction]}: a right one", "of the best 10")]
     print("\nwhat a shortlist holds of it, in percent")
     print_table("", *heads, rows=kept)
+
+
+def names_in_rows(report: dict[str, Any]) -> list[str]:
+    """The measured model as it is called, then the one compared with it: by folders where both are called alike."""
+    names = [one["model"] for one in (report, report.get("against")) if one]
+    if len(set(names)) == len(names):
+        return names
+    return ["+".join(folders) for folders in report["about"]["weights"]]
 
 
 def recall_rows(way: str, recalls: dict[str, Any], directions: list[str]) -> list[list[str]]:

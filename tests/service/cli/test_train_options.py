@@ -113,10 +113,10 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     assert low <= other["difference"]["exhaustive"]["rsum"] <= high
     assert ranks["picture_of_caption"].tolist() == [row for row in ranks["pictures"] for _ in range(5)]
     assert (about["split"], about["extractor"], len(about["weights"])) == ("dev", "mine-first-4", 2)
-    assert (
-        "difference from it, every pair"
-        in regard("evaluate", "--model", best, "--split", "dev", *named, *compared[:2])[1]
-    )
+    said = regard("evaluate", "--model", best, "--split", "dev", *named, *compared[:2])[1]
+    assert said.startswith(f"{best}: 5 pictures")  # both models are called scan-t2i-avg
+    assert f"\n{compared[1]} instead, every pair " in said
+    assert "\ndifference from it, every pair" in said
     status, _, noted = regard("evaluate", "--model", best, "--model", best, *named)
     assert (status, "--against compares it" in noted) == (2, True)
     status, _, noted = regard("evaluate", "--model", best, "--split", "dev", *named[:4])
