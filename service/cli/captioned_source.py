@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from models.datasets.captions import CaptionLine, captioned_photographs, half_slices, read_captions
-from service.cli.output import print_note
 from service.errors import UserError, user_input
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from models.datasets.captioned_features import CaptionedFeatures
     from models.matching.matcher import Matcher
 
@@ -131,16 +132,13 @@ def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regi
     check_reads(matcher, data.extractor_digest, data.feature_dim, name, regions)
 
 
-def check_finite(data: "CaptionedFeatures") -> None:
-    """UserError names pictures whose features hold numbers that are not finite."""
-    if bad := data.not_finite():
-        raise UserError(bad)
-
-
-def note_not_finite(data: "CaptionedFeatures") -> None:
-    """Notes which pictures have features that are no finite numbers, where there are any: they are found last."""
-    if bad := data.not_finite():
-        print_note(f"{bad}, which counts against the model")
+def check_finite(
+    data: "CaptionedFeatures", pictures: "slice | np.ndarray" = slice(None), split: str | None = None
+) -> None:
+    """Raises UserError, which names them, where features of the pictures hold numbers that are not finite."""
+    if bad := data.not_finite(pictures):
+        where = f"split {split}: " if split else ""
+        raise UserError(f"{where}{bad}: extract them again, or take them out of the captions")
 
 
 def check_reads(matcher: "Matcher", made: str, width: int, name: object, regions: int | None = None) -> None:

@@ -14,9 +14,9 @@ from service.cli.boxed_pictures import BoxedSource, measure_boxed, print_groundi
 from service.cli.captioned_source import (
     CaptionedSource,
     Selection,
+    check_finite,
     check_fits,
     check_reads,
-    note_not_finite,
     refuse_beside_precomp,
 )
 from service.cli.feature_extraction import extract_with_progress, load_detector
@@ -164,7 +164,7 @@ def _measure(
         data = source.load(selection)
         for matcher in matchers:
             check_fits(matcher, data, matcher.name, regions)
-        note_not_finite(data)
+        check_finite(data)
         _check_number(len(data), measured["fold5"], measured["halves"])
         report = measure_models(matchers, data, progress, **measured)
     given = asdict(selection) | {"questions": measured["questions"]}
@@ -231,7 +231,7 @@ def _measure_with_boxes(
                 extract_with_progress(extractor, photographs, features, progress, is_kept=False)
             data, boxes, objects = source.load(name, given_objects, features)
             check_fits(matcher, data, matcher.name)
-            note_not_finite(data)
+            check_finite(data)
             with user_input(source.boxes):
                 report[name] = measure_boxed(name, matcher, data, boxes, objects, progress)
             if name == "grounding" and given.captions is not None:

@@ -12,7 +12,7 @@ from models.training.recipes import Recipe
 from models.training.trainer import BEST_FOLDER, Training
 from models.whole_files import write_whole
 from service import VERSION
-from service.cli.captioned_source import CaptionedSource, Selection, note_not_finite
+from service.cli.captioned_source import CaptionedSource, Selection, check_finite
 from service.cli.out_folder import sole_writer
 from service.cli.output import Progress, print_note, visible
 from service.cli.training.run import TrainingRun, shown_training
@@ -37,9 +37,8 @@ def train_matcher(
         print_note(f"{bare} of {len(train)} pictures to learn from have no caption, and are left out")
     if train.feature_dim != dev.feature_dim:
         raise UserError(f"the features to learn from have {train.feature_dim} numbers, those of dev {dev.feature_dim}")
-    if bad := train.not_finite(np.flatnonzero([bool(own) for own in train.captions])):
-        raise UserError(f"{bad}: extract them again, or take them out of the captions")
-    note_not_finite(dev)
+    check_finite(train, np.flatnonzero([bool(own) for own in train.captions]), selections[0].split)
+    check_finite(dev.first(recipe.validate_images), split=selections[1].split)
     with sole_writer(run.out):
         with user_input():
             initial = load_uncalibrated(run.start) if run.start else None

@@ -140,7 +140,7 @@ def test_a_table_of_several_models_is_printed(
     assert printed.startswith("| model |")
 
 
-def test_pictures_of_numbers_that_are_not_finite_are_named(regard: Regard, given: dict[str, Any]) -> None:
+def test_pictures_of_numbers_that_are_not_finite_are_refused(regard: Regard, given: dict[str, Any]) -> None:
     np.load(given["features"] / "features.npy", mmap_mode="r+")[4, 0, 0] = np.nan
     fixed = ["evaluate", "--model", given["model"], "--device", "cpu", "--features", given["features"]]
     lines = given["captions"].read_text().splitlines()
@@ -148,5 +148,6 @@ def test_pictures_of_numbers_that_are_not_finite_are_named(regard: Regard, given
     given["captions"].write_text("\n".join(split) + "\n")
     with_gallery = ["--captions", given["captions"], "--split", "test", "--gallery", "dev"]
     for asked in (["--grounding", given["boxes"]], ["--short-questions", given["boxes"]], with_gallery):
-        status, _, noted = regard(*fixed, *asked)
-        assert (status, "the features of 4.png hold numbers that are not finite, which counts" in noted) == (0, True)
+        status, said, noted = regard(*fixed, *asked)
+        assert (status, said) == (1, "")
+        assert "the features of 4.png hold numbers that are not finite: extract them again" in noted

@@ -92,11 +92,15 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     others = ["--set", "batch=4", "--set", "starts_from=scan-t2i-avg-flickr8k", "--from", best]
     at = [one for one in changes if one != "--set" and one not in ("batch=5", "least_count=1")]
     given = [*named, *(word for one in at for word in ("--set", one)), *others]
-    noted = regard("train", "scan-t2i-avg-flickr8k", "--out", tmp_path / "tuned", *given)[2]
-    assert "an epoch leaves out" in noted
-    assert "numbers that are not finite, which counts against the model" in noted
-    assert (tmp_path / "tuned" / "best").is_dir()
+    tune = ["train", "scan-t2i-avg-flickr8k", "--out", tmp_path / "tuned", *given]
+    refused = "the features of picture 0, picture 1, picture 2 and 2 others hold numbers that are not finite"
+    status, _, noted = regard(*tune)
+    assert (status, f"regard: split dev: {refused}" in noted, (tmp_path / "tuned").exists()) == (1, True, False)
+    status, said, noted = regard("evaluate", "--model", best, "--split", "dev", *named, "--json")
+    assert (status, said, f"regard: {refused}" in noted) == (1, "", True)
     scan_layout(own, arrays(), "dev")
+    assert "an epoch leaves out" in regard(*tune)[2]
+    assert (tmp_path / "tuned" / "best").is_dir()
     status, _, noted = regard("evaluate", "--model", best, "--split", "dev", *named)
     assert status == 0, noted
     compared = ["--against", tmp_path / "tuned" / "best", "--ranks", tmp_path / "ranks", "--json", "--regions", "4"]
