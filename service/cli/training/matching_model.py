@@ -67,13 +67,16 @@ def _tell_of_words(training: Training, word_vectors: Path) -> None:
 
 
 def _tell_of_epochs(training: Training) -> None:
-    """Notes how many captions an epoch leaves out, where they are many."""
+    """Notes that pictures do not fill a batch, or how many captions an epoch leaves out, where they are many."""
+    captioned, batch = sum(map(bool, training.data.captions)), training.recipe.batch
+    if captioned < batch:
+        print_note(f"a batch holds {captioned} pictures, not {batch} (--set batch): there are no more to learn from")
     total = sum(map(len, training.data.captions))
     left_out = total - training.captions_per_epoch
     if training.recipe.epochs and left_out > MANY_LEFT_OUT * total:
         print_note(
             f"an epoch leaves out {left_out} of {total} captions ({left_out / total:.0%}), each time others: the rest"
-            f" of each pass over the pictures, which makes no whole batch of {training.recipe.batch} (--set batch)"
+            f" of each pass over the pictures, which makes no whole batch of {batch} (--set batch)"
         )
 
 

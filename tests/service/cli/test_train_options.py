@@ -132,6 +132,17 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     assert set(built(data, load_matcher(best)).matchers) == {"scan-t2i-avg"}
 
 
+def test_a_batch_that_pictures_do_not_fill_is_noted(regard: Regard, tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        scan_layout(tmp_path / "own", arrays(), split)
+    recipe = ("most_steps=1", "warmup_steps=0", "width=8", "word_dim=6", "embed_dim=4", "least_count=1")
+    changes = [word for change in recipe for word in ("--set", change)]
+    train = ["train", "scan-t2i-avg-flickr8k", "--precomp", tmp_path / "own", "--device", "cpu", *changes]
+    for batch, is_noted in ((400, True), (5, False)):
+        status, _, noted = regard(*train, "--out", tmp_path / str(batch), "--set", f"batch={batch}")
+        assert (status, f"a batch holds 5 pictures, not {batch}" in noted) == (0, is_noted), noted
+
+
 def test_photographs_are_all_there_and_what_is_validated_on_has_captions(tmp_path: Path) -> None:
     captions = tmp_path / "captions.jsonl"
     lines = [
