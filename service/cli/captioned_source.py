@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from models.datasets.captions import CaptionLine, captioned_photographs, half_slices, read_captions
+from service.cli.output import print_note
 from service.errors import UserError, user_input
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from models.matching.matcher import Matcher
 
 
+FEW_PICTURES = 50  # as calibrations need at least
 PUBLISHED = "bottom-up-36"  # what made the arrays of --precomp unless --extractor says so
 FIRST_REGIONS = re.compile(r"(.+)-first-(\d+)")  # as `CaptionedFeatures.first_regions` names them
 
@@ -139,6 +141,12 @@ def check_finite(
     if bad := data.not_finite(pictures):
         where = f"split {split}: " if split else ""
         raise UserError(f"{where}{bad}: extract them again, or take them out of the captions")
+
+
+def note_few(data: "CaptionedFeatures") -> None:
+    """Notes that recalls tell nothing of a model, where the pictures with captions are too few."""
+    if (captioned := sum(map(bool, data.captions))) < FEW_PICTURES:
+        print_note(f"recalls on so few pictures ({captioned}) tell nothing of a model: take {FEW_PICTURES} at least")
 
 
 def check_reads(matcher: "Matcher", made: str, width: int, name: object, regions: int | None = None) -> None:

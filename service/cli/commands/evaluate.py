@@ -17,6 +17,7 @@ from service.cli.captioned_source import (
     check_finite,
     check_fits,
     check_reads,
+    note_few,
     refuse_beside_precomp,
 )
 from service.cli.feature_extraction import extract_with_progress, load_detector
@@ -166,6 +167,7 @@ def _measure(
             check_fits(matcher, data, matcher.name, regions)
         check_finite(data)
         _check_number(len(data), measured["fold5"], measured["halves"])
+        note_few(data)
         report = measure_models(matchers, data, progress, **measured)
     given = asdict(selection) | {"questions": measured["questions"]}
     return {**report, "about": what_was_measured(entries, data, given)}

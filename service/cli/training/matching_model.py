@@ -12,7 +12,7 @@ from models.training.recipes import Recipe
 from models.training.trainer import BEST_FOLDER, Training
 from models.whole_files import write_whole
 from service import VERSION
-from service.cli.captioned_source import CaptionedSource, Selection, check_finite
+from service.cli.captioned_source import CaptionedSource, Selection, check_finite, note_few
 from service.cli.out_folder import sole_writer
 from service.cli.output import Progress, print_note, visible
 from service.cli.training.run import TrainingRun, shown_training
@@ -49,6 +49,7 @@ def train_matcher(
             training.resume()
         if training.step == 0:
             _tell_of_epochs(training)
+            note_few(training.dev)
             _write_recipe(run, training, source, selections, word_vectors)
         _go_on(training, run.out)
     rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)

@@ -123,7 +123,8 @@ def test_folders_in_scans_layout_train_and_are_evaluated(
     both = ["--model", "run1/best+run2/best", "--precomp", ".", "--split", "testall", "--fold5", "--json"]
     status, said, noted = regard("evaluate", *both, "--device", "cpu")
     assert status == 0
-    assert noted.splitlines() == ["scoring pairs 100% 500/500", "computing recalls 100% 3/3"]
+    few = "recalls on so few pictures (10) tell nothing of a model: take 50 at least"
+    assert noted.splitlines() == [few, "scoring pairs 100% 500/500", "computing recalls 100% 3/3"]
     report = json.loads(said)
     assert (report["images"], report["captions"]) == (10, 50)
     assert report["fold5"]["rsum"] >= report["exhaustive"]["rsum"]

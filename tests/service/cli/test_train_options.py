@@ -143,6 +143,23 @@ def test_a_batch_that_pictures_do_not_fill_is_noted(regard: Regard, tmp_path: Pa
         assert (status, f"a batch holds 5 pictures, not {batch}" in noted) == (0, is_noted), noted
 
 
+def test_few_pictures_to_measure_on_are_noted(regard: Regard, tmp_path: Path) -> None:
+    own, few = tmp_path / "own", "recalls on so few pictures ({}) tell nothing of a model: take 50 at least"
+    for split, times in (("train", 1), ("dev", 10)):
+        scan_layout(own, np.tile(arrays(), (times, 1, 1)), split)
+    recipe = ("most_steps=1", "warmup_steps=0", "width=8", "word_dim=6", "embed_dim=4", "least_count=1", "batch=5")
+    changes = [word for change in recipe for word in ("--set", change)]
+    given = ["--precomp", own, "--device", "cpu"]
+    train = ["train", "scan-t2i-avg-flickr8k", *given, *changes]
+    status, _, noted = regard(*train, "--out", tmp_path / "run")
+    assert (status, "so few pictures" in noted) == (0, False), noted
+    noted = regard(*train, "--out", tmp_path / "other", "--set", "validate_images=49")[2]
+    assert few.format(49) in noted
+    measure = ["evaluate", "--model", tmp_path / "run" / "best", *given, "--split", "dev"]
+    assert "so few pictures" not in regard(*measure)[2]
+    assert few.format(7) in regard(*measure, "--first", "7")[2]
+
+
 def test_photographs_are_all_there_and_what_is_validated_on_has_captions(tmp_path: Path) -> None:
     captions = tmp_path / "captions.jsonl"
     lines = [
