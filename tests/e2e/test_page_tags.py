@@ -111,3 +111,18 @@ def test_what_is_written_is_decided_where_the_tags_cannot_be_had(visit: Visit) -
     write(page, "note: 2")
     expect(chips(page)).to_have_text("note: 2 ×")
     expect(cards(page)).to_have_count(1)
+
+
+def test_what_is_written_while_another_condition_waits_is_taken_beside_it(visit: Visit) -> None:
+    page, held = visit.page, list[Route]()
+    expect(cards(page)).to_have_count(len(NOTES))
+    page.route("**/tags?*", lambda route: held.append(route))  # noqa: PLW0108 - playwright asks for a function
+    write(page, "note>=2")
+    with page.expect_request(lambda request: "/tags?" in request.url and "3" in request.url):
+        write(page, "note<=3")
+    expect(chips(page)).to_have_count(0)
+    page.route("**/tags?*", lambda route: route.continue_())
+    held[-1].continue_()  # that of the second, for which the first was given up
+    expect(chips(page)).to_have_count(2)
+    expect(cards(page)).to_have_count(1)
+    expect(page.get_by_label("Tag", exact=True)).to_have_value("")

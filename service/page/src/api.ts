@@ -175,6 +175,13 @@ export class Latest {
     this.running = new AbortController();
   }
 
+  /** Waits until nothing runs, also not what was begun meanwhile. */
+  async settled(): Promise<void> {
+    let last;
+    do await (last = this.ended);
+    while (last !== this.ended);
+  }
+
   async run<T>(work: (signal: AbortSignal) => Promise<T>, show: (outcome: T) => void): Promise<void> {
     this.running?.abort();
     const mine = (this.running = new AbortController());

@@ -153,6 +153,7 @@ export class SearchOptions {
       this.tags.know(tags.map((tag) => tag.name), found);
       this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((one) => el("option", { value: inFull(one) })));
     });
+    await this.suggesting.settled(); // a later look-up that this one was given up for
   }
 
   /** Has pictures of a tag alone found, too; false where that is so already, or cannot be. */

@@ -17,7 +17,7 @@ export class TagFilter {
   private readonly known = new Set<string>();
   private written: Condition[] = [];
   private offered: Condition[] = [];
-  private taken = 0; // times that something was taken as written, or all conditions were replaced
+  private replaced = 0; // times that all conditions were
 
   /** `onchange` hears of conditions that were put or taken away; `lookUp` has those offered that fit what is written. */
   constructor(
@@ -53,25 +53,28 @@ export class TagFilter {
 
   /** Has these conditions in the place of those that there are. */
   replace(conditions: [name: string, said: string][]): void {
-    this.taken++;
+    this.replaced++;
     this.written = [];
     this.fault.textContent = "";
     for (const [name, said] of conditions) this.add(conditionOn(name, said));
     this.show();
   }
 
-  /** Takes what is written, once it is known what may be meant by it, or cannot be; unless something else is by then. */
+  /**
+   * Takes what is written, once it is known what may be meant by it, or cannot be. What is written meanwhile is taken
+   * beside it; all conditions that were replaced meanwhile hold.
+   */
   private async take(): Promise<void> {
     const typed = this.input.value.trim();
-    const mine = ++this.taken;
+    const before = this.replaced;
     this.fault.textContent = "";
     if (!typed) return;
     if (!this.offered.some((one) => inFull(one) === typed)) await this.lookUp().catch(() => {});
-    if (mine !== this.taken) return;
     const one = this.meantBy(typed);
-    if (one && this.has(one)) return;
+    const stands = this.input.value.trim() === typed;
+    if (before !== this.replaced || (one ? this.has(one) : !stands)) return; // what is none may have been put right since
     if (!this.add(one)) return;
-    if (this.input.value.trim() === typed) {
+    if (stands) {
       this.input.value = "";
       void this.lookUp().catch(() => {}); // what is offered was narrowed to it
     }
