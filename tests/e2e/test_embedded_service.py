@@ -51,6 +51,17 @@ def test_one_that_cannot_start_says_why(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("setting", ["role", "host", "port", "rate_limit"])
+def test_what_it_chooses_itself_is_refused(tmp_path: Path, setting: str) -> None:
+    with pytest.raises(ValueError, match=f"chooses {setting} itself"), embedded_service(tmp_path, **{setting: "0"}):
+        pass
+
+
+def test_what_is_no_setting_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no_such_setting"), embedded_service(tmp_path, no_such_setting=1):
+        pass
+
+
 def test_ctrl_c_is_for_the_program_alone_whose_death_ends_the_service(tmp_path: Path) -> None:
     program = PROGRAM.format(data=str(tmp_path / "data"), settings=small_service(tmp_path))
     with subprocess.Popen(

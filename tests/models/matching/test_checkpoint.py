@@ -269,3 +269,9 @@ def test_shipped_matchers_belong_to_the_shipped_detector() -> None:
         assert read_header(folder) == MatcherHeader.of(shipped)
         assert (folder / "card.md").is_file()
         assert json.loads((folder / "config.json").read_text())["extractor"] == shipped.extractor_digest
+
+
+def test_the_folder_of_a_training_names_the_one_that_holds_its_weights(tmp_path: Path) -> None:
+    save_matcher(small_matcher(), tmp_path / "best")
+    with pytest.raises(BadCheckpoint, match=rf"holds no checkpoint: .*; {tmp_path}/best does"):
+        load_matcher(tmp_path)

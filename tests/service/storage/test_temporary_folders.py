@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.storage.temporary_folders import remove_abandoned, scratch_folder, temporary_folder
+from tests.support.without_privilege import output_without_privilege
 
 
 def test_abandoned_folders_of_the_name_go_however_young_they_are(tmp_path: Path) -> None:
@@ -39,3 +40,20 @@ def test_where_nothing_can_be_locked_nothing_is_abandoned(tmp_path: Path, monkey
         assert remove_abandoned(tmp_path) == 0
         assert folder.is_dir()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_may_not_be_listed_takes_temporary_folders(tmp_path: Path) -> None:
+    drop_box = tmp_path / "drop-box"
+    drop_box.mkdir()
+    drop_box.chmod(0o333)
+    program = """
+import sys
+from pathlib import Path
+from service.storage.temporary_folders import temporary_folder
+with temporary_folder("some-", Path(sys.argv[1])) as folder:
+    print(folder.is_dir())
+"""
+    try:
+        assert output_without_privilege("-c", program, str(drop_box)) == "True\n"
+    finally:
+        drop_box.chmod(0o700)

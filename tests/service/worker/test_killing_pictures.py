@@ -60,7 +60,7 @@ def run_workers(store: Store, times: int, detector: type[FakeExtractor], matcher
 
 
 def died_with(store: Store, image_id: str, times: int) -> None:
-    """What workers leave that the picture has crashed, one after the other."""
+    """The traces of workers that a picture crashed, one after the other."""
     for _ in range(times):
         store.catalog.starts.begin([image_id])
 
