@@ -4,14 +4,14 @@ import base64
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, Route, expect, sync_playwright
 
 from tests.support.library import two_coloured
 from tests.support.processes import wait_until
@@ -67,6 +67,40 @@ class Visit:
         self.context.close()
         assert self.elsewhere == []
         assert self.faults == []
+
+
+class HeldRequests:
+    """The requests of a page that match a pattern, each of which waits until the test lets it go."""
+
+    def __init__(
+        self, page: Page, pattern: str | re.Pattern[str], wanted: Callable[[Request], bool] = lambda _: True
+    ) -> None:
+        """`wanted` says which of those that match are held."""
+        self._page, self._pattern, self._wanted = page, pattern, wanted
+        self.routes: list[Route] = []
+        page.route(pattern, self._hold)
+
+    def _hold(self, route: Route) -> None:
+        if self._wanted(route.request):
+            self.routes.append(route)
+        else:
+            route.fallback()
+
+    def first(self, wanted: Callable[[Request], bool] = lambda _: True) -> Route:
+        """The first that is as wanted, once it is held: playwright tells of a request before it can be."""
+        for _ in range(TIMEOUT_MS // 20):
+            found = next((route for route in self.routes if wanted(route.request)), None)
+            if found is not None:
+                return found
+            self._page.wait_for_timeout(20)
+        raise AssertionError(f"no request of {self._pattern} in {TIMEOUT_MS} ms")
+
+    def let_go(self) -> None:
+        """Send what is held, and hold nothing that comes from now on."""
+        self._page.unroute(self._pattern, self._hold)
+        for route in self.routes:
+            with suppress(Error):  # the page has given it up
+                route.continue_()
 
 
 def accessibility_faults(page: Page) -> list[str]:

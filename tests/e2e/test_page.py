@@ -16,7 +16,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Error, Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, Visit, accessibility_faults, drop, search, send
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, drop, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -229,24 +229,17 @@ COUNT_SEARCHES = """
 
 
 def test_an_older_answer_is_never_shown_over_a_newer_one(visit: Visit) -> None:
-    held: list[Route] = []
-
-    def hold_first(route: Route) -> None:
-        if held:
-            route.continue_()
-        held.append(route)
-
     page = visit.page
     page.evaluate(COUNT_SEARCHES)
-    page.route("**/search/text", hold_first)
+    held = HeldRequests(page, "**/search/text", lambda request: "yellow" in (request.post_data or ""))
     field = page.get_by_label("What do the pictures show?")
-    with page.expect_request("**/search/text"):
-        field.fill("yellow")
+    field.fill("yellow")
+    older = held.first()
     with page.expect_response("**/search/text"):
         field.fill("white black")
     expect(page.locator("li.card .title").first).to_have_text("white and black")
     with contextlib.suppress(Error):  # the page has given it up
-        held[0].fulfill(json={})
+        older.fulfill(json={})
     expect(page.locator("#words .word")).to_have_text(["white", "black"])
     assert page.evaluate("window.most") == 1
 

@@ -17,7 +17,7 @@ from tests.support.running_server import running_server
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import Visit, search, send_captioned
+from tests.e2e.browser import HeldRequests, Visit, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -70,29 +70,29 @@ def test_what_was_asked_is_asked_again_once_the_service_is_back(visit: Visit) ->
 
 
 def test_a_slow_answer_is_told_of(visit: Visit) -> None:
-    page, status, held = visit.page, visit.page.locator("#status"), list[Route]()
+    page, status = visit.page, visit.page.locator("#status")
     search(page, "red")
-    page.route("**/search/text", lambda route: held.append(route))  # noqa: PLW0108 - playwright asks for a function
+    held = HeldRequests(page, "**/search/text")
     ask(page, "blue")
     expect(status).to_have_text("Searching…")
     expect(page.locator("#main")).to_have_class("late")  # what stands there is dimmed
-    held[0].continue_()
+    held.let_go()
     expect(status).to_have_text("3 pictures.")
     expect(page.locator("#main")).not_to_have_class("late")
 
 
 def test_a_search_that_has_its_answer_is_not_said_to_go_on(visit: Visit) -> None:
-    page, status, held = visit.page, visit.page.locator("#status"), list[Route]()
+    page, status = visit.page, visit.page.locator("#status")
     models = page.get_by_label("Model").locator("option")
     expect(models).to_have_text(["fake"])  # or the request that is held could be one that the reload breaks off
-    page.route("**/models", lambda route: held.append(route))  # noqa: PLW0108 - as above
+    held = HeldRequests(page, "**/models")
     page.reload()  # which goes on until the models are known
     search(page, "red")
     expect(status).to_have_text("3 pictures.")
     page.wait_for_timeout(1000)  # twice the time after which a wait is told of
     expect(status).to_have_text("3 pictures.", timeout=1)
     expect(page.locator("#main")).not_to_have_class("late", timeout=1)
-    held[0].continue_()
+    held.let_go()
     expect(models).to_have_text(["fake"])
     expect(status).to_have_text("3 pictures.")
 
@@ -131,10 +131,7 @@ def test_a_dialog_that_asks_for_a_key_is_cancelled_once(browser: Browser, tmp_pa
 
 
 def test_what_is_waited_for_since_before_keeps_nothing_from_being_asked_again(visit: Visit) -> None:
-    page, held, asked = visit.page, list[Route](), list[str]()
-
-    def hold(route: Route) -> None:
-        held.append(route)
+    page, asked = visit.page, list[str]()
 
     def refuse_once(route: Route) -> None:
         asked.append(route.request.url)
@@ -143,15 +140,14 @@ def test_what_is_waited_for_since_before_keeps_nothing_from_being_asked_again(vi
         else:
             route.continue_()
 
-    page.route("**/models", hold)
+    held = HeldRequests(page, "**/models")
     page.reload()
     page.route("**/search/text", refuse_once)
     ask(page, "red")
     expect(page.get_by_role("list", name="Results")).to_be_visible()
     assert len(asked) == 2
-    assert held
-    for route in held:
-        route.continue_()
+    assert held.routes
+    held.let_go()
 
 
 def test_a_service_that_names_a_time_is_asked_again_then(visit: Visit) -> None:
@@ -174,15 +170,15 @@ def test_a_service_that_names_a_time_is_asked_again_then(visit: Visit) -> None:
 
 
 def test_a_service_that_hangs_is_told_of_and_asked_again_once_it_answers(visit: Visit) -> None:
-    page, held = visit.page, list[Route]()
+    page = visit.page
     page.clock.install()
     search(page, "red")
-    page.route("**/search/text", lambda route: held.append(route))  # noqa: PLW0108 - playwright asks for a function
+    held = HeldRequests(page, "**/search/text")
     page.route("**/livez", lambda route: route.abort())
     ask(page, "blue")
     page.clock.fast_forward(1000)
     expect(page.locator("#status")).to_have_text("Searching…")
-    assert len(held) == 1
+    assert held.first()
     page.clock.fast_forward(16_000)
     expect(page.locator("#status")).to_have_text(AWAY)
     expect(cards(page)).to_have_count(0)
@@ -190,7 +186,7 @@ def test_a_service_that_hangs_is_told_of_and_asked_again_once_it_answers(visit: 
     page.unroute("**/livez")
     page.clock.fast_forward(3000)
     expect(cards(page).first).to_contain_text("all blue")
-    page.route("**/search/image", lambda route: held.append(route))  # noqa: PLW0108 - as above
+    HeldRequests(page, "**/search/image")
     page.route("**/livez", lambda route: route.abort())
     cards(page).first.get_by_role("button", name="More like this").click()
     page.clock.fast_forward(16_000)

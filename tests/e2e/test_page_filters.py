@@ -15,7 +15,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, search, send
+from tests.e2e.browser import HeldRequests, Visit, accessibility_faults, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -136,19 +136,14 @@ def test_a_score_that_was_written_for_likeness_is_no_cut_off_of_likeness_and_wor
 
 
 def test_an_option_that_is_none_ends_what_was_asked_before(visit: Visit) -> None:
-    page, status, held = visit.page, visit.page.locator("#status"), list[Route]()
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/search/text", hold)
+    page, status = visit.page, visit.page.locator("#status")
+    held = HeldRequests(page, "**/search/text")
     page.get_by_label("What do the pictures show?").fill("yellow")
     expect(status).to_have_text("Searching…")
     page.get_by_label("At least").fill("150")
     page.get_by_label("At least").press("Enter")
     expect(status).to_contain_text("At least")
-    for route in held:
-        route.continue_()
+    held.let_go()
     page.wait_for_timeout(500)
     expect(status).to_contain_text("At least")
     expect(cards(page)).to_have_count(0)

@@ -13,7 +13,7 @@ from tests.support.running_server import running_server
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, Visit, accessibility_faults, search, send_captioned
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -88,12 +88,12 @@ def test_a_result_is_deleted_where_it_is_looked_at_and_brought_back(visit: Visit
 
 
 def test_who_goes_on_before_the_service_answered_sees_the_next_picture(visit: Visit) -> None:
-    page, held = visit.page, list[Route]()
+    page = visit.page
     search(page, "red")
     dialog = open_large(page, page.locator("#main li.card .title").first.inner_text())
     title = dialog.get_by_role("heading", level=2)
     names = page.locator("#main li.card .title").all_inner_texts()
-    page.route("**/images/*", lambda route: held.append(route) if route.request.method != "GET" else route.fallback())
+    held = HeldRequests(page, "**/images/*", lambda request: request.method != "GET")
     dialog.get_by_role("button", name="Edit").click()
     dialog.get_by_label("Date").fill("2020")
     dialog.get_by_role("button", name="Save").click()
@@ -101,7 +101,8 @@ def test_who_goes_on_before_the_service_answered_sees_the_next_picture(visit: Vi
     dialog.get_by_role("button", name=DELETE).click()
     dialog.get_by_role("button", name="Next").click()
     expect(title).to_have_text(names[2])
-    for route in held:
+    for method in ("PATCH", "DELETE"):
+        route = held.first(lambda request, method=method: request.method == method)
         with page.expect_response(route.request.url):
             route.continue_()
     expect(title).to_have_text(names[2])
@@ -354,8 +355,8 @@ SWIPE = """
 
 def test_a_swipe_turns_over_and_the_thumbnail_stands_until_the_picture_is_there(browser: Browser, address: str) -> None:
     visit = Visit(browser, address, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    page, held = visit.page, list[Route]()
-    page.route(re.compile("/images/[0-9a-f]+$"), lambda route: held.append(route))  # noqa: PLW0108 - playwright writes to what it calls
+    page = visit.page
+    held = HeldRequests(page, re.compile("/images/[0-9a-f]+$"))
     dialog = open_large(page, "all blue")
     figure, title = dialog.locator("figure"), dialog.get_by_role("heading", level=2)
     picture = figure.locator("img")
@@ -370,8 +371,7 @@ def test_a_swipe_turns_over_and_the_thumbnail_stands_until_the_picture_is_there(
     shown = picture.evaluate("one => [one.style.backgroundImage, one.clientWidth, one.clientHeight]")
     assert "/thumbnail" in shown[0]
     assert shown[1] / shown[2] == pytest.approx(64 / 48, abs=0.02)
-    for route in held:
-        route.continue_()
+    held.let_go()
     expect(picture).to_have_js_property("naturalWidth", 64)
     expect(picture).not_to_have_attribute("style", re.compile("thumbnail"))
     with visit.context.expect_page() as opened:

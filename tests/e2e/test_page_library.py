@@ -14,7 +14,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, Visit, accessibility_faults, search, send_captioned
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -65,23 +65,14 @@ def add_picture(page: Page, name: str) -> None:
 
 
 def test_a_button_that_is_pressed_twice_deletes_once(visit: Visit) -> None:
-    page, held = visit.page, list[Route]()
-
-    def hold(route: Route) -> None:
-        if route.request.method == "DELETE":
-            held.append(route)
-        else:
-            route.continue_()
-
-    page.route("**/images/*", hold)
-    with page.expect_request("**/images/*"):
-        card(page, "green").get_by_role("button", name=DELETE).dblclick()
-    (asked,) = held
-    asked.continue_()
+    page = visit.page
+    held = HeldRequests(page, "**/images/*", lambda request: request.method == "DELETE")
+    card(page, "green").get_by_role("button", name=DELETE).dblclick()
+    held.first().continue_()
     expect(card(page, "green")).to_contain_text("all green was deleted.")
     expect(card(page, "green").locator(".fault")).to_be_empty()
     page.evaluate("fetch('/livez')")  # a second one would have been sent before
-    assert len(held) == 1
+    assert len(held.routes) == 1
 
 
 def test_a_picture_that_is_gone_already_is_deleted(visit: Visit) -> None:

@@ -10,9 +10,9 @@ from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Locator, Route, expect
+from playwright.sync_api import Locator, expect
 
-from tests.e2e.browser import Visit, search, send
+from tests.e2e.browser import HeldRequests, Visit, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -133,18 +133,18 @@ def test_further_pictures_that_cannot_be_had_are_told_of_where_one_is_looked_at(
 
 
 def test_what_failed_for_a_picture_that_was_left_is_not_told_of_another(visit: Visit) -> None:
-    page, cards, held = visit.page, visit.page.locator("#main li.card"), list[Route]()
+    page, cards = visit.page, visit.page.locator("#main li.card")
     search(page, "red")
-    page.route("**/search/text", lambda route: held.append(route))  # noqa: PLW0108 - playwright asks for a function
+    held = HeldRequests(page, "**/search/text")
     cards.last.locator(".picture").click()
     dialog = page.get_by_role("dialog")
-    with page.expect_request("**/search/text"):
-        page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    asked = held.first()
     page.go_back()
     expect(dialog).to_be_hidden()
     cards.first.locator(".picture").click()
     with page.expect_response("**/search/text"):
-        held[0].fulfill(status=500, json={"detail": "The disk is gone."})
+        asked.fulfill(status=500, json={"detail": "The disk is gone."})
     expect(dialog.get_by_role("button", name="Next", exact=True)).not_to_have_attribute("aria-disabled", "true")
     expect(dialog.get_by_role("alert")).to_have_count(0)
 

@@ -1,6 +1,7 @@
 """Tags whose values are empty, hold dots or quotation marks, or are written before it is known which there are."""
 
 from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -9,9 +10,9 @@ from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Request, expect
 
-from tests.e2e.browser import Visit, send
+from tests.e2e.browser import HeldRequests, Visit, send
 
 pytestmark = pytest.mark.browser
 
@@ -85,18 +86,22 @@ def test_a_value_alone_is_found_beside_one_that_is_empty(visit: Visit) -> None:
     expect(page.get_by_role("button", name="Take away: note: 1..2", exact=True)).to_be_visible()
 
 
+def asked_tags(request: Request) -> str | None:
+    """What a request for the tags looks for, if it names anything."""
+    return parse_qs(urlsplit(request.url).query).get("search", [None])[0]
+
+
 @pytest.mark.parametrize("written", ["lamp", "KIND:LIGHT:lamp"])
 def test_what_is_written_before_the_tags_are_known_waits_for_them(visit: Visit, written: str) -> None:
-    page, held = visit.page, list[Route]()
-    page.route("**/tags?*", lambda route: held.append(route))  # noqa: PLW0108 - playwright asks for a function
-    with page.expect_request("**/tags?*"):
-        page.reload()
-    with page.expect_request(lambda request: "/tags?" in request.url and "lamp" in request.url):
-        write(page, written)
+    page = visit.page
+    held = HeldRequests(page, "**/tags?*")
+    page.reload()
+    held.first()
+    write(page, written)
+    held.first(lambda request: asked_tags(request) == "lamp")
     expect(page.locator("#tag-fault")).to_be_hidden()
     expect(chips(page)).to_have_count(0)
-    page.route("**/tags?*", lambda route: route.continue_())
-    held[-1].continue_()  # that of what is written, for which the first was given up
+    held.let_go()  # what is written, for which the first was given up
     expect(chips(page)).to_have_text("kind:light: lamp ×")
     expect(cards(page)).to_have_count(len(NOTES) - 1)
     expect(page.locator("#tag-fault")).to_be_hidden()
@@ -114,15 +119,14 @@ def test_what_is_written_is_decided_where_the_tags_cannot_be_had(visit: Visit) -
 
 
 def test_what_is_written_while_another_condition_waits_is_taken_beside_it(visit: Visit) -> None:
-    page, held = visit.page, list[Route]()
+    page = visit.page
     expect(cards(page)).to_have_count(len(NOTES))
-    page.route("**/tags?*", lambda route: held.append(route))  # noqa: PLW0108 - playwright asks for a function
+    held = HeldRequests(page, "**/tags?*")
     write(page, "note>=2")
-    with page.expect_request(lambda request: "/tags?" in request.url and "3" in request.url):
-        write(page, "note<=3")
+    write(page, "note<=3")
+    held.first(lambda request: asked_tags(request) == "note<=3")
     expect(chips(page)).to_have_count(0)
-    page.route("**/tags?*", lambda route: route.continue_())
-    held[-1].continue_()  # that of the second, for which the first was given up
+    held.let_go()  # the second, for which the first was given up
     expect(chips(page)).to_have_count(2)
     expect(cards(page)).to_have_count(1)
     expect(page.get_by_label("Tag", exact=True)).to_have_value("")

@@ -16,7 +16,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Response, Route, expect
 
-from tests.e2e.browser import Visit
+from tests.e2e.browser import HeldRequests, Visit
 
 pytestmark = pytest.mark.browser
 
@@ -50,19 +50,6 @@ def choose(page: Page, *files: Any) -> None:
 
 def told(page: Page) -> Locator:
     return page.locator("#add").get_by_role("status")
-
-
-def hold(page: Page, pattern: str) -> list[Route]:
-    """The requests of a pattern, which wait until the test lets them go on."""
-    held = list[Route]()
-    page.route(pattern, lambda route: held.append(route))  # noqa: PLW0108 - playwright asks for a function
-    return held
-
-
-def let_go(page: Page, pattern: str, held: list[Route]) -> None:
-    page.route(pattern, lambda route: route.continue_())  # what comes from now on
-    for route in held:
-        route.continue_()
 
 
 def test_a_question_to_an_empty_library_says_that_nothing_can_be_found_yet(visit: Visit) -> None:
@@ -139,12 +126,12 @@ def test_what_a_service_that_lacks_something_refuses_is_sent_again_when_somebody
 def test_a_file_that_is_gone_from_the_disk_is_not_waited_for(visit: Visit, tmp_path: Path) -> None:
     page, moved = visit.page, tmp_path / "moved.png"
     moved.write_bytes(picture("red", "red")["buffer"])
-    with page.expect_request("**/ingest"):
-        held = hold(page, "**/ingest")
-        choose(page, picture("red", "blue"))
+    held = HeldRequests(page, "**/ingest")
+    choose(page, picture("red", "blue"))
+    held.first()
     choose(page, moved)
     moved.unlink()
-    let_go(page, "**/ingest", held)
+    held.let_go()
     expect(told(page)).to_have_text("Done: 1 of 2 can be found, 1 left out.")
     expect(page.locator("#add li", has_text="moved.png")).to_contain_text("cannot be read any more")
 
@@ -160,13 +147,13 @@ def test_a_list_of_failures_that_cannot_be_had_is_no_failure_of_an_upload(visit:
 def test_leaving_is_asked_about_as_long_as_files_are_unsent(visit: Visit) -> None:
     page = visit.page
     assert not page.evaluate(ASKS_BEFORE_LEAVING)
-    held = hold(page, "**/ingest")
+    held = HeldRequests(page, "**/ingest")
     choose(page, picture("red", "blue"))
     expect(told(page)).to_have_text("Taking in: 0 of 1 can be found.")
     assert page.evaluate(ASKS_BEFORE_LEAVING)
     page.evaluate("window.isSame = true")
     page.get_by_role("link", name="Regard").click()  # which loads nothing anew
-    let_go(page, "**/ingest", held)
+    held.let_go()
     expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
     assert page.evaluate("window.isSame")
     assert not page.evaluate(ASKS_BEFORE_LEAVING)
@@ -174,12 +161,12 @@ def test_leaving_is_asked_about_as_long_as_files_are_unsent(visit: Visit) -> Non
 
 def test_what_is_chosen_while_pictures_are_sent_joins_their_report(visit: Visit) -> None:
     page = visit.page
-    held = hold(page, "**/ingest")
+    held = HeldRequests(page, "**/ingest")
     choose(page, picture("red", "blue"), {"name": "first.txt", "mimeType": "text/plain", "buffer": b"words"})
     choose(page, picture("green", "blue"), {"name": "second.txt", "mimeType": "text/plain", "buffer": b"words"})
     expect(told(page)).to_have_text("Taking in: 0 of 4 can be found, 2 left out.")
     assert page.get_by_role("progressbar").evaluate("one => [one.value, one.max]") == [2, 4]
-    let_go(page, "**/ingest", held)
+    held.let_go()
     expect(told(page)).to_have_text("Done: 2 of 4 can be found, 2 left out.")
     for name in ("first.txt", "second.txt"):
         expect(page.locator("#add li", has_text=name)).to_have_count(1)
@@ -187,17 +174,17 @@ def test_what_is_chosen_while_pictures_are_sent_joins_their_report(visit: Visit)
 
 def test_an_empty_library_shows_what_is_taken_in_before_it_can_be_found(visit: Visit) -> None:
     page = visit.page
-    held = hold(page, "**/jobs/**")
+    held = HeldRequests(page, "**/jobs/**")
     choose(page, picture("red", "blue"))
     expect(page.get_by_role("list", name="Library").locator("li.card")).to_have_count(1)
     expect(page.get_by_role("heading", name="No pictures yet")).to_have_count(0)
-    let_go(page, "**/jobs/**", held)
+    held.let_go()
     expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
 
 
 def test_many_batches_leave_the_browser_connections_for_all_else(visit: Visit) -> None:
     page, num = visit.page, 150  # a browser has six connections to a service, and a batch is of 20 pictures
-    held = hold(page, "**/jobs/**")
+    held = HeldRequests(page, "**/jobs/**")
     files = [
         {"name": f"{n}.png", "mimeType": "image/png", "buffer": png(Image.new("RGB", (64, 48), (n, 0, 200)))}
         for n in range(num)
@@ -207,8 +194,9 @@ def test_many_batches_leave_the_browser_connections_for_all_else(visit: Visit) -
     with page.expect_event("response", lambda _: len(taken) == 8):
         choose(page, *files)
     expect(page.get_by_role("list", name="Library").locator("li.card")).to_have_count(48)
-    assert len(held) == 1
-    let_go(page, "**/jobs/**", held)
+    assert held.first()
+    assert len(held.routes) == 1
+    held.let_go()
     expect(told(page)).to_have_text(f"Done: {num} of {num} can be found.")
     expect(page.locator("#status")).to_have_text(f"{num} pictures.")
 
