@@ -9,31 +9,24 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, TypeVarTuple
+from typing import Any, Protocol
 
 from index.files import make_folder, replace_file
 from service.cluster.cluster_view import ClusterView, ShardView
-from service.cluster.fan_out import FanOut, all_answers
 from service.cluster.members_file import MembersFile
-from service.cluster.move_gate import MoveGate
+from service.cluster.movable_shards import MovableShards, StartedReplica
 from service.cluster.operations import BuildView, Operation
 from service.cluster.placement import Placement
 from service.cluster.rebalancing import Rebalancing
 from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_replica import Files
-from service.cluster.shard_writer import ShardWriter, WritableReplica
+from service.cluster.shard_writer import ShardWriter
 from service.errors import NotReady, UserError
 from service.storage.data_dir import DataDir
 
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
-
 TEND_S = 1.0
-HELD_LOOK_S = 5.0  # for a look at a shard that a change waits for
 NOTHING_PLANNED = "no collection runs on this Ray cluster: `regard cluster up` starts one"
 
 log = logging.getLogger(__name__)
@@ -49,13 +42,6 @@ class ClusterPlan:
     moving_from: int | None = None
     adding: tuple[str, ...] | None = None
     """The nodes of a shard that does not answer yet, and that no picture belongs to."""
-
-
-class StartedReplica(WritableReplica, Protocol):
-    """A replica that can be written to and asked."""
-
-    def call(self, method: str, *arguments: Any) -> "Future[Any]":
-        """Begin a call, see fan_out.Replica."""
 
 
 class Nodes(Protocol):
@@ -84,11 +70,8 @@ class Director:
         self._data_dir, self._nodes, self._timeout_s, self._grace_s = data_dir, nodes, timeout_s, grace_s
         self._tend_s, self._tending = tend_s, list[threading.Thread]()
         self._changing = threading.Lock()
-        self._replicas: list[Sequence[StartedReplica]] = []
-        self._threads = ThreadPoolExecutor(4, "director")
-        self._writers: list[ShardWriter] = []
         self._plan: ClusterPlan | None = read_plan(data_dir)
-        self._gate = MoveGate(self._held, placement_of(self._plan))
+        self.shards = MovableShards(placement_of(self._plan), timeout_s, self._end_move)
         self._rebalancing: Rebalancing | None = None
         self._stop = threading.Event()
         if self._plan is not None:
@@ -113,7 +96,7 @@ class Director:
         """The view of the cluster that routers work with."""
         plan, rebalancing = self._plan, self._rebalancing  # each of one moment: the move may end meanwhile
         shards = []
-        for nodes, writer in zip(plan.shards if plan else (), self._writers, strict=False):
+        for nodes, writer in zip(plan.shards if plan else (), self.shards.writers, strict=False):
             membership = writer.membership()
             shards.append(ShardView(membership.members, len(nodes), membership.position.sequence))
         keys = DataDir(self._data_dir).keys
@@ -133,9 +116,9 @@ class Director:
         `num_shards` are those that the caller placed pictures among, None for a step of the move: others are refused.
         """
         if num_shards is None:
-            return self._writers[shard].write(operation, files)
-        with self._gate.passing(shard, operation, num_shards):
-            return self._writers[shard].write(operation, files)
+            return self.shards.write(shard, operation, files)
+        with self.shards.gate.passing(shard, operation, num_shards):
+            return self.shards.write(shard, operation, files)
 
     def add_shard(self) -> int:
         """Add a shard, and move its share of the pictures to it in the background; its number."""
@@ -172,7 +155,7 @@ class Director:
             free = [name for name in self._nodes.names() if name not in others]
             if not free:
                 raise UserError("no node is there that has no other replica of this shard: start one with `ray start`")
-            if not self._writers[shard].membership().members - {number}:
+            if not self.shards.writers[shard].membership().members - {number}:
                 raise UserError(
                     f"no other replica of shard {shard} answers, and a new one is a copy of such a one: start its node"
                 )
@@ -190,7 +173,7 @@ class Director:
         self._stop.set()
         for thread in self._tending:
             thread.join()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.shards.close()
 
     def _start_shards(self, plan: ClusterPlan) -> None:
         for shard, nodes in enumerate([*plan.shards, *([plan.adding] if plan.adding else [])]):
@@ -198,62 +181,24 @@ class Director:
 
     def _start_shard(self, shard: int, nodes: Sequence[str], quorum: int) -> None:
         replicas = [self._nodes.start(shard, number, node) for number, node in enumerate(nodes)]
-        self._replicas.append(replicas)
         members = MembersFile(self._data_dir / f"members-{shard}.json")
         writer = ShardWriter(shard, replicas, quorum, self._timeout_s, self._grace_s, members=members)
-        self._writers.append(writer)
+        self.shards.add(replicas, writer)
         # In a thread of its own: one that waits for a replica keeps no other shard waiting.
         self._tending.append(self._repeated(writer.tend, f"shard {shard} could not be tended"))
 
-    def sequence(self, shard: int) -> int:
-        """The number of a shard's last change."""
-        return self._writers[shard].membership().position.sequence
-
-    def job_is_done(self, shard: int, job_id: str) -> bool:
-        """Whether every replica of a shard that has every change finds the pictures of a job.
-
-        One that does not answer yet may begin to, and would not find them: it is waited for, or is no member any more.
-        """
-        members = self._members_of(shard)
-        found = members.ask_every(ShardLists.job_is_found, {shard: (job_id,)})[shard]
-        return 0 < len(found) == len(members.replicas[shard]) and all(found)
-
-    def step(self, image_id: str) -> AbstractContextManager[None]:
-        """A block within which nobody but the move changes the picture. Raises NotReady while another change of it
-        takes long."""
-        return self._gate.step(image_id)
-
-    def begin_pass(self) -> None:
-        """Note from now on whether a picture comes back where it is moved from."""
-        self._gate.begin_pass()
-
-    def finish(self) -> bool:
-        """End the move; False where a picture may have come back since the pass began."""
+    def _end_move(self) -> bool:
+        """Plan that the pictures are where they belong; False where one may have come back since the pass began."""
         with self._changing:
             assert self._plan is not None
             ended = replace(self._plan, moving_from=None)
-            return self._gate.finish(lambda: self._keep(ended))
-
-    def ask(self, shard: int, method: Callable[[ShardLists, *Ts], T], *arguments: *Ts) -> T:
-        """The answer of one of the shard's replicas. Raises ShardLost where none answers."""
-        return all_answers(self._members_of(shard), method, {shard: arguments})[shard]
-
-    def _held(self, shard: int, image_ids: Sequence[str]) -> list[str]:
-        """The ids among these whose pictures a shard has. ShardLost, soon: a change waits for it."""
-        return all_answers(self._members_of(shard, HELD_LOOK_S), ShardLists.held, {shard: (image_ids,)})[shard]
-
-    def _members_of(self, shard: int, deadline_s: float | None = None) -> FanOut:
-        """The replicas of a shard that have every change."""
-        members = self._writers[shard].membership().members
-        replicas: list[Sequence[StartedReplica]] = [[] for _ in self._replicas]
-        replicas[shard] = [replica for number, replica in enumerate(self._replicas[shard]) if number in members]
-        return FanOut(replicas, deadline_s or self._timeout_s, threads=self._threads)
+            return self.shards.gate.finish(lambda: self._keep(ended))
 
     def _keep(self, plan: ClusterPlan) -> None:
         make_folder(self._data_dir, private=True)
         replace_file(DataDir(self._data_dir).cluster_plan, json.dumps(asdict(plan), indent=2).encode())
         self._plan = plan
-        self._gate.place(placement_of(plan))
+        self.shards.gate.place(placement_of(plan))
 
     def _repeated(self, tend: Callable[[], None], complaint: str) -> threading.Thread:
         """A thread that tends something until the end."""
@@ -282,7 +227,7 @@ class Director:
             if plan is None or plan.adding is None:
                 return
             number, nodes = len(plan.shards), plan.adding
-            if len(self._writers[number].membership().members) == len(nodes):
+            if len(self.shards.writers[number].membership().members) == len(nodes):
                 self._request_views(number)  # before its first picture comes, which they have to hold
                 self._keep(replace(plan, shards=(*plan.shards, nodes), moving_from=number, adding=None))
                 self._request_views(number)  # whatever was asked for meanwhile
@@ -290,9 +235,9 @@ class Director:
     def _request_views(self, shard: int) -> None:
         """Have a shard build the views that were asked for of the first one. Raises ShardLost where one of the two does
         not answer, NotReady where the shard takes no change."""
-        asked = self.ask(0, ShardLists.requested_views) - self.ask(shard, ShardLists.requested_views)
+        asked = self.shards.ask(0, ShardLists.requested_views) - self.shards.ask(shard, ShardLists.requested_views)
         for digest in sorted(asked):
-            self._writers[shard].write(BuildView(digest=digest, now=time.time()), None)
+            self.shards.write(shard, BuildView(digest=digest, now=time.time()))
 
     def _move_pictures(self) -> None:
         """One step of the move to the shard that was added last."""
@@ -301,7 +246,7 @@ class Director:
             return
         try:
             if self._rebalancing is None:
-                self._rebalancing = Rebalancing(self, plan.moving_from)
+                self._rebalancing = Rebalancing(self.shards, plan.moving_from)
             if self._rebalancing.advance():
                 self._rebalancing = None
         except Exception:  # whatever it is, the next turn tries again, and nothing is taken away before it is there

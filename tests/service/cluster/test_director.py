@@ -193,15 +193,15 @@ def test_pictures_are_found_once_every_member_says_so(
     wait_until(lambda: members(director) == [{0, 1}])
     operation, files = take_in("red", job_id="move")
     director.write(0, operation, files)
-    assert not director.job_is_done(0, "move")
+    assert not director.shards.job_is_done(0, "move")
     machines.running[0, 0].detect()
-    assert not director.job_is_done(0, "move")
+    assert not director.shards.job_is_done(0, "move")
     machines.running[0, 1].detect()
-    assert director.job_is_done(0, "move")
+    assert director.shards.job_is_done(0, "move")
     settling: Future[Any] = Future()
     settling.set_exception(Behind("it will answer soon, and does not find the pictures then"))
     monkeypatch.setattr(machines.running[0, 1], "call", lambda *arguments: settling)
-    assert not director.job_is_done(0, "move")
+    assert not director.shards.job_is_done(0, "move")
 
 
 @pytest.mark.parametrize(("shard", "number"), [(1, 0), (0, 2), (-1, 0), (0, -1)])
@@ -230,7 +230,7 @@ def test_a_shard_is_added_once_all_of_its_replicas_are_there(
     with pytest.raises(UserError, match="still moving to the last shard"):
         director.add_shard()
     wait_until(lambda: director.view().num_shards == 2)
-    assert director.ask(1, ShardLists.requested_views) == {"a model besides"}
+    assert director.shards.ask(1, ShardLists.requested_views) == {"a model besides"}
     assert director.plan() == ClusterPlan((("a", "b"), ("a", "b")), 1, moving_from=1)
     assert director.view().moving_from == 1
     again = opened()
