@@ -1,11 +1,10 @@
-"""Redis as all who use it see it: addresses, as they may be shown, without the password; and when to try again."""
+"""Redis as all who use it see it: addresses, as they may be shown, without the password."""
 
 import re
 from urllib.parse import unquote, urlsplit
 
 CREDENTIALS = re.compile(r"//\S*@")  # up to the last @: a password may hold any sign, though it should not
 SCHEMES = ("redis", "rediss", "unix")
-LEFT_ALONE_S = 2.0  # once it did not answer
 PASSWORD_FIELD = re.compile(r"([?&](?:password|username)=)[^&#]*", re.IGNORECASE)
 
 

@@ -5,7 +5,6 @@ of the answer. Whoever can write to that Redis can write answers, so they are si
 """
 
 import hmac
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -16,9 +15,8 @@ from redis.exceptions import RedisError
 
 from index.records import Collection
 from service.api.cache import LARGEST
-from service.redis_url import LEFT_ALONE_S, without_password
-
-log = logging.getLogger(__name__)
+from service.redis_answering import Answering
+from service.redis_url import without_password
 
 SIGNATURE_BYTES = 32
 
@@ -53,9 +51,7 @@ class RedisCache:
         self._prefix = f"regard:{collection.id}:answer:{answer_format}:"
         self._secret = collection.secret
         self._seconds_kept = seconds_kept
-        self._clock = clock
-        self._silent_until = float("-inf")
-        self._answers = False  # whether it did when it was asked last
+        self._redis = Answering("answers are found anew each time", clock)
         self._first = threading.Lock()
 
     @classmethod
@@ -88,15 +84,15 @@ class RedisCache:
 
     def _asked(self, ask: Callable[[], Any]) -> Any:
         """The reply of Redis; None where it does not answer, or is not asked."""
-        is_first = not self._answers
-        if self._clock() < self._silent_until or (is_first and not self._first.acquire(blocking=False)):
+        is_first = not self._redis.is_proven
+        if self._redis.is_left_alone() or (is_first and not self._first.acquire(blocking=False)):
             return None
         try:
             said = ask()
-            self._answers = True
+            self._redis.succeeded()
             return said
         except (RedisError, OSError) as fault:
-            self._leave_alone(fault)
+            self._redis.failed(fault)
             return None
         finally:
             if is_first:
@@ -104,8 +100,3 @@ class RedisCache:
 
     def _signature(self, key: str, answer: bytes) -> bytes:
         return hmac.digest(self._secret, f"{self._prefix}{key}\0".encode() + answer, "sha256")
-
-    def _leave_alone(self, fault: Exception) -> None:
-        log.warning("the result cache does not answer, going on without it: %s", fault)
-        self._silent_until = self._clock() + LEFT_ALONE_S
-        self._answers = False

@@ -1,6 +1,6 @@
 """Token buckets in Redis, which all processes of a service share."""
 
-import logging
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ import redis.asyncio
 from redis.exceptions import RedisError
 
 from service.api.rate_limits import LocalRateLimiter
-from service.redis_url import LEFT_ALONE_S
+from service.redis_answering import Answering
 
-log = logging.getLogger(__name__)
+AT_ONCE = 4  # connections: a request takes a fraction of a millisecond, and all wait for one that is not answered
 
 # Redis runs a script as one step, and its own clock is the same for all processes.
 # KEYS: the bucket. ARGV: requests a second, size of the bucket. Returns the seconds to wait, as text; 0 when admitted.
@@ -43,8 +43,8 @@ class RedisRateLimiter:
         self._script = client.register_script(TAKE)
         self._arguments = (rate, burst)
         self._local = LocalRateLimiter(rate, burst, clock)
-        self._clock = clock
-        self._silent_until = float("-inf")
+        self._redis = Answering("requests of a key are counted in each process", clock)
+        self._at_once = asyncio.Semaphore(AT_ONCE)
 
     @classmethod
     def connect(
@@ -56,15 +56,20 @@ class RedisRateLimiter:
 
     async def take(self, key_id: str) -> float:
         """Count a request, in Redis if it answers."""
-        if self._clock() < self._silent_until:
-            return await self._local.take(key_id)
+        async with self._at_once:
+            wait_s = None if self._redis.is_left_alone() else await self._asked(key_id)
+        return await self._local.take(key_id) if wait_s is None else wait_s
+
+    async def _asked(self, key_id: str) -> float | None:
+        """The seconds that Redis says; None where it does not answer."""
         try:
             # The id is random, so no two services on one Redis have the same bucket.
-            return float(await self._script(keys=[f"regard:rate:{key_id}"], args=self._arguments))
+            wait_s = float(await self._script(keys=[f"regard:rate:{key_id}"], args=self._arguments))
         except (RedisError, OSError) as fault:
-            log.warning("Redis does not answer; requests of a key are counted in each process: %s", fault)
-            self._silent_until = self._clock() + LEFT_ALONE_S
-            return await self._local.take(key_id)
+            self._redis.failed(fault)
+            return None
+        self._redis.succeeded()
+        return wait_s
 
     async def close(self) -> None:
         """Close the connections."""

@@ -8,11 +8,9 @@ from itertools import chain
 from typing import Any
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from index.records import Collection
-from service.redis_url import LEFT_ALONE_S
+from service.redis_answering import Answering
 from service.worker.wakeups import SWEEP_S
 
 GROUP, CONSUMER = "worker", "writer"  # one writer, so one consumer
@@ -34,18 +32,18 @@ class RedisNotifier:
     def __init__(self, url: str, collection: Collection, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream_name(collection)
         self._redis = _connect(url, ANSWER_S)
-        self._clock = clock
-        self._silent_until = float("-inf")
+        self._answering = Answering("the worker looks for jobs by itself", clock)
 
     def wake(self, job_id: str) -> None:
         """Add the job to the stream; a Redis that does not answer is logged."""
-        if self._clock() < self._silent_until:
+        if self._answering.is_left_alone():
             return
         try:
             self._redis.xadd(self._stream, {"job": job_id}, maxlen=LONGEST_STREAM, approximate=True)
-        except redis.RedisError as error:
-            log.warning("no wake-up for job %s, the worker will find it by itself: %s", job_id, error)
-            self._silent_until = self._clock() + LEFT_ALONE_S
+        except (redis.RedisError, OSError) as error:
+            self._answering.failed(error)
+        else:
+            self._answering.succeeded()
 
     def close(self) -> None:
         """Close the connection."""
@@ -117,6 +115,4 @@ class RedisWakeups:
 
 def _connect(url: str, answer_s: float) -> "redis.Redis":
     # Retries are ours to make: the client's own would hold up an upload for seconds.
-    return redis.Redis.from_url(
-        url, socket_timeout=answer_s, socket_connect_timeout=ANSWER_S, retry=Retry(NoBackoff(), 0)
-    )
+    return redis.Redis.from_url(url, socket_timeout=answer_s, socket_connect_timeout=ANSWER_S, retry=None)

@@ -1,7 +1,9 @@
 """Each key may ask so often: here, in Redis with several processes, and here again while Redis is away."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.api.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
-from service.api.redis_rate_limits import RedisRateLimiter
+from service.api.redis_rate_limits import AT_ONCE, RedisRateLimiter
 from service.api.services import open_rate_limiter
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
@@ -87,6 +89,36 @@ def test_processes_share_a_bucket_in_redis(redis_server: RedisServer) -> None:
         await other.close()
 
     run(one, ask)
+
+
+@pytest.mark.redis
+def test_many_requests_at_once_are_all_counted_in_redis(redis_server: RedisServer) -> None:
+    limiter = RedisRateLimiter.connect(redis_server.url, 0.001, 100, timeout=20.0)
+
+    async def ask() -> None:
+        waits = await asyncio.gather(*(limiter.take("a") for _ in range(400)))
+        assert sum(wait == 0 for wait in waits) == 100
+
+    run(limiter, ask)
+
+
+def test_a_redis_that_never_answers_is_waited_for_by_few_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        limiter = RedisRateLimiter.connect(f"redis://127.0.0.1:{silent.getsockname()[1]}/0", 0.001, 100)
+
+        async def ask() -> None:
+            waits = await asyncio.gather(*(limiter.take("a") for _ in range(400)))
+            assert sum(wait == 0 for wait in waits) == 100
+
+        run(limiter, ask)
+        silent.setblocking(False)
+        connections = 0
+        with suppress(BlockingIOError):
+            while True:
+                silent.accept()[0].close()
+                connections += 1
+    assert connections == AT_ONCE
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.redis

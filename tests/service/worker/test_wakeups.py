@@ -11,7 +11,7 @@ import redis
 
 from index.catalog.catalog import Catalog
 from index.records import Collection, NewPicture
-from service.redis_url import LEFT_ALONE_S
+from service.redis_answering import LEFT_ALONE_S
 from service.worker import redis_wakeups
 from service.worker.open_wakeups import open_notifier, open_wakeups
 from service.worker.redis_wakeups import GROUP, RedisNotifier, RedisWakeups, stream_name
