@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 from service.api.rate_limits import LocalRateLimiter
 from service.redis_answering import Answering
 
-AT_ONCE = 4  # connections: a request takes a fraction of a millisecond, and all wait for one that is not answered
+ASKED_AT_ONCE = 4  # connections: a request takes a fraction of a millisecond, and all wait for one that is not answered
 
 # Redis runs a script as one step, and its own clock is the same for all processes.
 # KEYS: the bucket. ARGV: requests a second, size of the bucket. Returns the seconds to wait, as text; 0 when admitted.
@@ -44,7 +44,7 @@ class RedisRateLimiter:
         self._arguments = (rate, burst)
         self._local = LocalRateLimiter(rate, burst, clock)
         self._redis = Answering("requests of a key are counted in each process", clock)
-        self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._at_once = asyncio.Semaphore(ASKED_AT_ONCE)
 
     @classmethod
     def connect(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.api.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
-from service.api.redis_rate_limits import AT_ONCE, RedisRateLimiter
+from service.api.redis_rate_limits import ASKED_AT_ONCE, RedisRateLimiter
 from service.api.services import open_rate_limiter
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
@@ -117,7 +117,7 @@ def test_a_redis_that_never_answers_is_waited_for_by_few_and_told_of_once(caplog
             while True:
                 silent.accept()[0].close()
                 connections += 1
-    assert connections == AT_ONCE
+    assert connections == ASKED_AT_ONCE
     assert len(caplog.records) == 1
 
 
