@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import Depends, FastAPI
+from fastapi.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Lifespan
 
 from service import VERSION
@@ -36,6 +37,8 @@ from service.api.services import Services
 from service.api.tracing import Tracing
 from service.errors import InvalidRequest
 
+LARGE_ANSWER_BYTES = 16_384  # at least, for an answer to be compressed: those without explanations are smaller
+NOT_COMPRESSED = ("image/*", "text/event-stream")
 BLOCKING_THREADS = 16  # besides one for each upload, which holds it while the catalog is kept by another process
 
 
@@ -58,6 +61,12 @@ def create_app(services: Services, innermost: Callable[[ASGIApp], ASGIApp] | Non
     app.state.services = services
     if innermost is not None:
         app.add_middleware(innermost)
+    app.add_middleware(
+        GZipMiddleware,
+        minimum_size=LARGE_ANSWER_BYTES,
+        compresslevel=1,  # a third of the size already; the best level takes ten times as long for another eighth of it
+        exclude_content_types=NOT_COMPRESSED,
+    )
     app.add_middleware(AccessMiddleware, services=services, routes=app.routes)
     app.add_middleware(RequestGuard, origin=RequestOrigin(services.settings.allowed_hosts))
     takes_files = ingest.PATH, search.IMAGE_PATH

@@ -43,7 +43,7 @@ def built_file(request: Request, name: str) -> Response:
     content, tag = built_files()[name]
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     fresh = Response(content, media_type=PAGE_TYPES[Path(name).suffix], headers=headers)
-    return not_modified(request, headers) or fresh
+    return not_modified(request, {**headers, "Vary": "Accept-Encoding"}) or fresh
 
 
 @functools.cache
