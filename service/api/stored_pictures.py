@@ -59,42 +59,34 @@ class StoredPictures(Protocol):
         """Have a model's view built and kept up from now on; how far it is."""
 
 
-class LocalPictures:
+class LocalPictures(StoredPictures):
     """The pictures of one data directory."""
 
     def __init__(self, catalog: Catalog, models: ModelViews) -> None:
         self._catalog, self._models = catalog, models
 
     def collection_id(self) -> str | None:
-        """The id of the collection in the data directory."""
         return self._catalog.collection().id
 
     def image(self, image_id: str) -> Image | None:
-        """A picture in whatever state; None when never seen, or erased."""
         return self._catalog.image(image_id)
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures that pass the filter, after the place. Raises UnknownPlace where there is no such picture."""
         return self._catalog.list_images(after, limit, condition, order)
 
     def count_listed(self, condition: Filter) -> Mapping[str, int]:
-        """The numbers of pictures that pass the filter, by their states."""
         return self._catalog.count_listed(condition)
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
-        """The tags of visible pictures, see Catalog.tags."""
         return self._catalog.tags(most_names, most_values, containing, after)
 
     def failure(self, image_id: str) -> Failure | None:
-        """Why a picture was set aside, or has no regions; None where it was not."""
         return self._catalog.failures.find(image_id)
 
     def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
-        """Pictures set aside, those that came last first, after a place in their list."""
         return self._catalog.failures.page(after, limit)
 
     def retry(self, image_id: str, now: float) -> str | None:
-        """Try a picture that was set aside again; the job's id, None where it was not."""
         return self._catalog.retry(image_id, now)
 
     def delete(self, image_id: str, now: float) -> bool:
@@ -110,19 +102,15 @@ class LocalPictures:
             return self._catalog.delete(image_id, now)
 
     def restore(self, image_id: str, kept_since: float) -> Restoration:
-        """Undo a deletion, if there is one, not older than `kept_since`."""
         return self._catalog.restore(image_id, kept_since)
 
     def change(self, image_id: str, change: PictureChange) -> bool:
-        """Change the description of a picture; False where there is none, or it is deleted."""
         return self._catalog.change(image_id, change)
 
     def counts(self) -> Mapping[str, int]:
-        """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
         return self._catalog.counts()
 
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
-        """The models, and how much of the pictures each can search."""
         for model in self._models:
             model.refresh()
         return [(model, model.state(self._catalog)) for model in self._models]
