@@ -1,19 +1,23 @@
 """Metrics for Prometheus, of one process or of several that answer on one port."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
+log = logging.getLogger(__name__)
+
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
 class _ReadGauges:
-    """Gauges whose values are read whenever they are asked for."""
+    """Gauges whose values are read whenever they are asked for; those that cannot be read are left out."""
 
     def __init__(self) -> None:
         self._read: dict[tuple[str, ...], tuple[Mapping[str, str], Callable[[], Mapping[str, float]]]] = {}
+        self._unreadable: set[tuple[str, ...]] = set()
 
     def add(self, meanings: Mapping[str, str], read: Callable[[], Mapping[str, float]]) -> None:
         """Add those of these names, which are read together; the same names again take their place."""
@@ -21,8 +25,17 @@ class _ReadGauges:
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The values of now."""
-        for meanings, read in self._read.values():
-            values = read()
+        for names, (meanings, read) in self._read.items():
+            try:
+                values = read()
+            except Exception as fault:  # whatever it is, the other metrics are asked for most while something is amiss
+                if names not in self._unreadable:  # once, not whenever they are asked for
+                    log.warning(
+                        "metrics lack %s until it can be read again: %s", ", ".join(names), fault, exc_info=True
+                    )
+                self._unreadable.add(names)
+                continue
+            self._unreadable.discard(names)
             for name, meaning in meanings.items():
                 yield GaugeMetricFamily(f"regard_{name}", meaning, value=values[name])
 
