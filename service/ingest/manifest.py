@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -25,6 +26,7 @@ from service.validation_messages import plain_message
 
 MAX_ERRORS_SHOWN = 20  # of one manifest
 LONGEST_SENT_CAPTION = 512  # characters
+ALIKE_NAMES = "two of its names differ by how their accents are composed alone"
 
 
 def _strip_caption(text: str) -> str:
@@ -40,7 +42,14 @@ def _check_tag(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
         raise PydanticCustomError("tag", "a tag is a text of at most 512 characters or a finite number") from None
 
 
+def _check_names(tags: Any) -> Any:
+    if isinstance(tags, dict) and len({composed(str(name)) for name in tags}) < len(tags):
+        raise ValueError(ALIKE_NAMES)
+    return tags
+
+
 OneProblem = WrapValidator(_check_tag)  # for a tag, or a tag that may be null
+DistinctNames = BeforeValidator(_check_names)  # for tags by name, behind their bound
 
 
 Caption = Annotated[str, StringConstraints(max_length=LONGEST_SENT_CAPTION), AfterValidator(_strip_caption)]
@@ -49,6 +58,7 @@ Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # larger ones become float
 Number = Annotated[float, Field(allow_inf_nan=False)]
 TagText = Annotated[str, StringConstraints(max_length=512), AfterValidator(composed)]
 TagContent = TagText | Int64 | Number
+SentTags = Annotated[dict[TagName, Annotated[TagContent, OneProblem]], Field(max_length=MOST_TAGS), DistinctNames]
 Timestamp = Annotated[str, AfterValidator(check_date)]
 
 
@@ -62,8 +72,8 @@ class ManifestEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     captions: list[Caption] = Field(default_factory=list, max_length=MOST_CAPTIONS)
-    tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=MOST_TAGS)
-    default_tags: dict[TagName, Annotated[TagContent, OneProblem]] = Field(default_factory=dict, max_length=MOST_TAGS)
+    tags: SentTags = Field(default_factory=dict)
+    default_tags: SentTags = Field(default_factory=dict)
     taken_at: Timestamp | None = None
     decided: list[Literal["captions", "tags", "taken_at"]] = Field(default_factory=list, max_length=3)
 
@@ -91,7 +101,7 @@ def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, ManifestEnt
         raise InvalidRequest(f"{errors[0]['field']}: {errors[0]['problem']}", errors) from None
     entries = {composed(name): entry for name, entry in described.items()}
     if len(entries) < len(described):
-        raise InvalidRequest.field("manifest", "two of its names differ by how their accents are composed alone")
+        raise InvalidRequest.field("manifest", ALIKE_NAMES)
     sent = set(map(composed, filenames))
     unknown = [name for name in entries if name not in sent][:MAX_ERRORS_SHOWN]
     if unknown:

@@ -8,9 +8,12 @@ from index.records import UNCHANGED, PictureChange
 from service.dates import unix_seconds
 from service.ingest.described_pictures import MOST_CAPTIONS, MOST_TAGS
 from service.ingest.filenames import MAX_LENGTH, display_name
-from service.ingest.manifest import Caption, OneProblem, TagContent, TagName, Timestamp
+from service.ingest.manifest import Caption, DistinctNames, OneProblem, TagContent, TagName, Timestamp
 
 Filename = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LENGTH), AfterValidator(display_name)]
+EditedTags = Annotated[
+    dict[TagName, Annotated[TagContent | None, OneProblem]], Field(max_length=MOST_TAGS), DistinctNames
+]
 
 
 def without_default(schema: dict[str, Any]) -> None:
@@ -26,8 +29,8 @@ class PictureEdit(BaseModel):
     captions: list[Caption] | None = Field(
         None, max_length=MOST_CAPTIONS, description="All captions from now on; null or [] for none."
     )
-    tags: dict[TagName, Annotated[TagContent | None, OneProblem]] | None = Field(
-        None, max_length=MOST_TAGS, description="Tags to set, or to take away where null; null for no tags at all."
+    tags: EditedTags | None = Field(
+        None, description="Tags to set, or to take away where null; null for no tags at all."
     )
     taken_at: Timestamp | None = Field(None, description="A year, month, day, or RFC 3339 time; null for none.")
     filename: Filename = Field(

@@ -84,6 +84,7 @@ def test_captions_for_a_picture_are_the_new_ones(api: Api, image_id: str) -> Non
         ({"captions": ["x" * 513]}, "captions.0"),
         ({"tags": {"n": True}}, "tags.n"),
         ({"tags": {"": 1}}, "tags"),
+        ({"tags": {"caf\u00e9": 1, "cafe\u0301": 2}}, "tags"),
         ({"taken_at": "yesterday"}, "taken_at"),
         ({"taken_at": 5}, "taken_at"),
         ({"filename": None}, "filename"),

@@ -99,3 +99,10 @@ def test_two_names_that_are_one_once_composed_are_refused() -> None:
     names = [unicodedata.normalize(form, "Kühe.png") for form in ("NFC", "NFD")]
     with pytest.raises(InvalidRequest, match="differ by how their accents are composed"):
         parse_manifest(json.dumps({name: {"captions": [name]} for name in names}), names)
+
+
+@pytest.mark.parametrize("field", ["tags", "default_tags"])
+def test_two_tags_that_are_one_once_composed_are_refused(field: str) -> None:
+    entry = {field: {unicodedata.normalize(form, "café"): form for form in ("NFC", "NFD")}}
+    with pytest.raises(InvalidRequest, match=rf"a\.jpg\.{field}: two of its names differ by how their accents"):
+        parsed(entry)
