@@ -19,6 +19,7 @@ from index.catalog.queries import (
     AMONG,
     IS_GONE,
     among,
+    find_image,
     known_among,
     mask_of,
     queued_pictures,
@@ -37,6 +38,7 @@ from index.catalog.writes import (
     next_slot,
     requeue,
     upsert_picture,
+    upsert_pictures,
 )
 from index.records import (
     FEATURES_ONLY,
@@ -131,14 +133,20 @@ class Catalog:
     # -- taking pictures in
 
     def take_in(
-        self, pictures: Sequence[NewPicture], now: float, kept_since: float = EVER, job_id: str = ""
+        self,
+        pictures: Sequence[NewPicture],
+        now: float,
+        kept_since: float = EVER,
+        job_id: str = "",
+        bounded: bool = True,
     ) -> AcceptedJob:
         """Make a job of the pictures, or add them to the one of that id; what was there before, or came back.
 
         A picture already known gets the captions and tags it lacks (a tag of the same name is replaced); one that
         was deleted, but not before `kept_since`, comes back, in its slot when it has one; a failed one is queued
         afresh.
-        ValueError for a tag that is neither string nor finite number.
+        ValueError for a tag that is neither string nor finite number; TooMuchSaid (`description_bounds.py`) where one
+        would have too many captions or tags, unless it is not `bounded`.
         """
         job_id = job_id or uuid.uuid4().hex
         image_ids = [picture.image_id for picture in pictures]
@@ -146,7 +154,7 @@ class Catalog:
             known = known_among(db, image_ids)
             restored = restorable_among(db, image_ids, kept_since)
             db.execute("INSERT OR IGNORE INTO jobs (job_id, created_at) VALUES (?, ?)", [job_id, now])
-            numbers = {upsert_picture(db, picture, now, kept_since) for picture in pictures}
+            numbers = upsert_pictures(db, pictures, now, kept_since, bounded)
             withdraw(db, image_ids)
             db.executemany("INSERT OR IGNORE INTO job_images VALUES (?, ?)", [(job_id, n) for n in numbers])
         return AcceptedJob(job_id, known, restored)
@@ -228,10 +236,8 @@ class Catalog:
 
     def image(self, image_id: str) -> Image | None:
         """The picture in whatever state (look at `.state`: it may be deleted); None when never seen, or erased."""
-        sql = "SELECT * FROM images WHERE image_id = ? AND erased_at IS NULL"
         with self._database.reading() as db:
-            rows = db.execute(sql, [image_id]).fetchall()
-            return next(iter(to_images(db, rows)), None)
+            return find_image(db, image_id)
 
     def decided_fields(self, image_id: str) -> list[str]:
         """The fields in which the file of a picture without regions has no say (`decided_fields.py`); none else."""
@@ -322,10 +328,11 @@ class Catalog:
 
     # -- changes of pictures that are there, see editing.py and deletion.py
 
-    def change(self, image_id: str, change: PictureChange) -> bool:
-        """Change the description of a picture; False where there is none, or it is deleted. ValueError as `take_in`."""
+    def change(self, image_id: str, change: PictureChange, bounded: bool = True) -> Image | None:
+        """The picture after a change of its description; None where there is none, or it is deleted. ValueError and
+        TooMuchSaid as `take_in`."""
         with self._database.changing() as db:
-            return apply_change(db, image_id, change)
+            return find_image(db, image_id) if apply_change(db, image_id, change, bounded) else None
 
     def delete(self, image_id: str, now: float) -> bool:
         """Put up the tombstone; False when there is no such picture, or it is deleted already."""

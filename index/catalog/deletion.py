@@ -11,7 +11,7 @@ from sqlite3 import Connection
 
 from index.catalog.database import Database
 from index.catalog.decided_fields import forget_decided
-from index.catalog.queries import to_images
+from index.catalog.queries import find_image, to_images
 from index.catalog.text_index import remove_text
 from index.records import ErasedPicture, Image, Restoration
 
@@ -26,8 +26,7 @@ def restore(db: Connection, image_id: str, kept_since: float) -> Restoration:
     """Show the picture again as it was, if it was deleted, and not before `kept_since`."""
     sql = "UPDATE images SET deleted_at = NULL WHERE image_id = ? AND state = 'deleted' AND deleted_at >= ?"
     came_back = db.execute(sql, [image_id, kept_since]).rowcount > 0
-    rows = db.execute("SELECT * FROM images WHERE image_id = ? AND erased_at IS NULL", [image_id]).fetchall()
-    return Restoration(next(iter(to_images(db, rows)), None), came_back)
+    return Restoration(find_image(db, image_id), came_back)
 
 
 def delete_anew(db: Connection, now: float) -> None:

@@ -45,6 +45,12 @@ def to_images(db: Connection, rows: Sequence[Row]) -> list[Image]:
     return [to_image(row, captions[row["number"]], tags[row["number"]]) for row in rows]
 
 
+def find_image(db: Connection, image_id: str) -> Image | None:
+    """The picture in whatever state; None when never seen, or erased."""
+    rows = db.execute("SELECT * FROM images WHERE image_id = ? AND erased_at IS NULL", [image_id]).fetchall()
+    return next(iter(to_images(db, rows)), None)
+
+
 def to_image(row: Row, captions: Sequence[str], tags: dict[str, TagValue]) -> Image:
     """One row of `images`."""
     return Image(

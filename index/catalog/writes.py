@@ -5,6 +5,7 @@ from sqlite3 import Connection
 
 from index.catalog.decided_fields import decide, decided_fields, forget_decided, undecided_tags
 from index.catalog.deletion import erase, forget
+from index.catalog.description_bounds import NOTHING_SAID, Excess, TooMuchSaid, count_said, excess_over
 from index.catalog.filters import checked_value
 from index.catalog.queries import AMONG, among
 from index.catalog.text_index import composed, index_text
@@ -13,11 +14,30 @@ from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
 THERE_AGAIN = 0  # as the time at which a record was found to be blank: its picture is to be read again
 
 
-def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: float = float("-inf")) -> int:
-    """Add the picture, or bring it back, or add what is new of it; returns its number. ValueError for a bad tag,
-    caption.
+def upsert_pictures(
+    db: Connection, pictures: Iterable[NewPicture], now: float, kept_since: float, bounded: bool
+) -> set[int]:
+    """The numbers of pictures that are added, brought back or described as `upsert_picture` does.
 
-    Nothing comes back of one that was deleted before `kept_since`.
+    Where they are `bounded`, TooMuchSaid for those that would have too many captions or tags.
+    """
+    numbers, refused = set[int](), dict[str, Excess]()
+    for picture in pictures:
+        number, excess = upsert_picture(db, picture, now, kept_since)
+        numbers.add(number)
+        if excess is not None:
+            refused[picture.image_id] = excess
+    if bounded and refused:
+        raise TooMuchSaid(refused)
+    return numbers
+
+
+def upsert_picture(
+    db: Connection, picture: NewPicture, now: float, kept_since: float = float("-inf")
+) -> tuple[int, Excess | None]:
+    """Add the picture, or bring it back, or add what is new of it; its number, and what is said too much of it now.
+
+    Nothing comes back of one that was deleted before `kept_since`. ValueError for a bad tag, caption.
     """
     added_at = now if picture.added_at is None else picture.added_at
     sql = "SELECT number, slot, state, deleted_at, extension FROM images WHERE image_id = ?"
@@ -48,13 +68,15 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
         if found["slot"] is not None:  # where its regions could not be found, they are looked for once more
             db.execute("UPDATE images SET starts = 0 WHERE number = ?", [number])
             read_again(db, [found["slot"]])
+    before = NOTHING_SAID if found is None else count_said(db, number)
     add_description(db, number, picture)
+    excess = excess_over(count_said(db, number), before) if picture.captions or picture.tags else None
     if found is None or found["slot"] is None:
         decide(db, number, picture.decided_fields)
     index_text(db, number)
     if found is not None and found["slot"] is not None:
         assign_caption_slots(db, [number])
-    return number
+    return number, excess
 
 
 def restart_picture(db: Connection, number: int) -> None:

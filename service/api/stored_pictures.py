@@ -46,8 +46,9 @@ class StoredPictures(Protocol):
     def restore(self, image_id: str, kept_since: float) -> Restoration:
         """Undo a deletion, if there is one, not older than `kept_since`."""
 
-    def change(self, image_id: str, change: PictureChange) -> bool:
-        """Change the description of a picture; False where there is none, or it is deleted."""
+    def change(self, image_id: str, change: PictureChange) -> Image | None:
+        """The picture after a change of its description; None where there is none, or it is deleted. Raises TooMuchSaid
+        where it would have too many captions or tags."""
 
     def counts(self) -> Mapping[str, int]:
         """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
@@ -104,7 +105,7 @@ class LocalPictures(StoredPictures):
     def restore(self, image_id: str, kept_since: float) -> Restoration:
         return self._catalog.restore(image_id, kept_since)
 
-    def change(self, image_id: str, change: PictureChange) -> bool:
+    def change(self, image_id: str, change: PictureChange) -> Image | None:
         return self._catalog.change(image_id, change)
 
     def counts(self) -> Mapping[str, int]:

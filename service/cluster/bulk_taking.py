@@ -31,7 +31,7 @@ from service.cluster.shard_lists import ShardLists
 from service.errors import NotReady
 from service.ingest.described_pictures import DescribedPictures
 from service.ingest.filenames import display_name
-from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile
+from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile, sorted_out
 from service.ingest.picture_store import ReceivedPicture, TakenIn, file_outcomes
 from service.storage.incoming import upload_folder
 from service.worker.region_finder import RegionFinder
@@ -127,7 +127,9 @@ class BulkTaker:
                 if not pictures:
                     return IngestReceipt("", accepted, rejected)
                 deleted = {key for key, image in described.items() if image.state == "deleted"}
-                accepted += self._taken_in(pictures, known.keys(), deleted, job_id, now)
+                taken, refused = self._taken_in(pictures, known.keys(), deleted, job_id, now)
+                accepted, rejected = accepted + taken, rejected + refused
+                job_id = job_id if taken else ""
             except (NotReady, ShardLost) as fault:
                 advice = f"{fault.detail} Run the same command again: what is there stays."
                 left = [one.picture.filename for one in pictures] or [display_name(one.offered.name) for one in spooled]
@@ -136,7 +138,7 @@ class BulkTaker:
 
     def _taken_in(
         self, pictures: Sequence[ReceivedPicture], known: Set[str], deleted: Set[str], job_id: str, now: float
-    ) -> list[AcceptedFile]:
+    ) -> tuple[list[AcceptedFile], list[RejectedFile]]:
         """Have the shards take pictures in. NotReady where one of them does not, for as long as it is waited for."""
         new = {one.picture.image_id: one.path for one in pictures if one.picture.image_id not in known}
         parcels = self._finder.parcels(new)
@@ -149,11 +151,9 @@ class BulkTaker:
 
         taken = self._patiently(attempt).outcomes
         if attempts > 1:  # what an attempt that was not acknowledged took in is no duplicate
-            taken = file_outcomes([one.picture.image_id for one in pictures], known, deleted)
-        return [
-            AcceptedFile(one.picture.image_id, one.picture.filename, *outcome)
-            for one, outcome in zip(pictures, taken, strict=True)
-        ]
+            expected = file_outcomes([one.picture.image_id for one in pictures], known, deleted)
+            taken = [one if one.refused else other for one, other in zip(taken, expected, strict=True)]
+        return sorted_out(pictures, taken)
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """The result of a call of the shards; one that does not answer is asked again for a while."""

@@ -4,6 +4,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from index.records import Image
 from service.cluster.fan_out import FanOut
@@ -13,7 +14,7 @@ from service.cluster.picture_homes import ShardWriters, homes, picture_in_shards
 from service.cluster.placement import Placement
 from service.cluster.shard_replica import REGIONS
 from service.errors import NotReady
-from service.ingest.picture_store import FileOutcome, ReceivedPicture, TakenIn
+from service.ingest.picture_store import FileOutcome, ReceivedPicture, TakenIn, without_excess
 
 STEP_BYTES = 16 * 2**20  # of pictures that one change takes in, so that no message is large
 STEP_PICTURES = 64
@@ -34,7 +35,8 @@ class ClusterPictureStore:
         job_id: str = "",
         regions: Mapping[str, bytes] | None = None,
     ) -> TakenIn:
-        """A job of the pictures, of the id given or a new one; `regions` are those found already, by id.
+        """A job of the pictures but for those refused, of the id given or a new one; `regions` are those found already,
+        by id.
 
         NotReady where a shard does not take its part: the others may have theirs, and the same request may come again.
         """
@@ -73,13 +75,25 @@ class ClusterPictureStore:
             by_shard[home[one.picture.image_id]].append((number, one))
         for shard, placed in by_shard.items():
             for step in steps(placed):
-                files = {one.picture.image_id: one.path.read_bytes() for _, one in step}
-                files |= {f"{name}{REGIONS}": parcels[name] for name in files.keys() & parcels.keys()}
-                own = replace(operation, pictures=[one.picture for _, one in step])
                 if self._placement().num_shards != placement.num_shards:
                     raise NotReady("A shard was added just now: send it again.", retry_after=SHARD_RETRY_S)
-                outcomes = self._writers.write(shard, own, files)
+                write = partial(self._take_all_in, shard, operation, parcels)
+                outcomes = without_excess([one for _, one in step], write)
                 taken |= zip((number for number, _ in step), outcomes, strict=True)
+
+    def _take_all_in(
+        self,
+        shard: int,
+        operation: TakeIn,
+        parcels: Mapping[str, bytes],
+        pictures: Sequence[ReceivedPicture],
+    ) -> Sequence[FileOutcome]:
+        """Have a shard take pictures in. Raises TooMuchSaid, and whatever else the change raises."""
+        files = {one.picture.image_id: one.path.read_bytes() for one in pictures}
+        files |= {f"{name}{REGIONS}": parcels[name] for name in files.keys() & parcels.keys()}
+        own = replace(operation, pictures=[one.picture for one in pictures])
+        outcomes: Sequence[FileOutcome] = self._writers.write(shard, own, files)
+        return outcomes
 
 
 def steps(placed: Sequence[tuple[int, ReceivedPicture]]) -> list[list[tuple[int, ReceivedPicture]]]:

@@ -66,10 +66,12 @@ class ClusterPictures:
         outcome: Restoration | None = self._write_at_home(image_id, Restore(image_id=image_id, kept_since=kept_since))
         return outcome or Restoration(self.image(image_id), came_back=False)  # None where all had made it before
 
-    def change(self, image_id: str, change: PictureChange) -> bool:
-        """Change the description of a picture; False where there is none, or it is deleted."""
+    def change(self, image_id: str, change: PictureChange) -> Image | None:
+        """The picture after a change of its description; None where there is none, or it is deleted. Raises TooMuchSaid
+        where it would have too many captions or tags."""
         given = {name: value for name, value in vars(change).items() if value is not UNCHANGED}
-        return bool(self._write_at_home(image_id, Edit(image_id=image_id, changes=given)))
+        changed: Image | None = self._write_at_home(image_id, Edit(image_id=image_id, changes=given))
+        return changed
 
     def retry(self, image_id: str, now: float) -> str | None:
         """Try a picture that was set aside again; the job's id, None where it was not."""

@@ -16,12 +16,16 @@ LONG_AGO = 0.0  # when what was let go counts as deleted: nothing of it is kept
 
 @dataclass(frozen=True, kw_only=True)
 class TakeIn:
-    """Pictures come in, as part of a job. Their bytes travel beside it."""
+    """Pictures come in, as part of a job. Their bytes travel beside it.
+
+    `bounded` where they are refused with too many captions or tags, and not where they move as they are.
+    """
 
     job_id: str
     pictures: Sequence[NewPicture]
     now: float
     kept_since: float
+    bounded: bool = True
     kind: Literal["take in"] = "take in"
 
 
@@ -58,10 +62,14 @@ class Restore:
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """The description of a picture changes; `changes` are the fields of a PictureChange that are given."""
+    """The description of a picture changes; `changes` are the fields of a PictureChange that are given.
+
+    `bounded` where too many captions or tags are refused, and not where a copy gets what its picture has.
+    """
 
     image_id: str
     changes: Mapping[str, Any] = field(default_factory=dict)
+    bounded: bool = True
     kind: Literal["edit"] = "edit"
 
 

@@ -159,7 +159,8 @@ class Rebalancing:
         if content is None:
             return self._without_original(moving, image, copy)
         picture = as_new(image, self._decided_fields(source, image))
-        operation = TakeIn(job_id=job_id, pictures=[picture], now=image.added_at, kept_since=image.added_at)
+        came = image.added_at
+        operation = TakeIn(job_id=job_id, pictures=[picture], now=came, kept_since=came, bounded=False)
         files = {image_id: content}
         if (parcel := self._shards.ask(source, ShardLists.regions_parcel, image_id)) is not None:
             files[image_id + REGIONS] = parcel
@@ -229,7 +230,7 @@ class Rebalancing:
         gone: dict[str, Any] = dict.fromkeys(copy.tags.keys() - image.tags.keys())
         changes: dict[str, Any] = {"captions": list(image.captions), "tags": {**gone, **image.tags}}
         changes |= {"taken_at": image.taken_at, "filename": image.filename}
-        self._shards.write(target, Edit(image_id=image.image_id, changes=changes))
+        self._shards.write(target, Edit(image_id=image.image_id, changes=changes, bounded=False))
 
 
 def as_new(image: Image, decided_fields: Sequence[str] = WHOLE_DESCRIPTION) -> NewPicture:

@@ -109,11 +109,12 @@ class ShardReplica:
         parcels = {image_id + REGIONS: self._regions_of(image_id) for image_id in there}
         return there | {name: parcel for name, parcel in parcels.items() if parcel is not None}
 
-    def apply(self, entry: JournalEntry, files: Files) -> Any:
+    def apply(self, entry: JournalEntry, files: Files, bounded: bool = True) -> Any:
         """Make the change of an entry and write it down; what the operation returns, None where it was made before.
 
-        Raises Gap or Diverged where it does not follow the changes made here, and whatever the change itself raises,
-        which then is taken back and not written down.
+        One that is not `bounded` is made however much it says of a picture, as a sibling made it. Raises Gap or
+        Diverged where it does not follow the changes made here, and whatever the change itself raises, which then is
+        taken back and not written down.
         """
         with self._changing:
             self._take_back()
@@ -122,7 +123,7 @@ class ShardReplica:
             operation = read_operation(entry.content)
             self._journal.intend(entry, state_before(self._catalog, operation))
             try:
-                outcome = self._make(operation, files)
+                outcome = self._make(operation, files, bounded)
                 self._journal.append(entry)
             except Exception:
                 self._is_unclear = True
@@ -152,14 +153,14 @@ class ShardReplica:
             raise Diverged(f"entry {here.sequence} is another one in the sibling")
         while entries := sibling.entries_after(self.position().sequence, ENTRIES_AT_A_TIME):
             for entry in entries:
-                self.apply(entry, sibling.originals_of(entry))
+                self.apply(entry, sibling.originals_of(entry), bounded=False)
         return self.position()
 
-    def _make(self, operation: Operation, files: Files) -> Any:
+    def _make(self, operation: Operation, files: Files, bounded: bool) -> Any:
         outcome: Any = None
         match operation:
             case TakeIn():
-                outcome = self._take_in(operation, files)
+                outcome = self._take_in(operation, files, bounded and operation.bounded)
             case Delete(image_id=image_id, now=now):
                 outcome = self._catalog.delete(image_id, now)
             case Release(image_id=image_id, since=since, num_shards=num_shards):
@@ -167,7 +168,8 @@ class ShardReplica:
             case Restore(image_id=image_id, kept_since=kept_since):
                 outcome = self._catalog.restore(image_id, kept_since)
             case Edit(image_id=image_id, changes=changes):
-                outcome = self._catalog.change(image_id, PictureChange(**changes))
+                change = PictureChange(**changes)
+                outcome = self._catalog.change(image_id, change, bounded and operation.bounded)
             case Retry(image_id=image_id, job_id=job_id, now=now):
                 outcome = self._catalog.retry(image_id, now, job_id)
             case BuildView(digest=digest, now=now):
@@ -185,7 +187,7 @@ class ShardReplica:
         self._catalog.delete(image_id, LONG_AGO)
         return True
 
-    def _take_in(self, operation: TakeIn, files: Files) -> list[FileOutcome]:
+    def _take_in(self, operation: TakeIn, files: Files, bounded: bool) -> list[FileOutcome]:
         """Take in the pictures whose bytes came; the others were erased before this replica heard of them."""
         for name, content in files.items():
             whole = (
@@ -203,7 +205,7 @@ class ShardReplica:
                     received.append(ReceivedPicture(path, picture))
             if not received:
                 return []
-            taken = self._store.take_in(received, operation.now, operation.kept_since, operation.job_id)
+            taken = self._store.take_all_in(received, operation.now, operation.kept_since, operation.job_id, bounded)
         return list(taken.outcomes)
 
     def _keep_regions(self, operation: TakeIn, files: Files) -> None:

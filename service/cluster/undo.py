@@ -73,7 +73,7 @@ def _put_back(catalog: Catalog, operation: Operation, now: Image, was: PictureBe
     if changes or list(was.decided_fields) != catalog.decided_fields(now.image_id):
         changes["decided_fields"] = was.decided_fields
     if changes and (now.state != "deleted" or was.deleted_at is None):
-        catalog.change(now.image_id, PictureChange(**changes))
+        catalog.change(now.image_id, PictureChange(**changes), bounded=False)
     if was.deleted_at is not None:
         catalog.delete(now.image_id, was.deleted_at)
 

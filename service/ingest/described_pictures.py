@@ -1,12 +1,15 @@
-"""Pictures as requests describe them: which default tags count, and the most that may be said about one."""
+"""Pictures as requests describe them: which default tags count, and when too much is said about one.
+
+A look before the change, which refuses most of what is too much before anything is stored. The change itself looks
+again (`description_bounds.py`): others may have said something meanwhile.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import NamedTuple
 
+from index.catalog.description_bounds import Excess, SaidCounts, excess_over
 from index.records import Image, TagValue
 
-MOST_CAPTIONS = 1000
-MOST_TAGS = 1000
 LESS_ADVICE = "write its captions anew, or take tags away, with PATCH /images/{image_id}"
 
 
@@ -39,9 +42,8 @@ class DescribedPictures:
         """Add captions and tags of these names; the reason where they are too many, and are not added."""
         so_far = self._description(image_id)
         added = _Description(so_far.captions | set(captions), so_far.tags | set(tags), so_far.is_new)
-        for what, names, most in (("captions", added.captions, MOST_CAPTIONS), ("tags", added.tags, MOST_TAGS)):
-            if len(names) > most:
-                return f"The picture would have {len(names)} {what}, and may have {most}: {LESS_ADVICE}."
+        if (excess := excess_over(SaidCounts(len(added.captions), len(added.tags)))) is not None:
+            return too_much_said(excess)
         self._so_far[image_id] = added
         return None
 
@@ -53,10 +55,6 @@ class DescribedPictures:
         return self._so_far[image_id]
 
 
-def too_many_tags(image: Image, changes: Mapping[str, object]) -> str | None:
-    """The reason why tags cannot be changed so, where None takes one away; None where they can."""
-    left = image.tags.keys() - {name for name, value in changes.items() if value is None}
-    count = len(left | {name for name, value in changes.items() if value is not None})
-    if count <= max(MOST_TAGS, len(image.tags)):
-        return None
-    return f"the picture would have {count} tags, and may have {MOST_TAGS}; null takes one away"
+def too_much_said(excess: Excess) -> str:
+    """The reason why a file that says so much of its picture is not taken in."""
+    return f"The picture {excess}: {LESS_ADVICE}."

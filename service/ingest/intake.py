@@ -23,7 +23,7 @@ from service.ingest.described_pictures import DescribedPictures
 from service.ingest.filenames import display_name
 from service.ingest.manifest import ManifestEntry, parse_manifest
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
-from service.ingest.picture_store import LocalPictureStore, PictureStore, ReceivedPicture
+from service.ingest.picture_store import FileOutcome, LocalPictureStore, PictureStore, ReceivedPicture
 from service.ingest.upload import receive_form
 from service.media.decode_pool import DecodeFailed
 from service.settings import Settings
@@ -66,6 +66,19 @@ class IngestReceipt:
     job_id: str
     accepted: Sequence[AcceptedFile]
     rejected: Sequence[RejectedFile]
+
+
+def sorted_out(
+    received: Sequence[ReceivedPicture], outcomes: Sequence[FileOutcome]
+) -> tuple[list[AcceptedFile], list[RejectedFile]]:
+    """The files that were taken in, and those that were refused then, by the outcome of each."""
+    accepted, rejected = list[AcceptedFile](), list[RejectedFile]()
+    for (_, picture), (duplicate, restored, refused) in zip(received, outcomes, strict=True):
+        if refused is None:
+            accepted.append(AcceptedFile(picture.image_id, picture.filename, duplicate, restored))
+        else:
+            rejected.append(RejectedFile(picture.filename, refused))
+    return accepted, rejected
 
 
 @dataclass(frozen=True)
@@ -190,11 +203,11 @@ class Intake:
             raise NothingAccepted([vars(one) for one in rejected])
         job_id, outcomes = self._store.take_in(received, now, kept_since)
         reach(FaultPoint.UPLOAD_COMMITTED)
+        accepted, refused = sorted_out(received, outcomes)
+        rejected += refused
+        if not accepted:
+            raise NothingAccepted([vars(one) for one in rejected])
         self._wake(job_id)
-        accepted = [
-            AcceptedFile(one.picture.image_id, one.picture.filename, *outcome)
-            for one, outcome in zip(received, outcomes, strict=True)
-        ]
         return IngestReceipt(job_id, accepted, rejected)
 
     def _find_known(self, kept_since: float, image_id: str) -> Image | None:

@@ -17,10 +17,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from index.catalog.description_bounds import MOST_CAPTIONS, MOST_TAGS
 from index.catalog.text_index import composed
 from service.dates import check_date, unix_seconds
 from service.errors import InvalidRequest
-from service.ingest.described_pictures import MOST_CAPTIONS, MOST_TAGS
 from service.ingest.filenames import display_name
 from service.validation_messages import plain_message
 

@@ -3,13 +3,20 @@
 from typing import Any
 
 from index.catalog.catalog import Catalog
-from index.records import DetectedPicture, NewPicture
+from index.records import DetectedPicture, Image, NewPicture
 
 
 def picture(image_id: str, **fields: Any) -> NewPicture:
     """A picture with this id; other fields have any values, unless they are given."""
     defaults: dict[str, Any] = {"filename": f"{image_id}.jpg", "extension": "jpg", "num_bytes": 9}
     return NewPicture(image_id=image_id, **defaults | fields)
+
+
+def image_of(catalog: Catalog, image_id: str) -> Image:
+    """The picture with this id, which is there."""
+    image = catalog.image(image_id)
+    assert image is not None
+    return image
 
 
 def make_ready(catalog: Catalog, *image_ids: str, **file_says: Any) -> None:

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Response
 
+from index.catalog.description_bounds import TooMuchSaid
 from service.api.dependencies import ServicesDep, in_change_thread
 from service.api.problems import problem_responses
 from service.api.routes.images import find_image
@@ -10,7 +11,6 @@ from service.api.schemas.resources import ImageListed
 from service.api.serializers import image_listed
 from service.dates import duration
 from service.errors import DiskFull, InvalidRequest, NotFound, Problem, ReadOnlyCollection
-from service.ingest.described_pictures import too_many_tags
 
 router = APIRouter(tags=["pictures"])
 
@@ -66,10 +66,13 @@ def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> Image
     `captions` take the place of all captions; of `tags` those named change, and those that are null go. New captions
     are searched as soon as the worker has read them, old ones are not found any more at once.
     """
-    image = find_image(services, image_id)
-    if edit.tags and (problem := too_many_tags(image, edit.tags)):
-        raise InvalidRequest.field("tags", problem)
-    if not services.pictures.change(image_id, edit.as_change()):
+    find_image(services, image_id)
+    try:
+        image = services.pictures.change(image_id, edit.as_change())
+    except TooMuchSaid as refusal:
+        excess = refusal.refused[image_id]
+        raise InvalidRequest.field(excess.what, f"the picture {excess}; null takes one away") from None
+    if image is None:
         raise NotFound.picture(image_id)  # deleted this very moment
     services.wake(f"edit of {image_id}")
-    return image_listed(find_image(services, image_id))
+    return image_listed(image)

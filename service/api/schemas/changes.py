@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from index.catalog.description_bounds import MOST_CAPTIONS, MOST_TAGS
 from index.records import UNCHANGED, PictureChange
 from service.dates import unix_seconds
-from service.ingest.described_pictures import MOST_CAPTIONS, MOST_TAGS
 from service.ingest.filenames import MAX_LENGTH, display_name
 from service.ingest.manifest import Caption, DistinctNames, OneProblem, TagContent, TagName, Timestamp
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.catalog.catalog import Catalog
-from index.records import Image, PictureChange
-from tests.support.catalogs import make_ready, picture
+from index.records import PictureChange
+from tests.support.catalogs import image_of, make_ready, picture
 
 
 @pytest.fixture
@@ -20,12 +20,6 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
     made = Catalog(tmp_path / "catalog.sqlite")
     yield made
     made.close()
-
-
-def image_of(catalog: Catalog, image_id: str) -> Image:
-    image = catalog.image(image_id)
-    assert image is not None
-    return image
 
 
 def erase(catalog: Catalog, kept_since: float = 1e9) -> list[str]:

@@ -6,10 +6,13 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from service.ingest.described_pictures import MOST_TAGS
+from index.catalog.description_bounds import MOST_TAGS
+from index.records import PictureChange
+from service.api.schemas.resources import IngestAnswer
+from service.ingest.picture_store import LocalPictureStore, TakenIn
 from tests.support.described_pictures import described, jpeg
 from tests.support.pictures import encoded
-from tests.support.web_app import Api
+from tests.support.web_app import Api, checked, problem
 
 
 class Sender:
@@ -49,6 +52,40 @@ def test_default_tags_of_a_picture_that_is_there_are_not_counted(sender: Sender)
     full = {f"tag {number}": number for number in range(MOST_TAGS)}
     sender.send(tags=full)
     assert sender.send(default_tags={"album": "May"})["tags"] == full
+
+
+def test_a_file_whose_picture_another_request_describes_meanwhile_keeps_no_other_out(
+    api: Api, sender: Sender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captions = {name: [f"{name} {number}" for number in range(600)] for name in ("ours", "theirs")}
+    image_id, take_in = sender.send()["image_id"], LocalPictureStore.take_in
+    manifest = json.dumps({"a.png": {"captions": captions["ours"]}, "b.png": {"captions": ["blue"]}})
+    blue = encoded(PIL.Image.new("RGB", (20, 10), "blue"), "PNG")
+
+    def behind_another(self: LocalPictureStore, *arguments: Any) -> TakenIn:
+        api.library.catalog.change(image_id, PictureChange(captions=captions["theirs"]))
+        return take_in(self, *arguments)
+
+    def send(*files: tuple[str, bytes]) -> Any:
+        form = [("images", file) for file in files] + [("manifest", (None, manifest))]
+        return api.request("POST", "/ingest", files=form)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalPictureStore, "take_in", behind_another)
+        receipt = checked(send(("a.png", sender.content), ("b.png", blue)), 202, IngestAnswer)
+    assert [one["filename"] for one in receipt["accepted"]] == ["b.png"]
+    ((name, reason),) = [(one["filename"], one["problem"]) for one in receipt["rejected"]]
+    assert name == "a.png"
+    assert "would have 1200 captions, and may have 1000" in reason
+    job = api.library.catalog.jobs.find(receipt["job_id"])
+    assert job is not None
+    assert job.total == 1
+    api.library.catalog.change(image_id, PictureChange(captions=[]))
+    monkeypatch.setattr(LocalPictureStore, "take_in", behind_another)
+    manifest = json.dumps({"a.png": {"captions": captions["ours"]}})
+    refused = problem(send(("a.png", sender.content)), 422, "nothing-accepted")
+    assert refused["rejected"][0]["problem"] == reason
+    assert len(api.library.catalog.jobs.latest(10)) == 2  # and none of what was refused whole
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.records import Restoration
+from index.records import Image, Restoration
 from service.api.request_threads import CHANGE_THREADS
 from service.api.schemas.resources import ImageListed, ImagesAnswer, TagsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
@@ -56,6 +56,37 @@ def test_a_picture_has_so_many_tags_and_no_more(api: Api, image_id: str) -> None
     over = problem(api.request("PATCH", f"/images/{image_id}", json={"tags": {"one": 1}}), 422, "invalid-request")
     assert "would have 1001 tags, and may have 1000" in over["detail"]
     assert len(edit(api, image_id, tags={"t0": "other", "t1": None, "one": 1})["tags"]) == 1000
+
+
+def test_a_picture_has_so_many_tags_and_no_more_however_many_tag_it_at_once(api: Api, image_id: str) -> None:
+    async def tag(client: httpx.AsyncClient) -> list[httpx.Response]:
+        names = [{f"t{number}": 1 for number in range(400 * turn, 400 * (turn + 1))} for turn in range(8)]
+        return await asyncio.gather(*(client.patch(f"/images/{image_id}", json={"tags": tags}) for tags in names))
+
+    refused = [answer for answer in api.together(tag) if answer.status_code != 200]
+    assert len(refused) == 6
+    for answer in refused:
+        assert problem(answer, 422, "invalid-request")["errors"] == [
+            {"field": "tags", "problem": "the picture would have 1202 tags, and may have 1000; null takes one away"}
+        ]
+    assert len(edit(api, image_id)["tags"]) == 802
+
+
+def test_a_picture_that_somebody_deletes_once_it_is_changed_is_answered_as_it_was_changed(
+    api: Api, image_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = Catalog.change
+
+    def changed_and_deleted(catalog: Catalog, changed: str, *arguments: Any) -> Image | None:
+        try:
+            return change(catalog, changed, *arguments)
+        finally:
+            catalog.delete(changed, NOW)
+
+    monkeypatch.setattr(Catalog, "change", changed_and_deleted)
+    answer = edit(api, image_id, tags={"year": 2021})
+    assert (answer["tags"], answer["state"]) == ({"year": 2021, "place": "Oslo"}, "ready")
+    problem(api.request("PATCH", f"/images/{image_id}", json={}), 404, "not-found")
 
 
 def test_searches_use_a_change_at_once(api: Api, image_id: str) -> None:
@@ -210,8 +241,8 @@ def test_whoever_reads_does_not_wait_for_changes_that_cannot_begin(
     api: Api, image_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.api.dependencies.BUSY_SECONDS", 0.3)
-    free = threading.Event()
-    monkeypatch.setattr(Catalog, "change", lambda *_: free.wait(90))
+    free, change = threading.Event(), Catalog.change
+    monkeypatch.setattr(Catalog, "change", lambda *arguments: change(*arguments) if free.wait(90) else None)
 
     async def ask(client: httpx.AsyncClient) -> list[httpx.Response]:
         changes = [asyncio.create_task(client.patch(f"/images/{image_id}", json={})) for _ in range(50)]

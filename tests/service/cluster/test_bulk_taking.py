@@ -11,6 +11,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from index.catalog.description_bounds import MOST_CAPTIONS
 from index.catalog.filters import EVERY
 from index.records import Image, JobStatus
 from models.extractors.base import Detections
@@ -24,7 +25,6 @@ from service.cluster.operations import Delete, Edit, Operation
 from service.cluster.placement import Placement, shard_of
 from service.cluster.shard_writer import ShardWriter
 from service.errors import UserError
-from service.ingest.described_pictures import MOST_CAPTIONS
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
 from service.storage.region_records import pack

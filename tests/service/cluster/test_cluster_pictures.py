@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from index.catalog.catalog import Catalog
+from index.catalog.description_bounds import TooMuchSaid
 from index.catalog.failures import failure_key
 from index.catalog.filters import EVERY, Filter
 from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange, Restoration
@@ -189,6 +190,21 @@ def test_the_same_bytes_are_one_picture(shards: Shards, tmp_path: Path) -> None:
     again = received(tmp_path, ["two", "one", "two"])
     assert shards.store.take_in(again, NOW + 3, 0.0).outcomes == [restored, there, there]
     assert sum(shards.pictures.counts().values()) == 2
+
+
+def test_a_picture_of_which_too_much_is_said_keeps_no_other_out(shards: Shards, tmp_path: Path) -> None:
+    one, two, three = received(tmp_path, ["one", "two", "three"])
+    said = [f"caption {number}" for number in range(1001)]
+    sent = [one, ReceivedPicture(two.path, replace(two.picture, captions=said)), three]
+    outcomes = shards.store.take_in(sent, NOW, 0.0).outcomes
+    reasons = [outcome.refused for outcome in outcomes]
+    assert (reasons[0], reasons[2]) == (None, None)
+    assert "The picture would have 1001 captions, and may have 1000" in (reasons[1] or "")
+    assert shards.pictures.image(two.picture.image_id) is None
+    with pytest.raises(TooMuchSaid):
+        shards.pictures.change(one.picture.image_id, PictureChange(tags=dict.fromkeys(said, 1)))
+    changed = shards.pictures.change(one.picture.image_id, PictureChange(tags={"n": 1}))
+    assert changed == shards.pictures.image(one.picture.image_id)
 
 
 def test_large_requests_go_in_steps_that_keep_copies_together(tmp_path: Path) -> None:

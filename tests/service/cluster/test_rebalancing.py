@@ -76,7 +76,7 @@ class Both:
         kind, now = self._draw.choice(kinds), NOW + 100 + self._count
         if kind == "edit":
             change = PictureChange(captions=[f"edit {self._count}"], tags={"third": None, "edit": self._count})
-            done = [one.change(image_id, change) for one in (self._shards.pictures, self._whole.catalog)]
+            done = [one.change(image_id, change) is not None for one in (self._shards.pictures, self._whole.catalog)]
         elif kind == "delete":
             done = [one.delete(image_id, now) for one in (self._shards.pictures, self._whole.catalog)]
         elif kind == "restore":

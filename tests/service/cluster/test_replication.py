@@ -68,7 +68,8 @@ def test_every_replica_has_what_was_acknowledged(pair: list[Directory]) -> None:
     red, blue = files
     assert writer.write(Delete(image_id=blue, now=NOW)) == (2, True)
     assert writer.write(Delete(image_id=blue, now=NOW)) == (3, False)
-    assert writer.write(Edit(image_id=red, changes={"captions": ["a red one"], "tags": {"n": 1}})) == (4, True)
+    sequence, edited = writer.write(Edit(image_id=red, changes={"captions": ["a red one"], "tags": {"n": 1}}))
+    assert (sequence, edited) == (4, pair[0].catalog.image(red))
     assert pair[0].state() == pair[1].state()
     assert pair[0].state()[1:] == ([(red, "red.png", ("a red one",), {"n": 1})], {red, blue})
     assert [one.joined for one in pair] == [True, True]

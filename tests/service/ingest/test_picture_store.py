@@ -29,12 +29,17 @@ class WatchedCatalog(Catalog):
     look: Callable[[], None] | None = None
 
     def take_in(
-        self, pictures: Sequence[NewPicture], now: float, kept_since: float = 0.0, job_id: str = ""
+        self,
+        pictures: Sequence[NewPicture],
+        now: float,
+        kept_since: float = 0.0,
+        job_id: str = "",
+        bounded: bool = True,
     ) -> AcceptedJob:
         """Take the pictures in after the look."""
         if self.look is not None:
             self.look()
-        return super().take_in(pictures, now, kept_since, job_id)
+        return super().take_in(pictures, now, kept_since, job_id, bounded)
 
 
 @pytest.fixture
