@@ -69,8 +69,19 @@ class GatedFusion(nn.Module):
         return torch.einsum("qkn,qknd->qkd", weights, fused), weights
 
 
+def new_scorer(encoders: EncoderConfig) -> nn.Sequential:
+    """The paper's two layers, initialised to measure length where regions and words have unit length, else at random.
+
+    Vectors of raw features are tens of times as long: measured so, every pair would match with a probability of 1, and
+    no gradient would change that.
+    """
+    if encoders.has_unit_regions and encoders.has_unit_words:
+        return length_scorer(encoders.width)
+    return nn.Sequential(Linear(encoders.width, encoders.width), nn.ReLU(), nn.Linear(encoders.width, 1))
+
+
 def length_scorer(width: int) -> nn.Sequential:
-    """The paper's two layers, initialised to measure the length of a vector.
+    """Both layers of a scorer that measures the length of the sum of two unit vectors.
 
     Vectors that agree have a long sum, which is how a match shows; random weights would have to find that out first, on
     a plateau of the loss. Half the hidden units are projections w_i of the sum, the others their negatives: after the
@@ -104,7 +115,7 @@ class Camp(Reranker[Regions]):
         self.region_key = nn.Linear(width, self.key_width, bias=False)
         self.word_key = nn.Linear(width, self.key_width, bias=False)
         self.region_side, self.word_side = GatedFusion(width, config), GatedFusion(width, config)
-        self.scorer = length_scorer(width)
+        self.scorer = new_scorer(encoders)
 
     def precompute(self, projected: Regions) -> Regions:
         return Regions(zero_padded(projected.vectors, projected.mask), projected.mask)

@@ -76,6 +76,11 @@ class EncoderConfig:
         """Whether regions' vectors are brought to unit length."""
         return self.unit_regions is not False
 
+    @property
+    def has_unit_words(self) -> bool:
+        """Whether words' vectors are brought to unit length."""
+        return self.unit_words is not False
+
     def without_default_norms(self) -> "EncoderConfig":
         """The config of a model whose paper does not normalise: `unit_*` that are None become False."""
         return replace(self, unit_regions=bool(self.unit_regions), unit_words=bool(self.unit_words))
@@ -153,7 +158,7 @@ class SentenceEncoder(nn.Module):
         nn.init.uniform_(self.embed.weight, -0.1, 0.1)
         self.rnn = nn.GRU(config.word_dim, config.width, batch_first=True, bidirectional=config.bidirectional)
         self.dropout = nn.Dropout(config.word_dropout)
-        self.unit = config.unit_words is not False
+        self.unit = config.has_unit_words
 
     def forward(self, tokens: Tokens) -> Words:
         vectors = gru_vectors(self.rnn, self.dropout(self.embed(tokens.ids)), tokens.mask)
@@ -167,7 +172,7 @@ class RecurrentStateEncoder(nn.Module):
         super().__init__()
         self.rnn = nn.GRU(config.state_dim, config.width, batch_first=True, bidirectional=config.bidirectional)
         self.dropout = nn.Dropout(config.word_dropout)
-        self.unit = config.unit_words is not False
+        self.unit = config.has_unit_words
 
     def forward(self, states: Words) -> Words:
         vectors = gru_vectors(self.rnn, self.dropout(states.vectors), states.mask)
@@ -186,7 +191,7 @@ class PretrainedSentenceEncoder(nn.Module):
         nn.init.orthogonal_(self.fc.weight, gain=math.sqrt(max(1, config.state_dim / config.width)))
         nn.init.zeros_(self.fc.bias)
         self.dropout = nn.Dropout(config.word_dropout)
-        self.unit = config.unit_words is not False
+        self.unit = config.has_unit_words
 
     def forward(self, states: Words) -> Words:
         vectors = self.fc(self.dropout(states.vectors))
@@ -255,7 +260,7 @@ class LstmSentenceEncoder(nn.Module):
         self.rnn = nn.LSTM(config.word_dim, config.width, batch_first=True, bidirectional=config.bidirectional)
         self.dropout = nn.Dropout(config.word_dropout)
         self.directions = directions
-        self.unit = config.unit_words is not False
+        self.unit = config.has_unit_words
 
     def forward(self, tokens: Tokens) -> Words:
         outputs = rnn_outputs(self.rnn, self.dropout(self.embed(tokens.ids)), tokens.mask)

@@ -1,8 +1,10 @@
 """The optimizer of a recipe, its learning-rate schedule and the clipping of gradients."""
 
 import math
+from typing import NamedTuple
 
 from torch.nn import Module
+from torch.nn.utils import get_total_norm
 from torch.optim import SGD, Adadelta, AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR, OneCycleLR
 
@@ -38,8 +40,17 @@ def build_schedule(recipe: Recipe, optimizer: Optimizer, steps_per_epoch: int) -
     return MultiStepLR(optimizer, milestones, gamma=0.1)
 
 
-def clip_gradients(recipe: Recipe, matcher: SingleMatcher) -> float:
-    """Limit the norm of the gradient, and return that of before; stage one's layers separately where these learn
+class GradientNorms(NamedTuple):
+    """The norm of a step's gradient, and that of the reranker's share, which is 0 where the reranker learns nothing."""
+
+    total: float
+    reranker: float
+
+
+def clip_gradients(recipe: Recipe, matcher: SingleMatcher) -> GradientNorms:
+    """Limit the norm of the gradient, and return those of before; stage one's layers separately where these learn
     apart."""
     parts = [matcher] if recipe.stage_one == "together" else [matcher.reranker, matcher.pooled]
-    return math.hypot(*(clip_finite(part.parameters(), recipe.clip) for part in parts))
+    reranker = get_total_norm([each.grad for each in matcher.reranker.parameters() if each.grad is not None])
+    total = math.hypot(*(clip_finite(part.parameters(), recipe.clip) for part in parts))
+    return GradientNorms(total, float(reranker))

@@ -210,7 +210,7 @@ class Training:
         return islice(chain(islice(warmup, warmup_steps), epochs), step, max(step, self.total_steps))
 
     def _train_step(self, pictures: np.ndarray, sentences: list[str]) -> dict[str, float]:
-        """One step on matching pairs; the losses before it, the learning rate and the norm of the gradient."""
+        """One step on matching pairs; the losses before it, the learning rate and the norms of the gradient."""
         self.matcher.train()
         losses = self._losses(pictures, sentences)
         self.optimizer.zero_grad()
@@ -220,14 +220,14 @@ class Training:
             why = self.data.not_finite(pictures) or REASONS
             raise Diverged(f"the loss of step {self.step + 1} is {float(total.detach())}: {why}")
         total.backward()  # type: ignore[no-untyped-call]
-        norm = clip_gradients(self.recipe, self.matcher)
+        norms = clip_gradients(self.recipe, self.matcher)
         rate = float(self.optimizer.param_groups[0]["lr"])
         self.optimizer.step()
         self.schedule.step()
         self.average.update_parameters(self.matcher)
         self.step += 1
         found = {name: float(loss.detach()) for name, loss in losses.items()}
-        return {**found, "learning_rate": rate, "gradient_norm": norm}
+        return {**found, "learning_rate": rate, "gradient_norm": norms.total, "reranker_gradient_norm": norms.reranker}
 
     def _losses(self, pictures: np.ndarray, sentences: list[str]) -> dict[str, Tensor]:
         device, is_warmup = self.matcher.device, self.step < self.recipe.warmup_steps

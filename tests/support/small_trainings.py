@@ -27,7 +27,7 @@ def synthetic(num: int = 48) -> CaptionedFeatures:
 RATES = {"adamw": 5e-3, "sgd": 0.05, "adadelta": 1.0}
 # A network that must find out by itself when two sums agree takes long to, and so does one with a sharp maximum.
 SLOW: dict[str, dict[str, Any]] = {
-    "camp": {"clip": 256.0, "epochs": 32, "decay_after": (), "batch": 12},
+    "camp": {"clip": 256.0, "epochs": 64, "decay_after": (), "batch": 12},
     "scan-i2t-lse": {"epochs": 48},
 }
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from models.batches import Regions, Words
-from models.rerankers.camp import Camp, CampConfig, length_scorer
+from models.rerankers.camp import LENGTH_SLOPE, Camp, CampConfig, length_scorer
 from models.rerankers.camp_released import (
     PUBLISHED_NAMES,
     CampAttention,
@@ -204,6 +205,15 @@ def test_a_fresh_scorer_measures_length(width: int) -> None:
     if width == 320:
         assert torch.corrcoef(torch.stack([measured, lengths]))[0, 1] > 0.98
         assert abs(float(measured[(lengths - 2**0.5).abs() < 0.02].mean())) < 1
+
+
+@pytest.mark.parametrize("unit_regions", [True, False])
+@pytest.mark.parametrize("unit_words", [True, False])
+def test_only_the_sum_of_unit_vectors_is_measured_by_its_length_at_first(unit_regions: bool, unit_words: bool) -> None:
+    scorer = Camp(CampConfig(), replace(ENCODERS, unit_regions=unit_regions, unit_words=unit_words)).scorer
+    at_zero = float(scorer[2].bias.detach())
+    assert (at_zero == pytest.approx(-LENGTH_SLOPE * math.sqrt(2))) is (unit_regions and unit_words)
+    assert (abs(at_zero) <= 1 / math.sqrt(WIDTH)) is not (unit_regions and unit_words)
 
 
 @torch.no_grad()
