@@ -16,6 +16,7 @@ from models.text.pretrained_reader import PretrainedReader
 from models.training.concept_words import ConceptWords
 from models.training.feature_noise import FeatureNoise
 from models.training.grounding_loss import grounding_loss
+from models.training.losses import stage_one_embeddings
 from models.training.recipes import Recipe
 from models.training.short_questions import QuestionBatch, ShortQuestions, caption_words, frequent_words, question_loss
 
@@ -93,7 +94,8 @@ class AuxiliaryLosses:
         right, wrong = questions.right.to(device), questions.wrong.to(device)
         words = matcher.reranker.encode_texts(matcher.tokenize(questions.sentences).to(device))
         scores = matcher.reranker.score(matcher.reranker.precompute(projected), words)
-        pooled = matcher.pooled.embed_texts(words) @ matcher.pooled.embed_images(projected).T
+        sentences, images = stage_one_embeddings(matcher, projected, words, self._recipe)
+        pooled = sentences @ images.T
         return torch.stack(
             [
                 question_loss(scores, right, wrong, self._recipe.score_temperature),

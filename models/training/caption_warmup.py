@@ -17,6 +17,7 @@ from models.datasets.captioned_features import CaptionedFeatures
 from models.matching.single_matcher import SingleMatcher
 from models.text.pretrained_reader import PretrainedReader
 from models.training.caption_targets import CaptionTargets
+from models.training.losses import encode_sentences, stage_one_embeddings
 from models.training.recipes import Recipe
 
 
@@ -38,9 +39,9 @@ class CaptionWarmup:
         others = torch.from_numpy(np.setdiff1d(drawn, own.cpu().numpy())).to(device)
         captions = torch.cat([own, others])
         tokens = matcher.tokenize([self._sentences[number] for number in captions.tolist()]).to(device)
-        embeddings = matcher.pooled.embed_images(projected)
-        logits = embeddings @ matcher.pooled.embed_texts(matcher.reranker.encode_texts(tokens)).T
-        logits = logits / self._recipe.temperature
+        words = encode_sentences(matcher, tokens, self._recipe)
+        sentences, images = stage_one_embeddings(matcher, projected, words, self._recipe)
+        logits = images @ sentences.T / self._recipe.temperature
         to_text = targets.of_images(numbers, captions) * log_softmax(logits, 1)
         to_image = targets.of_captions(own, numbers) * log_softmax(logits[:, : len(own)].T, 1)
         return -(to_text.sum(1).mean() + to_image.sum(1).mean())

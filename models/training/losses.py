@@ -101,29 +101,48 @@ def batch_losses(
     regions and words; not in warm-up.
     """
     device = matcher.device
-    # bfloat16 for the encoders where it pays, on a GPU. Scores stay float32: their small constants vanish in half.
-    with torch.autocast(device.type, torch.bfloat16, enabled=recipe.mixed_precision and device.type == "cuda"):
-        projected = matcher.reranker.project(regions)
-        words = matcher.reranker.encode_texts(tokens)
-    projected, words = projected.to(dtype=torch.float32), words.to(dtype=torch.float32)
+    projected, words = encode_regions(matcher, regions, recipe), encode_sentences(matcher, tokens, recipe)
     numbers = torch.as_tensor(pictures, device=device)
     same = numbers[:, None] == numbers
-    losses = {"pooled": info_nce_loss(stage_one_scores(matcher, projected, words, recipe), same, recipe.temperature)}
+    sentences, images = stage_one_embeddings(matcher, projected, words, recipe)
+    losses = {"pooled": info_nce_loss(sentences @ images.T, same, recipe.temperature)}
     if not is_warmup:
-        images = matcher.reranker.precompute(projected)
-        total = ranking_loss(matcher.reranker, images, words, same, recipe)
+        total = ranking_loss(matcher.reranker, matcher.reranker.precompute(projected), words, same, recipe)
         losses["ranking"] = total if recipe.reduction == "sum" else total / len(pictures)
         if others is not None:
             losses.update(others(projected, words))
     return losses
 
 
-def stage_one_scores(matcher: SingleMatcher, projected: Regions, words: Words, recipe: Recipe) -> Float[Tensor, "Q Q"]:
-    """Inner products of the batch's stage-one embeddings; the encoders get no gradient where these learn apart."""
+def encode_regions(matcher: SingleMatcher, regions: Regions, recipe: Recipe) -> Regions:
+    """The regions' vectors as a training computes them, in the recipe's precision, as float32."""
+    with _encoder_precision(matcher, recipe):
+        projected: Regions = matcher.reranker.project(regions)
+    return projected.to(dtype=torch.float32)
+
+
+def encode_sentences(matcher: SingleMatcher, tokens: ReadSentences, recipe: Recipe) -> Words:
+    """The words' vectors, likewise."""
+    with _encoder_precision(matcher, recipe):
+        words = matcher.reranker.encode_texts(tokens)
+    return words.to(dtype=torch.float32)
+
+
+def _encoder_precision(matcher: SingleMatcher, recipe: Recipe) -> torch.autocast:
+    """bfloat16 where it pays, on a GPU. Scores stay float32: their small constants vanish in half."""
+    kind = matcher.device.type
+    return torch.autocast(kind, torch.bfloat16, enabled=recipe.mixed_precision and kind == "cuda")
+
+
+def stage_one_embeddings(
+    matcher: SingleMatcher, projected: Regions, words: Words, recipe: Recipe
+) -> tuple[Float[Tensor, "Q E"], Float[Tensor, "K E"]]:
+    """Embeddings of sentences and of pictures; their loss gives the encoders no gradient where stage one learns
+    apart."""
     if recipe.stage_one == "apart":
         projected = replace(projected, vectors=projected.vectors.detach())
         words = replace(words, vectors=words.vectors.detach())
-    return matcher.pooled.embed_texts(words) @ matcher.pooled.embed_images(projected).T
+    return matcher.pooled.embed_texts(words), matcher.pooled.embed_images(projected)
 
 
 def ranking_loss(

@@ -23,7 +23,7 @@ from models.training.checkpoints import TrainingCheckpoint
 from models.training.finite_loss import REASONS
 from models.training.inputs import digest_of_features, digest_of_file, digest_of_pictures, digest_of_weights
 from models.training.logs import Log
-from models.training.losses import batch_losses
+from models.training.losses import batch_losses, encode_regions, encode_sentences
 from models.training.optim import build_optimizer, build_schedule, clip_gradients
 from models.training.recipes import Diverged, Recipe
 from models.training.start import digest_of_words, init_words, initial_matcher
@@ -233,15 +233,16 @@ class Training:
         device, is_warmup = self.matcher.device, self.step < self.recipe.warmup_steps
         regions = self.auxiliary.add_noise(self.data.regions(pictures)).to(device)
         batch = TrainingBatch(self.step, pictures, sentences, regions)
+        tokens = self.matcher.tokenize(sentences).to(device)
         if is_warmup and self.caption_warmup is not None:
-            projected = self.matcher.reranker.project(regions)
-            words = self.matcher.reranker.encode_texts(self.matcher.tokenize(sentences).to(device))
+            projected = encode_regions(self.matcher, regions, self.recipe)
+            words = encode_sentences(self.matcher, tokens, self.recipe)
             pooled = self.caption_warmup.loss(self.matcher, projected, pictures, self.step)
             return {"pooled": pooled, **self.auxiliary.losses(self.matcher, batch, projected, words)}
         return batch_losses(
             self.matcher,
             regions,
-            self.matcher.tokenize(sentences).to(device),
+            tokens,
             pictures,
             self.recipe,
             is_warmup,

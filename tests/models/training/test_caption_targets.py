@@ -124,6 +124,17 @@ def test_captions_are_drawn_by_the_step(reader: PretrainedReader, tmp_path: Path
     assert losses[0] == losses[1] != losses[2]
 
 
+@pytest.mark.parametrize(("stage_one", "encoders_learn"), [("together", True), ("apart", False)])
+def test_a_warm_up_apart_teaches_stage_ones_own_layers_alone(
+    reader: PretrainedReader, tmp_path: Path, stage_one: str, encoders_learn: bool
+) -> None:
+    data, recipe = synthetic(24), recipe_of(stage_one=stage_one, embed_dim=8)
+    training = Training(recipe, data, data, tmp_path / "run", reader=reader)
+    told = training._train_step(np.arange(4), [own[0] for own in data.captions[:4]])
+    assert (told["reranker_gradient_norm"] > 0) is encoders_learn
+    assert told["gradient_norm"] > told["reranker_gradient_norm"]
+
+
 def test_a_warm_up_alone_is_a_training(reader: PretrainedReader, tmp_path: Path) -> None:
     data, log = synthetic(24), list[dict[str, Any]]()
     recipe = recipe_of(warmup_steps=12, epochs=0)
