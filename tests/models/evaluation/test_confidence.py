@@ -1,5 +1,7 @@
 """Intervals of recalls: against a bootstrap in loops, and that captions of one picture count as one observation."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -96,3 +98,17 @@ def test_pictures_are_resampled_inside_their_folds() -> None:
     assert paired == pytest.approx(np.percentile(differences, [2.5, 97.5]))
     drawn_apart = [resample_counts(4, fold) for fold in range(5)]
     assert not any((drawn_apart[0] == others).all() for others in drawn_apart[1:])
+
+
+def test_resamples_of_many_sizes_are_not_all_kept_and_stay_the_same() -> None:
+    drawn = np.random.default_rng(0).multinomial(30, np.full(30, 1 / 30), NUM_RESAMPLES).astype(float)
+    tracemalloc.start()
+    try:
+        for num in range(301, 331):
+            resample_counts(num)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 10 * 330 * NUM_RESAMPLES  # eight of them, a byte each
+    assert np.array_equal(resample_counts(30), drawn)
+    assert resample_counts(30).dtype == np.float64
