@@ -1,28 +1,71 @@
 """The log of a training: JSON lines, and curves for TensorBoard."""
 
 import json
+import math
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from models.whole_files import write_whole
+
+LOG_FILE = "log.jsonl"
 Log = Callable[[dict[str, Any]], None]  # takes an entry, whose "step" counts from 1
 
 
 @contextmanager
 def open_log(folder: Path) -> Iterator[Log]:
-    """A log that appends to `folder`/log.jsonl and, where TensorBoard is installed, writes curves to its subfolder."""
+    """A log that appends to `folder`/log.jsonl and, where TensorBoard is installed, writes curves to its subfolder.
+
+    Its first entry replaces what an earlier run told of that step and those after it: a training that was killed does
+    the steps since its last checkpoint again.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    board = _board(folder)
-    with (folder / "log.jsonl").open("a", encoding="utf-8") as lines, closing(board) if board else nullcontext():
+    with ExitStack() as opened:
+        write: Log | None = None
 
         def log(entry: dict[str, Any]) -> None:
+            nonlocal write
+            if write is None:
+                _drop_entries(folder / LOG_FILE, entry["step"])
+                write = opened.enter_context(_appending(folder, entry["step"]))
+            write(entry)
+
+        yield log
+
+
+@contextmanager
+def _appending(folder: Path, step: int) -> Iterator[Log]:
+    """A log that appends to the files in `folder`; curves go on from `step`."""
+    board = _board(folder, step)
+    with ExitStack() as opened:
+        lines = opened.enter_context((folder / LOG_FILE).open("a", encoding="utf-8"))
+        if board:
+            opened.enter_context(closing(board))
+
+        def write(entry: dict[str, Any]) -> None:
             lines.write(json.dumps(entry) + "\n")
             lines.flush()
             for name, value in _scalars(entry):
                 board and board.add_scalar(name, value, entry["step"])
 
-        yield log
+        yield write
+
+
+def _drop_entries(file: Path, step: int) -> None:
+    """Remove the lines of a log from `step` on, and one that a kill cut short."""
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if file.is_file() else []
+    kept = [line for line in lines if _step_of(line) < step]
+    if kept != lines:
+        write_whole(file, "".join(kept).encode())
+
+
+def _step_of(line: str) -> float:
+    """The step that a line tells of; infinity where it cannot be read."""
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, TypeError, KeyError):
+        return math.inf
 
 
 def _scalars(entry: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
@@ -33,9 +76,10 @@ def _scalars(entry: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, flo
             yield prefix + name, value
 
 
-def _board(folder: Path) -> Any:
+def _board(folder: Path, step: int) -> Any:
+    """A writer of curves, of which those of earlier runs end before `step`; None where TensorBoard is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - of the training extra, and slow to import
     except ModuleNotFoundError:
         return None
-    return SummaryWriter(folder / "tensorboard")
+    return SummaryWriter(folder / "tensorboard", purge_step=step)
