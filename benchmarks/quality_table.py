@@ -6,8 +6,8 @@ python -m benchmarks.quality_table write
 python -m benchmarks.quality_table show
     prints all that docs/quality.json holds of the models, as Markdown
 python -m benchmarks.quality_table collect REPORT.json ...
-    puts reports of `regard evaluate --json` (also with --grounding or --short-questions), `regard calibrate --json` and
-    benchmarks.service_recall into docs/quality.json
+    puts reports of `regard evaluate --json` (also with --grounding or --short-questions, or --part second), `regard
+    calibrate --json` and benchmarks.service_recall into docs/quality.json
 python -m benchmarks.quality_table collect --seed N REPORT.json ...
     puts reports of `regard evaluate --json` and `--short-questions` of another training of the default model there
 python -m benchmarks.quality_table line REPORT.json ...
@@ -23,7 +23,8 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from benchmarks.boxed_tables import pointing, short_questions, table
-from benchmarks.figures_file import Report, as_json, read, rounded, rounded_to
+from benchmarks.collected_reports import DEFAULT, DIRECTION_OF, SECOND_HALF, collect, collect_seed
+from benchmarks.figures_file import Report, as_json, read
 from service.model_names import shipped_models
 
 ROOT = Path(__file__).parent.parent
@@ -34,15 +35,8 @@ CUTOFFS = ("r1", "r5", "r10")
 SERVED = "100"  # the length of a shortlist unless a request asks for another
 SHOWN = ("50", "100", "200")  # lengths of two-stage searches in the full table
 COUNTED = {"shortlist_recall": "the right answer", "top10_kept": "the exhaustive top 10"}
-DIRECTION_OF = {"text": "text_to_image", "image": "image_to_text"}  # names in a report of `regard calibrate`
 
-DEFAULT = "bfan-equal"
 ENSEMBLE = "bfan-equal+bfan-equal-gru"  # the best of those measured
-CALIBRATION = (
-    "calibration_error",
-    "first_answer",
-    "matched",
-)  # parts of a model's figures that `regard calibrate` gives
 REPRODUCED = "<!-- reproduced by tests/models/evaluation/test_shipped_quality.py -->"
 
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
@@ -108,10 +102,10 @@ def models_table(quality: Report) -> str:
     """
     reports = quality["models"]["reports"]
     columns = [column for column in OPTIONAL_COLUMNS if any(column.measured(each) for each in reports.values())]
-    names = sorted(reports, key=lambda name: (of_half(quality, name), -reports[name]["two_stage"][SERVED]["rsum"]))
+    names = sorted(reports, key=lambda name: (of_half(reports[name]), -reports[name]["two_stage"][SERVED]["rsum"]))
     rows = [
         half_row(name, reports[name], columns)
-        if of_half(quality, name)
+        if of_half(reports[name])
         else search_row(f"`{name}`", reports[name]["two_stage"][SERVED])
         + [column.cell(reports[name]) for column in columns]
         for name in names
@@ -122,15 +116,14 @@ def models_table(quality: Report) -> str:
     return table("model", *recall_heads(quality), *heads, rows=[*rows, alone])
 
 
-def of_half(quality: Report, name: str) -> bool:
+def of_half(report: Report) -> bool:
     """Whether a model was measured on the second half of the pictures alone."""
-    found: bool = quality["models"]["reports"][name]["images"] != quality["about"]["images"]
-    return found
+    return bool(report.get("part") == SECOND_HALF)
 
 
 def half_row(name: str, report: Report, columns: Sequence["OptionalColumn"]) -> list[str]:
-    """The row of a model that was measured on the second half alone."""
-    cells = [rsum(report["two_stage"][SERVED]) if column.needs == "halves" else "-" for column in columns]
+    """The row of a model that was measured on the second half alone: of every pair, as the other rows' halves are."""
+    cells = [rsum(report["exhaustive"]) if column.needs == "halves" else "-" for column in columns]
     return [f"`{name}`", "-", "-", "-", *cells]
 
 
@@ -324,53 +317,6 @@ def full_tables(quality: Report) -> Iterator[str]:
     yield table("model", "direction", "the shortlist holds", *lengths(reports[DEFAULT]), rows=kept)
 
 
-def collect(quality: Report, report: Report) -> None:
-    """Put one report where it belongs, with as many digits as are shown."""
-    if "direction" in report:
-        quality.setdefault("over_http", {}).setdefault("reports", {})[report["direction"]] = rounded(report)
-        return
-    models = quality["models"]["reports"]
-    name = report["model"]
-    for kind in ("grounding", "short_questions"):
-        if kind in report:
-            boxes = quality.setdefault("boxes", {})
-            boxes["model"], boxes["digest"], boxes[kind] = name, report["digest"], report[kind]
-            return
-    if "held_out" in report:
-        errors: Report = {}
-        first: Report = {}
-        for way, galleries in report["held_out"].items():
-            for size, found in galleries.items():
-                errors.setdefault(size, {})[DIRECTION_OF[way]] = round(found["error"], 3)
-                if "first" in found:
-                    own = {what: round(found["first"][what], 3) for what in ("error", "brier_skill")}
-                    first.setdefault(size, {})[DIRECTION_OF[way]] = own
-        models.setdefault(name, {})["calibration_error"] = errors
-        if first:
-            models[name]["first_answer"] = first
-        if "matched" in report:
-            models[name]["matched"] = rounded_to(report["matched"], 2)
-    elif "image_to_text" not in report["exhaustive"]:
-        quality.setdefault("large_gallery", {})["report"] = rounded(report)
-    elif report["images"] in (quality["about"]["images"], quality["about"]["images"] // 2):
-        kept = {key: value for key, value in models.get(name, {}).items() if key in CALIBRATION}
-        models[name] = {**rounded(report), **kept}
-    else:
-        quality["first_pictures"]["report"] = rounded(report)
-
-
-def collect_seed(quality: Report, seed: int, report: Report) -> None:
-    """Put a report of another training of the default model beside those of its seed. ValueError for another model."""
-    if report["model"] != DEFAULT:
-        raise ValueError(f"trainings from other seeds are kept of {DEFAULT}, and this is {report['model']}")
-    own = quality["seeds"]["reports"].setdefault(str(seed), {})
-    own["digest"] = report["digest"]
-    if "short_questions" in report:
-        own["short_questions"] = {"templates": {"a X": report["short_questions"]["templates"]["a X"]}}
-    else:
-        own |= {part: rounded(report[part]) for part in ("exhaustive", "stage_one", "difference")}
-
-
 def main() -> None:
     """Write, show, collect or print a line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -386,8 +332,11 @@ def main() -> None:
     if given.what == "show":
         print("\n\n".join(full_tables(quality)))
     elif given.what == "collect":
-        for report in reports:
-            collect(quality, report) if given.seed is None else collect_seed(quality, given.seed, report)
+        try:
+            for report in reports:
+                collect(quality, report) if given.seed is None else collect_seed(quality, given.seed, report)
+        except ValueError as fault:
+            parser.error(f"{fault}; nothing was written")
         FIGURES.write_text(as_json(quality) + "\n", encoding="utf-8")
     else:
         for page in PAGES:

@@ -1,15 +1,18 @@
 """The pages and the cards quote the measured figures as docs/quality.json has them."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import quality_table
+from benchmarks.collected_reports import DEFAULT, collect, collect_seed
 from benchmarks.figures_file import as_json, read
-from benchmarks.quality_table import DEFAULT, FIGURES, PAGES, SERVED, collect, filled
+from benchmarks.quality_table import FIGURES, PAGES, SERVED, filled
 from models.matching.checkpoint import WEIGHTS
+from service.cli.captioned_source import Selection
 from service.model_names import shipped_models
 from service.settings import Settings
 from tests.support.project_files import ROOT
@@ -87,14 +90,14 @@ def test_a_report_is_put_where_it_belongs(quality: Any) -> None:
 def test_another_seed_stands_beside_the_shipped_training(quality: Any) -> None:
     shipped = quality["models"]["reports"][DEFAULT]
     other = {**shipped, "digest": "d", "exhaustive": {**shipped["exhaustive"], "rsum": 300.04}}
-    quality_table.collect_seed(quality, 7, other)
-    quality_table.collect_seed(quality, 7, {**other, "short_questions": quality["boxes"]["short_questions"]})
+    collect_seed(quality, 7, other)
+    collect_seed(quality, 7, {**other, "short_questions": quality["boxes"]["short_questions"]})
     assert quality["seeds"]["reports"]["7"]["exhaustive"]["rsum"] == 300.0
     (row,) = (row for row in quality_table.seeds_table(quality).splitlines() if row.startswith("| 7 |"))
     assert "| 300.0 (" in row
     assert f"| {quality_table.rsum(shipped['difference'])} |" in row
     with pytest.raises(ValueError, match="of bfan-equal"):
-        quality_table.collect_seed(quality, 7, {**other, "model": "caan"})
+        collect_seed(quality, 7, {**other, "model": "caan"})
 
 
 def test_what_no_report_has_is_no_column_and_what_one_has_is_one(quality: Any) -> None:
@@ -110,21 +113,49 @@ def test_what_no_report_has_is_no_column_and_what_one_has_is_one(quality: Any) -
     assert head.endswith("| stage one | difference (95 %) | second half |")
     (own,) = (row for row in rows if row.startswith(f"| `{DEFAULT}` |"))
     assert own.endswith("| 4.8 (-1.2 to 10.7) | 380.0 (370.0 to 390.0) |")
-    halves = sum(quality_table.of_half(quality, name) for name in quality["models"]["reports"])
+    halves = sum(map(quality_table.of_half, quality["models"]["reports"].values()))
     assert sum(row.endswith("| - | - | - |") for row in rows) == len(rows) - 2 - halves
     assert {row.count("|") for row in rows} == {head.count("|")}
 
 
 def test_a_model_that_was_measured_on_half_of_the_pictures_says_so_in_its_row(quality: Any) -> None:
     reports = quality["models"]["reports"]
-    half = {**reports["sman"], "images": quality["about"]["images"] // 2}
-    half["two_stage"] = {SERVED: {**half["two_stage"][SERVED], "rsum": 999.0}}
+    half = {**reports["sman"], "images": 500, "digest": "of others", "about": {"part": "second", "first": None}}
+    half["exhaustive"] = {**half["exhaustive"], "rsum": 999.0}
     collect(quality, half)
-    assert quality_table.of_half(quality, "sman")
+    assert quality_table.of_half(reports["sman"])
     *rows, _ = quality_table.models_table(quality).splitlines()
     (own,) = (number for number, row in enumerate(rows) if row.startswith("| `sman` |"))
     assert rows[own].startswith("| `sman` | - | - | - | - | - | 999.0 (")
     assert own > max(n for n, row in enumerate(rows) if row.startswith(f"| `{DEFAULT}` |"))
+
+
+@pytest.mark.parametrize(
+    ("model", "images", "about", "message"),
+    [
+        ("sman", 500, {"part": "first", "first": None}, "part first: kept are those of all 1000, of --part second"),
+        ("sman", 100, {"part": "second", "first": 100}, "part second: kept are"),
+        ("sman", 750, {"part": None, "first": None}, "part None: kept are"),
+        ("sman", 500, {"part": "second", "first": None}, "these weights were measured on all"),
+        ("sman", 500, {"part": None, "first": 500}, "the first pictures alone are measured of bfan-equal"),
+        ("sman", 500, {}, "does not say which half they are: measure anew, with --part second"),
+    ],
+)
+def test_a_report_without_a_place_is_refused(
+    quality: Any, model: str, images: int, about: dict[str, Any], message: str
+) -> None:
+    report = {**quality["models"]["reports"][model], "images": images} | ({"about": about} if about else {})
+    before = json.dumps(quality)
+    with pytest.raises(ValueError, match=message):
+        collect(quality, report)
+    assert json.dumps(quality) == before
+
+
+def test_the_parts_of_a_report_are_those_that_the_command_tells(quality: Any) -> None:
+    told = asdict(Selection(part="second"))
+    half = {**quality["models"]["reports"]["caan"], "about": told}
+    collect(quality, half)
+    assert quality == read(FIGURES)
 
 
 def test_the_first_answer_is_judged_once_it_was_measured(quality: Any) -> None:
