@@ -73,6 +73,22 @@ class Snapshot:
         )
         return type(self)(manifest, self.stores, images, captions)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it holds all rows of its manifest: else a tail was damaged, or was being written over."""
+        return self.counts == self.manifest.counts
+
+    def followed(self, manifest: Manifest) -> Self:
+        """The state with the rows of a manifest of the same generation.
+
+        Where this one's own stopped before a damaged row, only as far as rows from there on match their checksums: one
+        row is looked at as long as it does not.
+        """
+        counts = manifest.counts
+        if not self.is_whole:
+            counts = self.stores.undamaged_counts(self.counts, counts)
+        return self.extended(manifest, counts)
+
     def shortlist(self, name: str) -> Shortlist:
         """The shortlist over the embeddings of images or of captions."""
         return self.images if name == IMAGES else self.captions
@@ -110,22 +126,25 @@ class View:
     def refresh(self, patience_s: float = -1) -> bool:
         """Take up what was published since; True when there was something. Cheap when there was not.
 
+        Rows that did not match their checksums are taken up once they do: a compaction that blanks rows, as it does
+        between their zeros and their checksums, publishes nothing afterwards.
         False also where another thread is at it for longer than `patience_s`, if that is not negative. NoView when the
         view was removed; the last snapshot stays.
         """
         if not self._refreshing.acquire(timeout=patience_s):
             return False
         try:
-            content = view_manifest.read(self._folder)
-            if content == self._content:
+            content, before = view_manifest.read(self._folder), self._snapshot
+            is_new = content != self._content
+            if not is_new and before.is_whole:
                 return False
-            manifest, before = Manifest.parse(content, self._folder), self._snapshot
+            manifest = Manifest.parse(content, self._folder)
             if manifest.generation == before.manifest.generation:
-                self._snapshot = before.extended(manifest, manifest.counts)
+                self._snapshot = before.followed(manifest)
             else:  # older snapshots may still read the old files, which close when the last of them is gone
                 self._snapshot = self._load(manifest)
             self._content = content
-            return True
+            return is_new or self._snapshot.counts != before.counts
         finally:
             self._refreshing.release()
 
@@ -160,6 +179,13 @@ class View:
         """Everything that counts and is undamaged (the writer may not have cut a damaged tail back yet)."""
         stores = Stores(self._folder, manifest, write=False)
         counts = stores.valid_counts(manifest.counts)
+        if counts != manifest.counts:
+            log.warning(
+                "the view in %s has damaged rows: it is searched up to %d of %d pictures and %d of %d captions until"
+                " these are whole",
+                self._folder,
+                *(number for pair in zip(counts, manifest.counts, strict=True) for number in pair),
+            )
         images, captions = (
             self._stored_shortlist(name, manifest, stores.embeddings(name, count))
             for name, count in zip(NAMES, counts, strict=True)

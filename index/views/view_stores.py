@@ -7,7 +7,7 @@ from pathlib import Path
 from index.views import view_manifest
 from index.views.ragged import RaggedSlab
 from index.views.shortlist import Floats
-from index.views.slab import RowNumbers, Slab
+from index.views.slab import RowNumbers, Slab, first_damaged
 from index.views.view_manifest import Counts, Manifest
 
 NAMES = IMAGES, CAPTIONS = "images", "captions"
@@ -35,6 +35,11 @@ class Stores:
         images = self.image_embeddings.valid_prefix(self.images.valid_prefix(counts.images))
         captions = self.caption_embeddings.valid_prefix(self.captions.valid_prefix(counts.captions))
         return Counts(images, captions)
+
+    def undamaged_counts(self, start: Counts, stop: Counts) -> Counts:
+        """The counts from `start` up to the first damaged rows; `stop` where there are none."""
+        images = first_damaged(self.check_image, start.images, stop.images)
+        return Counts(images, first_damaged(self.check_caption, start.captions, stop.captions))
 
     def check_image(self, row: int) -> None:
         """Raise Corrupt where what is stored of a picture is damaged."""

@@ -10,7 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from index.files import write_at
+from index.views import slab as slabs
 from index.views import view_manifest as manifest
+from index.views.slab import Slab
 from index.views.view import View
 from index.views.view_manifest import NAME, NoView
 from index.views.view_writer import ViewWriter
@@ -99,6 +102,54 @@ def test_a_damaged_tail_of_captions_is_cut_back_and_built_again(tmp_path: Path, 
     writer.close()
     build(tmp_path, 3, 12)
     check(View(tmp_path).snapshot(), 3, 12)
+
+
+@pytest.mark.parametrize("rows", [([4], []), ([], [4])])
+def test_a_view_that_is_opened_while_a_row_is_blanked_takes_up_the_rest_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: tuple[list[int], list[int]]
+) -> None:
+    writer = build(tmp_path, 9, 9)
+    opened: list[View] = []
+
+    def write(handle: int, content: memoryview, offset: int) -> None:
+        if not opened:  # its zeros are written, its checksum is not
+            opened.append(View(tmp_path))
+            assert not opened[0].refresh()
+        write_at(handle, content, offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(slabs, "write_at", write)
+        assert writer.stores.blank(*rows) == 1
+    (view,) = opened
+    assert view.snapshot().counts == (4 if rows[0] else 9, 4 if rows[1] else 9)
+    assert view.refresh()
+    assert view.snapshot().counts == (9, 9)
+    assert view.snapshot().is_whole
+    assert not view.refresh()
+
+
+def test_rows_behind_a_damaged_one_wait_for_it_also_when_others_are_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = build(tmp_path, 12, 5)
+    stored = tmp_path / "images" / "records.bin"
+    content = stored.read_bytes()
+    with stored.open("r+b") as file:
+        file.seek(9 * 256)
+        file.write(bytes(10))
+    view = View(tmp_path)
+    build_more(writer, 14)
+    assert view.refresh()  # there is a new manifest
+    check(view.snapshot(), 9, 5)
+    checked: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Slab, "check", lambda slab, row, check=Slab.check: (checked.append(row), check(slab, row)))
+        assert not view.refresh()
+    assert checked == [9]  # and none of the others, as often as one looks
+    with stored.open("r+b") as file:
+        file.write(content[: 10 * 256])
+    assert view.refresh()
+    check(view.snapshot(), 14, 5)
 
 
 def test_records_written_but_never_published_are_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
