@@ -218,7 +218,8 @@ class Settings(BaseSettings):
     queue_cost: int = Field(
         8_000_000,
         ge=1,
-        description="Most work waiting for the accelerator, candidates x regions x words; 503 beyond it.",
+        description="Most work waiting for the accelerator, candidates x regions x words and 1000 for each word to"
+        " encode; 503 beyond it.",
     )
     cache_entries: int = Field(1024, ge=0, description="Results kept in memory where there is no Redis; 0 for none.")
     cache_seconds: float = Field(

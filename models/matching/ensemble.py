@@ -109,6 +109,10 @@ class Ensemble(Matcher):
                 read[member.reader.identity] = member.reader.encode_tokens(rows)
         return SeveralReadings(tuple(read[member.reader.identity] for member in self._members()))
 
+    def num_pieces(self, words: Sequence[str]) -> int:
+        """The most that one of the readers takes."""
+        return max(member.num_pieces(words) for member in self._members())
+
     @torch.no_grad()
     def encode_tokens(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"]]:
         encoded = [member.encode_tokens(own) for member, own in self._each_reads(tokens)]

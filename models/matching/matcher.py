@@ -146,6 +146,10 @@ class Matcher(nn.Module, ABC):
         """The tokens that are scored, <start> and <end> included."""
         return self.reader.tokens(sentence)
 
+    def num_pieces(self, words: Sequence[str]) -> int:
+        """The number of pieces that are encoded of a sentence of these `words`, whatever reads them."""
+        return self.reader.num_pieces(words)
+
     def unknown_words(self, sentence: str) -> list[str]:
         """Words that mean nothing to the reader: those without an id, or what is no word of English."""
         return self.reader.unknown_words(sentence)

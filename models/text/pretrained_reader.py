@@ -121,6 +121,11 @@ class PretrainedReader:
         """<start>, the words as they are written but for case and accents, and <end>."""
         return [START, *self._split(sentence), END]
 
+    def num_pieces(self, tokens: Sequence[str]) -> int:
+        """The pieces of the words as they are written, <start> and <end>."""
+        words = chain.from_iterable(self._parts(token) for token in tokens[1:-1])
+        return 2 + sum(len(self._pieces(word)) for word in words)
+
     def unknown_words(self, sentence: str) -> list[str]:
         """Words that are neither English nor near to it, each once, in order."""
         return [word for word in dict.fromkeys(self._split(sentence)) if self._is_unknown(word)]

@@ -31,6 +31,10 @@ class SentenceReader(Protocol):
     def encode_tokens(self, rows: Sequence[Sequence[str]]) -> Tokens | Words:
         """`encode` of sentences that any reader split into the tokens of each row, <start> and <end> among them."""
 
+    def num_pieces(self, tokens: Sequence[str]) -> int:
+        """The number of pieces that `encode_tokens` reads of a row of tokens, by which its work grows; misspelt words
+        count as they are written."""
+
     def unknown_words(self, sentence: str) -> list[str]:
         """Words of the sentence that mean nothing to the reader, each once, in order."""
 

@@ -116,6 +116,10 @@ class Vocabulary:
         """The words of a sentence between <start> and <end>, as they are encoded."""
         return [START, *tokenize(sentence), END]
 
+    def num_pieces(self, tokens: Sequence[str]) -> int:
+        """One of each token."""
+        return len(tokens)
+
     def unknown_words(self, sentence: str) -> list[str]:
         """Words of the sentence that have no id, each once, in order."""
         return list(dict.fromkeys(word for word in tokenize(sentence) if word not in self.ids))

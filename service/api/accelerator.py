@@ -91,8 +91,9 @@ class AcceleratorQueue:
     """A bounded queue in front of the accelerator, which does work in the order it comes; joint work goes with the
     first of its group.
 
-    Cost is candidates x regions x words x a factor of the model, so that one heavy query counts as many light ones. It
-    counts from admission to the end, so what runs is bounded with what waits, also when its caller has hung up.
+    Cost is candidates x regions x words x a factor of the model, and what encoding and finding regions take in the same
+    unit, so that one heavy query counts as many light ones. It counts from admission to the end, so what runs is
+    bounded with what waits, also when its caller has hung up.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ from service.storage.free_space import FreeSpace
 from service.storage.originals import Originals
 from service.storage.region_stores import RegionStores
 
-LIGHT_COST = 500_000  # by the threads inside an operator: of two, five times a usual query by the default model
+LIGHT_COST = 640_000  # by the threads inside an operator: of two, five times a usual query by the default model
 STATES_COUNTED = ("ready", "queued", "failed", "deleted")  # of pictures, by metrics
 
 log = logging.getLogger(__name__)

@@ -47,7 +47,9 @@ from service.search.stopwatch import Stopwatch
 from service.storage.region_records import PictureFeatures, detected_features
 
 DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
-TEXT_COST = 10_000  # the same of a search in the text index
+PIECE_COST = 1000  # the same of encoding a word piece: half a millisecond, a thousandth of finding regions
+DRAWING_COST = 500_000  # of decoding a picture and drawing why it answers
+TEXT_COST = 10_000  # of a search in the text index
 TYPICAL_WORDS = 14
 # Of the likeness to a picture, where what words ask for besides has 1: docs/lab/similar-pictures.md.
 PICTURE_WEIGHT = 0.4
@@ -97,30 +99,45 @@ class SearchEngine:
         loaded = [model.matcher for model in self._models if model.loaded]
         self._pair_costs.measure(loaded, self._extractor.num_regions)
 
-    def cost(self, query: OpenQuery[Any], detect: bool = False) -> int:
-        """Cost of a query for the accelerator: candidates x regions x words x the model's factor, and finding regions.
+    def cost(self, query: OpenQuery[Any]) -> int:
+        """Cost of a query for the accelerator: candidates x regions x words x the model's factor, and encoding the
+        sentence unless that is kept.
 
         With a filter a second shortlist is scored, the one that there is without it; the results that are explained
         are scored once more. The model is loaded, unless the query `needs_model` not. InvalidRequest for a sentence
-        without a word.
+        without a word, or with more than are read.
         """
-        request, num_words = query.request, TYPICAL_WORDS
         if not query.needs_model:
             return TEXT_COST
-        if request.subject is not None:
-            num_words = len(words_of(query.matcher, request.subject))
-        pairs = self._pairs(request, num_words)
-        return int(pairs * self._pair_costs.weight(query.matcher)) + detect * DETECTION_COST
+        subject, num_words, encoding = query.request.subject, TYPICAL_WORDS, 0
+        if subject is not None:
+            words = words_of(query.matcher, subject)
+            num_words = len(words)
+            if self._encodings.get(query.matcher, subject) is None:
+                encoding = PIECE_COST * query.matcher.num_pieces(words)
+        pairs = self._pairs(query.request, num_words)
+        return int(pairs * self._pair_costs.weight(query.matcher)) + encoding
+
+    def cost_of_upload(self, query: OpenQuery[ImageSearchRequest]) -> int:
+        """`cost` of a query with a picture that is not stored, whose regions are found first."""
+        return self.cost(query) + DETECTION_COST
+
+    def cost_of_drawing(self, query: OpenQuery[TextSearchRequest]) -> int:
+        """Cost of encoding the query's sentence and drawing why a picture answers it; InvalidRequest as `cost`."""
+        return PIECE_COST * query.matcher.num_pieces(words_of(query.matcher, query.request.subject)) + DRAWING_COST
 
     def expected_cost(self, request: SearchRequest) -> int:
         """The cost of a query that has not begun: of a sentence of usual length, by the fastest model."""
         if isinstance(request, TextSearchRequest) and request.match == "text":
             return TEXT_COST
-        return self._pairs(request, TYPICAL_WORDS)
+        encoding = 0 if request.subject is None else PIECE_COST * TYPICAL_WORDS
+        return self._pairs(request, TYPICAL_WORDS) + encoding
 
     def _pairs(self, request: SearchRequest, num_words: int) -> int:
         """Pairs of a region and a word that a query looks at."""
-        candidates = request.shortlist * (2 if request.filter else 1) + request.explain * request.k
+        candidates = 2 * request.shortlist if request.filter else request.shortlist
+        if request.explain:
+            candidates += request.k
         if isinstance(request, ImageSearchRequest) and request.target == "images":  # stage one alone
             candidates = 1
         return candidates * self._extractor.num_regions * num_words

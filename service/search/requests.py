@@ -5,6 +5,7 @@ The same objects are the bodies of HTTP requests and what `SearchEngine` takes.
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
+from unicodedata import normalize
 
 from pydantic import (
     AfterValidator,
@@ -165,10 +166,15 @@ class PictureFilter(RequestModel):
 
 
 def _query(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """A question as it was written, whose length is that of the letters which are read: "\ufdfa" stands for 18."""
     if isinstance(value, str):
-        length = len(value.strip())
+        question = value.strip()
+        length = len(question)
+        problem = f"has {length} characters" if question else "is blank"
+        if 1 <= length <= LONGEST_QUERY:  # of a longer one the plain letters are not asked for: they take long
+            length = len(normalize("NFKC", question))
+            problem = f"stands for {length} characters"
         if not 1 <= length <= LONGEST_QUERY:
-            problem = "is blank" if length == 0 else f"has {length} characters"
             raise PydanticCustomError(
                 "query_length",
                 "{problem}; write what the picture shows, in 1 to {longest} characters",

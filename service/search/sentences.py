@@ -19,17 +19,28 @@ from service.search.negations import negation_in
 
 KEPT_BYTES = 16 * 2**20  # some hundred sentences
 ENCODED_AT_ONCE = 32
+# Pieces of a question that are read: English of as many letters as a question may have has fewer, and encoding takes
+# half a millisecond of each.
+MOST_PIECES = 192
+LONG = 128  # letters from which a sentence is encoded with other long ones, since it makes short ones wait by padding
 
 Encoded: TypeAlias = tuple[EncodedTexts, Tensor]
 """One sentence that can be scored, without padding, and its [1, E] embedding."""
 
 
 def words_of(matcher: Matcher, sentence: str) -> list[str]:
-    """The tokens that are scored; InvalidRequest where the sentence holds no word."""
+    """The tokens that are scored; InvalidRequest where the sentence holds no word, or more than a model reads."""
     try:
-        return matcher.words(sentence)
+        words = matcher.words(sentence)
     except ValueError as fault:
         raise InvalidRequest.field("query", str(fault)) from fault
+    if (pieces := matcher.num_pieces(words)) > MOST_PIECES:
+        raise InvalidRequest.field(
+            "query",
+            f"takes {pieces} of the {MOST_PIECES} places that a model has for words and marks, of which a rare word"
+            " takes several; say what the picture shows in fewer words",
+        )
+    return words
 
 
 def encoded_sentences(matcher: Matcher, sentences: Sequence[str]) -> list[Encoded]:
@@ -91,9 +102,9 @@ def _num_bytes(encoded: Encoded) -> int:
 
 
 def encoding_of(matcher: Matcher, sentence: str) -> JointWork[str, Encoded]:
-    """Work that encodes a sentence, with others of the model where there are any; InvalidRequest as above."""
+    """Work that encodes a sentence, with others of the model that are about as long; InvalidRequest as above."""
     return JointWork(
-        group=("encode", matcher.digest),
+        group=("encode", matcher.digest, len(sentence) > LONG),
         most=ENCODED_AT_ONCE,
         item=sentence,
         together=partial(encoded_sentences, matcher),

@@ -18,7 +18,7 @@ from tests.support.running_server import running_server
 
 SLOW_S = 0.02
 START_S = 300  # after which it is taken to hang
-QUEUE_COST = 30_000  # ten searches
+QUEUE_COST = 100_000  # ten searches
 PAIRS = [("red", "green"), ("blue", "white"), ("black", "cyan"), ("yellow", "magenta")]
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import ValidationError
 
+from index.records import Image
 from service.api.dependencies import ServicesDep, cancel_on_disconnect, decoded_picture, load_at_first_use, look_up
 from service.api.picture_files import missing_original
 from service.api.problems import invalid_request, problem_responses
@@ -29,7 +30,6 @@ from service.panels import draw_explanation
 from service.search.one_pair import ExplainedPair, explain_one
 from service.search.query import OpenQuery
 from service.search.requests import LONGEST_QUERY, TextSearchRequest
-from service.search.sentences import words_of
 
 router = APIRouter(tags=["search"])
 
@@ -74,19 +74,28 @@ async def explain_image(
 
 
 async def drawn(services: Services, image_id: str, found: OpenQuery[TextSearchRequest]) -> bytes:
-    """The picture as a PNG; nothing of it is made on the event loop."""
+    """The picture as a PNG; nothing of it is made on the event loop. It counts as admitted until it is drawn."""
     run, asked = partial(asyncio.get_running_loop().run_in_executor, services.threads.search), found.request
-    await run(words_of, found.matcher, asked.subject)
+    cost = await run(services.search.cost_of_drawing, found)
     image = require_picture(await look_up(services, find_ready_image, services, image_id))
     features = await run(services.search.stored, image_id, found.model.header.extractor_digest)
-    cost = await run(services.search.cost, found)
-    pair = await services.accelerator.submit(cost, partial(explain_one, found.matcher, asked.subject, features))
-    original = services.originals.path(image_id, image.extension)
-    if not await look_up(services, original.is_file):
-        raise missing_original(image_id)
-    decoded = await decoded_picture(services, original)
-    content: bytes = await run(png_of, decoded, pair, f"“{asked.query}”  {pair.score:.4f} by {found.model.name}")
+    with services.accelerator.admit(cost) as admission:
+        pair = await run(admission.run, partial(explain_one, found.matcher, asked.subject, features))
+        decoded = await decoded_original(services, image)
+        content: bytes = await run(png_of, decoded, pair, f"“{asked.query}”  {pair.score:.4f} by {found.model.name}")
     return content
+
+
+async def decoded_original(services: Services, image: Image) -> DecodedPicture:
+    """The stored picture. Raises NotFound where its original is missing, also where it was erased meanwhile, and what
+    `decoded_picture` does."""
+    original = services.originals.path(image.image_id, image.extension)
+    try:
+        return await decoded_picture(services, original)
+    except UnreadablePicture:
+        if not await look_up(services, original.is_file):
+            raise missing_original(image.image_id) from None
+        raise
 
 
 def png_of(decoded: DecodedPicture, pair: ExplainedPair, title: str) -> bytes:

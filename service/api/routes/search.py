@@ -125,7 +125,8 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
         found = await look_up(services, kept_or_begun, services, asked)
         if isinstance(found, Begun):
             loading = await load_at_first_use(request, services, found.query)
-            cost = await look_up(services, services.search.cost, found.query, picture is not None)
+            cost_of = services.search.cost if picture is None else services.search.cost_of_upload
+            cost = await look_up(services, cost_of, found.query)
             services.accelerator.check(cost)  # before a decoder is kept busy for what is refused then
             work = await cancel_on_disconnect(request, image_work(services, found.query, picture))
             with services.accelerator.admit(cost) as admission:

@@ -245,6 +245,7 @@ def test_members_that_read_otherwise_read_the_words_of_the_first(tmp_path: Path,
     for member in members:
         texts, _ = member.encode_texts(member.reader.encode_tokens(rows))
         expected.append(member.score(member.encode_regions(pictures())[0], texts))
+    assert ensemble.num_pieces(rows[0]) == max(member.num_pieces(rows[0]) for member in members)
     images, _ = ensemble.encode_regions(pictures())
     texts, _ = ensemble.encode_sentences(READ_ALIKE)
     assert texts.mask.sum(1).tolist() == [len(row) for row in rows]

@@ -46,6 +46,13 @@ def test_a_words_state_is_the_mean_of_its_pieces(reader: PretrainedReader) -> No
     assert not words.vectors.requires_grad
 
 
+def test_pieces_are_those_that_are_encoded(reader: PretrainedReader) -> None:
+    assert reader.num_pieces(reader.tokens("a running dog")) == 6
+    assert reader.num_pieces(["<start>", "a-running", "x", "<end>"]) == 7  # as another reader may split it
+    words = Vocabulary((*SPECIALS, "a"))
+    assert words.num_pieces(words.tokens("a running dog")) == words.encode(["a running dog"]).ids.shape[1] == 5
+
+
 def test_a_sentence_has_the_same_states_whatever_stands_beside_it(reader: PretrainedReader) -> None:
     sentences = ["a dog", "a running cat runs", "dogs"]
     together = reader.encode(sentences)

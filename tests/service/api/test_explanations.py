@@ -1,17 +1,26 @@
 """The picture that shows why a stored picture answers a sentence."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import PIL.Image
 import pytest
 
+from service.api.routes import explanations
+from service.api.routes.explanations import png_of
 from service.api.schemas.resources import IngestAnswer
+from service.media.decode_pool import DecodedPicture
+from service.search.engine import DRAWING_COST
 from tests.support.library import Library, two_coloured
 from tests.support.marked_pictures import QUERY, MarkExtractor, check_panels, marked_files, size_of
 from tests.support.web_app import Api, checked, png, problem
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -47,11 +56,53 @@ def test_a_lost_original_is_said_in_words(api: Api) -> None:
     assert "upload the same file again" in refused["detail"]
 
 
+def test_an_original_that_is_erased_before_it_is_decoded_is_missing(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    image_id = stored(api, "a.png", png(two_coloured("red", "blue")))
+    submit = api.services.pool.submit
+
+    def erased(path: Path) -> Future[DecodedPicture]:
+        path.unlink()
+        return submit(path)
+
+    monkeypatch.setattr(api.services.pool, "submit", erased)
+    refused = problem(api.get(f"/images/{image_id}/explain.png", query="red"), 404, "not-found")
+    assert "upload the same file again" in refused["detail"]
+
+
+def test_an_original_that_cannot_be_read_is_not_missing(api: Api) -> None:
+    image_id = stored(api, "a.png", png(two_coloured("red", "blue")))
+    api.services.originals.path(image_id, "png").write_bytes(b"no picture")
+    problem(api.get(f"/images/{image_id}/explain.png", query="red"), 422, "unreadable-picture")
+
+
+def test_it_is_admitted_until_it_is_drawn(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    image_id, accelerator = stored(api, "a.png", png(two_coloured("red", "blue"))), api.services.accelerator
+    admitted, submit = [], api.services.pool.submit
+
+    def noted(work: Callable[P, T]) -> Callable[P, T]:
+        def run(*given: P.args, **named: P.kwargs) -> T:
+            admitted.append(accelerator.admitted_cost)
+            return work(*given, **named)
+
+        return run
+
+    monkeypatch.setattr(api.services.pool, "submit", noted(submit))
+    monkeypatch.setattr(explanations, "png_of", noted(png_of))
+    assert api.get(f"/images/{image_id}/explain.png", query="red").status_code == 200
+    assert min(admitted) >= DRAWING_COST
+    assert len(admitted) == 2
+    assert accelerator.admitted_cost == 0
+    with accelerator.admit(api.settings.queue_cost):
+        problem(api.get(f"/images/{image_id}/explain.png", query="red"), 503, "overloaded")
+
+
 def test_what_cannot_be_explained_is_said_in_words(api: Api) -> None:
     image_id = stored(api, "a.png", png(two_coloured("red", "blue")))
     path = f"/images/{image_id}/explain.png"
     assert problem(api.get(path), 422, "invalid-request")["errors"][0]["field"] == "query"
     assert problem(api.get(path, query=" "), 422, "invalid-request")["errors"][0]["field"] == "query"
+    for much in ("a " * 200, "\ufdfa" * 29):
+        assert problem(api.get(path, query=much), 422, "invalid-request")["errors"][0]["field"] == "query"
     problem(api.get(path, query="red", model="nothing"), 404, "unknown-model")
     problem(api.get(f"/images/{'0' * 32}/explain.png", query="red"), 404, "not-found")
 

@@ -74,6 +74,8 @@ def test_a_picture_asks_for_captions_and_for_pictures(api: Api) -> None:
         ({"target": "images", "query": " "}, "query"),
         ({"target": "images", "query": "\u200b"}, "query"),
         ({"target": "images", "query": "x" * 4000}, "query"),
+        ({"target": "images", "query": "\ufdfa" * 29}, "query"),
+        ({"target": "images", "query": "a " * 200}, "query"),
         ({"target": "images", "explain": "true"}, "explain"),
         ({"target": "images", "min_probability": "0.5"}, "min_probability"),
         ({"min_probability": "0.5"}, "min_probability"),

@@ -20,7 +20,7 @@ from models.single_threads import SingleThreads, single_threads
 from service.api.accelerator import AcceleratorQueue
 from service.errors import InvalidRequest
 from service.search.joint_scoring import StoredPairs, joint_scorer, scored_in_one_call, scored_side_by_side
-from service.search.sentences import KeptEncodings, encoded_sentences
+from service.search.sentences import KeptEncodings, encoded_sentences, encoding_of
 from tests.support.fakes import COLOURS, D, FakeMatcher
 from tests.support.kernels import load_kernels
 from tests.support.library import Library
@@ -88,6 +88,12 @@ def test_queries_in_one_batch_are_answered_as_one_by_one(
         for mine, its in zip(one.results, other.results, strict=True):
             assert its.score == pytest.approx(mine.score, abs=1e-6)
             assert (its.explanation is None) == (mine.explanation is None)
+
+
+def test_long_sentences_are_not_encoded_beside_short_ones() -> None:
+    matcher = FakeMatcher()
+    short, other, long = (encoding_of(matcher, sentence) for sentence in ("red", "blue " * 10, "red " * 50))
+    assert short.group == other.group != long.group
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -1,0 +1,53 @@
+"""A search is admitted by what it really costs: pairs to score, a sentence to encode, regions to find, a drawing."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from service.api.accelerator import Admission
+from service.api.schemas.results import TextAnswer
+from service.errors import Overloaded
+from service.search.engine import DETECTION_COST, DRAWING_COST, PIECE_COST, TYPICAL_WORDS
+from service.search.requests import ImageSearchRequest
+from tests.support.fakes import FakeMatcher, R
+from tests.support.web_app import Api, checked
+
+
+def test_the_cost_of_a_sentence_counts_its_tokens(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    costs: list[int] = []
+    becomes = Admission.becomes
+    monkeypatch.setattr(Admission, "becomes", lambda place, cost: (costs.append(cost), becomes(place, cost))[1])
+    monkeypatch.setattr(FakeMatcher, "words", lambda self, sentence: ["<start>", *sentence.replace(",", " , ").split()])
+    checked(api.text("red," * 50, shortlist=10), 200, TextAnswer)
+    checked(api.text("mauve", shortlist=10), 200, TextAnswer)
+    assert costs[0] == costs[1] * 101 / 2
+
+
+def test_long_sentences_are_refused_by_what_encoding_them_costs(api: Api) -> None:
+    search, accelerator = api.services.search, api.services.accelerator
+    most = api.settings.queue_cost // (150 * PIECE_COST)
+
+    def ask(sentences: int) -> None:
+        with ExitStack() as stack:
+            for number in range(sentences):
+                request = api.library.request("a " * 150 + str(number), k=1, shortlist=1)
+                stack.enter_context(accelerator.admit(search.cost(search.begin(request))))
+
+    ask(most // 2)
+    with pytest.raises(Overloaded):
+        ask(most + 1)
+
+
+def test_a_sentence_that_is_kept_encoded_costs_its_pairs_alone(api: Api) -> None:
+    search, request = api.services.search, api.library.request("ochre and blue", shortlist=10)
+    assert search.cost(search.begin(request)) == 10 * R * 5 + 5 * PIECE_COST
+    checked(api.text("ochre and blue", shortlist=10), 200, TextAnswer)
+    assert search.cost(search.begin(request)) == 10 * R * 5
+    assert search.expected_cost(request) == TYPICAL_WORDS * (10 * R + PIECE_COST)  # it is not known what is kept
+    assert search.cost_of_drawing(search.begin(request)) == 5 * PIECE_COST + DRAWING_COST  # which encodes it anew
+
+
+def test_an_upload_costs_finding_its_regions_besides(api: Api) -> None:
+    search = api.services.search
+    query = search.begin(ImageSearchRequest(shortlist=10))
+    assert search.cost_of_upload(query) == search.cost(query) + DETECTION_COST > DETECTION_COST
