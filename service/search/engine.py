@@ -109,11 +109,11 @@ class SearchEngine:
         """
         if not query.needs_model:
             return TEXT_COST
-        subject, num_words, encoding = query.request.subject, TYPICAL_WORDS, 0
-        if subject is not None:
-            words = words_of(query.matcher, subject)
+        visible, num_words, encoding = query.request.visible, TYPICAL_WORDS, 0
+        if visible is not None:
+            words = words_of(query.matcher, visible)
             num_words = len(words)
-            if self._encodings.get(query.matcher, subject) is None:
+            if self._encodings.get(query.matcher, visible) is None:
                 encoding = PIECE_COST * query.matcher.num_pieces(words)
         pairs = self._pairs(query.request, num_words)
         return int(pairs * self._pair_costs.weight(query.matcher)) + encoding
@@ -124,7 +124,7 @@ class SearchEngine:
 
     def cost_of_drawing(self, query: OpenQuery[TextSearchRequest]) -> int:
         """Cost of encoding the query's sentence and drawing why a picture answers it; InvalidRequest as `cost`."""
-        return PIECE_COST * query.matcher.num_pieces(words_of(query.matcher, query.request.subject)) + DRAWING_COST
+        return PIECE_COST * query.matcher.num_pieces(words_of(query.matcher, query.request.visible)) + DRAWING_COST
 
     def expected_cost(self, request: SearchRequest) -> int:
         """The cost of a query that has not begun: of a sentence of usual length, by the fastest model."""
@@ -152,17 +152,17 @@ class SearchEngine:
         texts, candidates, read, by_pictures = None, None, dict[str, Any](), None
         matched: bool | None
         if query.needs_model:
-            texts, embedding = self._encoded(query.matcher, request.subject, accelerate, watch)
+            texts, embedding = self._encoded(query.matcher, request.visible, accelerate, watch)
             candidates = scored_pictures(query, texts, embedding, accelerate, watch)
         matches = text_matches(query, watch)  # last: shards look for words where they score
         if query.needs_model:
-            read = reading_of(query, request.query, request.subject, in_texts=bool(matches))
+            read = reading_of(query, request.query, request.visible, in_texts=bool(matches))
         if candidates is None:
             hits, left_out = best_pictures(request, None, [], matches, gallery.images_at), 0
             texts, matched = None, bool(matches)
         else:
             hits, left_out = picture_hits(query, candidates, matches)
-            by_pictures = verdict(candidates, query.matcher, request.subject)
+            by_pictures = verdict(candidates, query.matcher, request.visible)
             matched = bool(matches) or by_pictures  # words that a picture's text holds do
         return TextSearchResult(
             **origin(query),
@@ -274,9 +274,9 @@ class SearchEngine:
     ) -> torch.Tensor:
         """The [1, E] embedding that finds pictures like one: its own, or the sum of that and of the words'."""
         like = query.matcher.similarity_query(embedding)
-        if (subject := query.request.subject) is None:
+        if (visible := query.request.visible) is None:
             return like
-        _, said = self._encoded(query.matcher, subject, accelerate, watch)
+        _, said = self._encoded(query.matcher, visible, accelerate, watch)
         return said + PICTURE_WEIGHT * like
 
     def _encoded(self, matcher: Matcher, sentence: str, accelerate: Accelerate, watch: Stopwatch) -> Encoded:
@@ -315,7 +315,7 @@ class SearchEngine:
         watch: Stopwatch,
     ) -> list[RankedPicture]:
         slots = [hit.slot for hit in hits if hit.slot is not None]
-        tokens = query.matcher.words(query.request.subject)
+        tokens = query.matcher.words(query.request.visible)
         explain = watch.timed("rerank", query.gallery.picture_explainer(slots, texts, tokens))
         explained = accelerated(query, accelerate)(explain)
         return [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]
@@ -337,16 +337,16 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
     return [hit if hit.rank == rank else replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
-def reading_of(query: OpenQuery[Any], said: str, subject: str, in_texts: bool = False) -> dict[str, Any]:
-    """The part of a result that says how the model reads what was said, of which the subject is looked for.
+def reading_of(query: OpenQuery[Any], said: str, visible: str, in_texts: bool = False) -> dict[str, Any]:
+    """The part of a result that says how the model reads the visible part of what was said.
 
     `in_texts` says whether texts of pictures hold its words.
     """
-    unknown = query.matcher.unknown_words(subject)
-    read_as = query.matcher.near_words(subject)
+    unknown = query.matcher.unknown_words(visible)
+    read_as = query.matcher.near_words(visible)
     no_english = [*unknown, *read_as]
     note = note_on(said, query.gallery.num_missing, no_english, in_texts)
-    if language_of(subject, no_english) is not None:
+    if language_of(visible, no_english) is not None:
         read_as = {}  # words of another language, which came near to English ones
     return {"unknown_words": unknown, "read_as": read_as, "note": note}
 
@@ -362,8 +362,8 @@ def pictures_like(
     if request.sort == "date":
         hits.sort(key=newest_first)
     read = {}
-    if request.query is not None and request.subject is not None:
-        read = {"query": request.query, **reading_of(query, request.query, request.subject)}
+    if request.query is not None and request.visible is not None:
+        read = {"query": request.query, **reading_of(query, request.query, request.visible)}
     return {"results": ranked(hits), "left_out": left_out, **read}
 
 

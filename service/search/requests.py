@@ -29,6 +29,7 @@ from index.catalog.filters import Filter, as_number
 from models.text.request_words import subject_of
 from service.dates import check_date, date_span
 from service.errors import InvalidRequest
+from service.search.times import visible_part
 
 LONGEST_QUERY = 512
 Match = Literal["pictures", "text", "both"]
@@ -227,6 +228,11 @@ class SearchRequest(RequestModel):
         """The part of its words that is looked for: "a dog" of "show me a photo of a dog"; None without words."""
         return None
 
+    @property
+    def visible(self) -> str | None:
+        """The part of the subject that pictures can show, which models read: a time that it names is left out."""
+        return None if self.subject is None else visible_part(self.subject)
+
     @field_validator("shortlist")
     @classmethod
     def _at_least_k(cls, shortlist: int, info: ValidationInfo) -> int:
@@ -258,6 +264,10 @@ class TextSearchRequest(SearchRequest):
     @property
     def subject(self) -> str:
         return subject_of(self.query)
+
+    @property
+    def visible(self) -> str:
+        return visible_part(self.subject)
 
 
 class ImageSearchRequest(SearchRequest):

@@ -80,7 +80,7 @@ async def drawn(services: Services, image_id: str, found: OpenQuery[TextSearchRe
     image = require_picture(await look_up(services, find_ready_image, services, image_id))
     features = await run(services.search.stored, image_id, found.model.header.extractor_digest)
     with services.accelerator.admit(cost) as admission:
-        pair = await run(admission.run, partial(explain_one, found.matcher, asked.subject, features))
+        pair = await run(admission.run, partial(explain_one, found.matcher, asked.visible, features))
         decoded = await decoded_original(services, image)
         content: bytes = await run(png_of, decoded, pair, f"“{asked.query}”  {pair.score:.4f} by {found.model.name}")
     return content

@@ -13,6 +13,7 @@ from service.cli.output import print_json, show_progress
 from service.cli.settings_options import read_settings
 from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models, shown_name
+from service.search.times import visible_part
 
 if TYPE_CHECKING:
     from models.matching.matcher import Matcher
@@ -40,7 +41,7 @@ def explain(
         raise UserError(f"{out}: the drawing is a PNG file; give it a name that ends in .png")
     check_models(settings.models)
     check_detector(settings.detector)
-    subject = subject_of(sentence)
+    visible = visible_part(subject_of(sentence))
     decoded = decode_picture(picture)
     with show_progress() as progress, progress.activity("explaining"):
         from service.model_loading import LoadedModels  # noqa: PLC0415 - PyTorch comes with it
@@ -53,8 +54,8 @@ def explain(
         from service.search.query_notes import note_on  # noqa: PLC0415
 
         with user_input():
-            pair = explain_one(matcher, subject, find_regions(loaded.extractor, decoded))
-        answer = explanation_answer(name, matcher, subject, pair)
+            pair = explain_one(matcher, visible, find_regions(loaded.extractor, decoded))
+        answer = explanation_answer(name, matcher, visible, pair)
         answer["note"] = note_on(sentence, no_english=[*answer["unknown_words"], *answer["read_as"]])
         if out is not None:
             draw_to(out, decoded, pair, f"“{sentence}”  {pair.score:.4f} by {name}")

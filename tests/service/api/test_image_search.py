@@ -201,6 +201,7 @@ def test_words_beside_a_picture_are_what_the_others_show_too(api: Api) -> None:
     by_words = []
     for own in (image_id_of("green and magenta"), image_id_of("red and white")):
         like, besides = scores(own), scores(own, query="show me a photo of something blue")
+        assert besides == scores(own, query="something blue, May 2021")
         assert besides != like == scores(own, query="")  # a form's empty field was not filled in
         assert "blue" in next(iter(besides))
         by_words.append({name: besides[name] - PICTURE_WEIGHT * like[name] for name in besides.keys() & like})

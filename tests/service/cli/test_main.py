@@ -282,6 +282,7 @@ def test_one_picture_can_be_looked_at_without_a_server(regard: Regard, tmp_path:
     assert sum(answer["explanation"]["contributions"]) == pytest.approx(answer["score"], abs=1e-6)
     assert sum(map(sum, answer["explanation"]["shares"])) == pytest.approx(answer["score"], abs=1e-6)
     assert answer["note"] is None
+    assert json.loads(regard("explain", "red sheep, 2021", picture, "--json")[1])["score"] == answer["score"]
     asked = regard("explain", "a photo of red", picture)[1]
     assert "Searched for “red”." in asked
     assert "left [0, 0, 200, 200]" in asked

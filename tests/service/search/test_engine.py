@@ -83,6 +83,14 @@ def test_words_that_only_ask_are_not_scored(full: Library) -> None:
     assert asking.unknown_words == plain.unknown_words
 
 
+def test_a_time_is_looked_for_in_texts_alone(full: Library) -> None:
+    plain, dated = (full.text(query, k=5, explain=True) for query in ("red and white", "red and white, 2021"))
+    assert dated.unknown_words == plain.unknown_words == ["and"]
+    assert [hit.score for hit in dated.results] == [hit.score for hit in plain.results]
+    assert all(word.text != "2021" for hit in dated.results if hit.explanation for word in hit.explanation.words)
+    assert "“2021” is not read as a time" in (dated.note or "")
+
+
 def test_a_filter_works_before_the_shortlist(full: Library) -> None:
     outcome = full.text("red", k=5, shortlist=5, filter=PictureFilter(tags={"left": "black"}))
     assert len(outcome.results) == 5

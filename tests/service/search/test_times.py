@@ -1,0 +1,66 @@
+"""Times that a question names are left out of what models read, and nothing else is."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from models.text.request_words import subject_of
+from service.search.times import visible_part
+
+
+@pytest.mark.parametrize(
+    ("subject", "visible"),
+    [
+        ("a dog in the snow, 2023", "a dog in the snow"),
+        ("a dog in the snow 2023", "a dog in the snow"),
+        ("dog 5.6.2023", "dog"),
+        ("dog, May 2024, beach", "dog, beach"),
+        ("dogs on Sunday, 14.5.2023, beach", "dogs, beach"),
+        ("our garden during 1999?", "our garden?"),
+        ("wedding (2019)", "wedding"),
+        ("a picnic on the 3rd of June", "a picnic"),
+        ("beach from 2019 to 2021", "beach"),
+        ("boys in April of 1929", "boys"),
+        ("what we ate three days ago", "what we ate"),
+        ("2023 garden party", "garden party"),
+    ],
+)
+def test_a_time_beside_other_words_is_left_out(subject: str, visible: str) -> None:
+    assert visible_part(subject) == visible
+
+
+@pytest.mark.parametrize(
+    ("subject", "visible"),
+    [
+        ("children at christmas 2021", "children at christmas"),
+        ("a lake, winter of 2021", "a lake, winter"),
+        ("the beach last summer", "the beach summer"),
+    ],
+)
+def test_what_pictures_show_of_a_time_stays(subject: str, visible: str) -> None:
+    assert visible_part(subject) == visible
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        *("2023", "May 2024", "yesterday", "photos from 2021", "2018-2020", "the year 2000"),
+        *("a man may jump", "people march", "an august gathering", "fireworks on the 4th of july"),
+        *("a room in 1900-style", "a bus number 2021", "a sign that says 1984", "a 1965 ford mustang"),
+        *("screenshot 1920 x 1080", "version 1.2.3", "IMG_20230514"),
+    ],
+)
+def test_a_time_alone_and_other_words_stay(subject: str) -> None:
+    assert visible_part(subject) == subject
+
+
+@pytest.mark.realdata
+def test_captions_of_photographs_are_read_as_they_are() -> None:
+    lines = (Path(os.environ["REGARD_TEST_DATA"]) / "flickr8k" / "captions.jsonl").read_text(encoding="utf-8")
+    subjects = [subject_of(caption) for line in lines.splitlines() for caption in json.loads(line)["captions"]]
+    assert len(subjects) > 30_000
+    assert [subject for subject in subjects if visible_part(subject) != subject] == [
+        "A crowd of people remember the Armenian genocide from 1915 to 1923 ."
+    ]
