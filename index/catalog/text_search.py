@@ -1,14 +1,25 @@
 """Search in the words of pictures: which ones hold every word of a question, the best match first."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from sqlite3 import Connection
 from typing import NamedTuple
 
 from index.catalog.database import Database
 from index.catalog.filters import Filter
 from index.catalog.queries import to_images
-from index.catalog.text_index import MONTHS, REMOVED, WEEKDAYS, merge_texts, numeric_dates, rebuild_texts, split_words
+from index.catalog.text_index import (
+    MONTHS,
+    REMOVED,
+    WEEKDAYS,
+    WORD,
+    composed,
+    merge_texts,
+    numeric_dates,
+    plain_letters,
+    rebuild_texts,
+    split_words,
+)
 from index.records import Image
 
 MOST_LOOKED_AT = 10_000  # pictures that hold the words: of more, the latest are ranked, so that a search stays quick
@@ -22,6 +33,10 @@ DAY_AFTER_MONTH = re.compile(rf"(\b{_MONTH}\.?\s+\d{{1,2}})(?:st|nd|rd|th)\b", r
 DAY_NAMES = {*MONTH_NAMES, *WEEKDAYS}
 DAY = re.compile(r"\d{1,2}")
 BESIDE_DATES = "{filename captions tags} : "  # the columns that FTS5 looks into
+UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+# Letters that may stand for one of these: before a consonant, as hardly ever in English, but for "queen" and "shoes".
+SPELT_UMLAUT = re.compile(r"(?<![aeiouq])([aou])e(?=[bcdfghj-np-tvwxz]|(?<=ae)u)(?!s\b)")
+NO_UMLAUT = frozenset({"coed", "coeds", "guest", "guests", "poet", "poets"})  # are other words without their "e"
 BETWEEN_PARTS = re.compile(r"[\s/\\]+")
 # Words that a question holds besides what it asks for, in English.
 # fmt: off
@@ -109,7 +124,12 @@ def is_date(question: str) -> bool:
 
 
 def word_expressions(question: str) -> list[str]:
-    """Each of the query terms as FTS5 takes it.
+    """Each of the query terms, and each other spelling of one, as FTS5 takes it."""
+    return [expression for spellings in _spelt_expressions(question) for expression in spellings]
+
+
+def _spelt_expressions(question: str) -> list[list[str]]:
+    """The spellings of each of the query terms, as FTS5 takes them.
 
     Each is quoted, so that none means anything to FTS5 but itself. Words written together stand so, in this order. A
     small number is that of a day only beside a month, a weekday or a year: "3 dogs" were not taken on the third.
@@ -118,15 +138,36 @@ def word_expressions(question: str) -> list[str]:
     dated = [any(one in DAY_NAMES or YEAR.fullmatch(one) for one in word.split()) for word in words]
     for place in (*range(len(words)), *reversed(range(len(words)))):  # a day beside the number of a month, too
         dated[place] |= bool(DAY.fullmatch(words[place])) and any(dated[max(place - 1, 0) : place + 2])
+    spelt_out = _spelt_out(question)
     return [
-        f'{BESIDE_DATES}"{word}"' if DAY.fullmatch(word) and not is_dated else f'"{word}"'
+        [f'{BESIDE_DATES}"{word}"']
+        if DAY.fullmatch(word) and not is_dated
+        else [f'"{spelling}"' for spelling in _spellings(word, spelt_out)]
         for word, is_dated in zip(words, dated, strict=True)
     ]
 
 
+def _spelt_out(question: str) -> dict[str, str]:
+    """Word of the question with ä, ö or ü, without accents -> the word with ae, oe or ue."""
+    words = WORD.findall(composed(question).lower())
+    return {plain_letters(word): plain_letters(word.translate(UMLAUTS)) for word in words if not word.isascii()}
+
+
+def _spellings(term: str, spelt_out: Mapping[str, str]) -> list[str]:
+    """The term, and the same with ä, ö and ü as others write them: "kueche" and "Küche", which is indexed as "kuche",
+    are found by each other."""
+    words = term.split()
+    short = (word if word in NO_UMLAUT else SPELT_UMLAUT.sub(r"\1", word) for word in words)
+    long = (spelt_out.get(word, word) for word in words)
+    return list(dict.fromkeys([term, " ".join(short), " ".join(long)]))
+
+
 def match_expression(question: str) -> str:
     """The question as FTS5 takes it; empty where it holds no word."""
-    return " AND ".join(word_expressions(question))
+    return " AND ".join(
+        spellings[0] if len(spellings) == 1 else f"({' OR '.join(spellings)})"
+        for spellings in _spelt_expressions(question)
+    )
 
 
 def ranked_matches(db: Connection, words: str, limit: int, condition: Filter) -> list[TextMatch]:

@@ -177,7 +177,7 @@ def _frequencies_of(
     if not numbers:
         return []
     each = [_frequencies(db, word, here, place, set(numbers)) for place, word in enumerate(words)]
-    return [tuple(of_word[number] for of_word in each) for number in numbers]
+    return [tuple(of_word.get(number, 0) for of_word in each) for number in numbers]
 
 
 def _frequencies(

@@ -218,6 +218,30 @@ def test_a_date_alone_is_told(question: str, expected: bool) -> None:
     assert is_date(question) is expected
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Kueche", ["a", "b"]),
+        ("Küche", ["a", "b"]),
+        ("kuche", ["a"]),
+        ("Sued-Baeume", ["a"]),
+        ("Su\u0308d", ["a"]),
+        ("Kueche Muenchen", ["a"]),
+        ("Koeln", ["b"]),
+        ("Straße", ["b"]),
+        ("blue shoes", ["c"]),
+        ("does", ["c"]),
+        ("toes", []),  # none of "to"
+        ("poet", []),  # no "pot"
+    ],
+)
+def test_umlauts_are_found_however_they_are_written(catalog: Catalog, question: str, expected: list[str]) -> None:
+    folders = {"a": "München Küche Süd Bäume", "b": "Kueche Köln Strasse", "c": "does a pot go to blue shoes"}
+    catalog.take_in([picture(name, filename="x.jpg", captions=[text]) for name, text in folders.items()], now=1.0)
+    make_ready(catalog, *folders)
+    assert sorted(found_ids(catalog, question)) == expected
+
+
 @given(question=TEXTS)
 def test_no_question_is_syntax(searched_catalog: Catalog, question: str) -> None:
     words = {word for word in match_expression(question).replace('"', "").split(" AND ") if word}

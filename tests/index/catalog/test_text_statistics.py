@@ -14,7 +14,7 @@ from index.catalog.text_search import match_expression
 from index.catalog.text_statistics import TextStatistics, varints
 from tests.support.catalogs import make_ready, picture
 
-WORDS = ("beach", "dog", "red", "snow", "14")
+WORDS = ("beach", "dog", "red", "snow", "14", "kueche", "küche")
 MAY_14 = 1684065600.0
 CAPTIONS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=200).map(" ".join)
 
