@@ -16,7 +16,8 @@ from models.text.pretrained_reader import shipped_reader
 from models.text.spellings import misspelt_words
 
 SHORTEST_RARE = 5
-# What the lists lack: words that are younger, that came with a kitchen or a feast, and names of people.
+# What the lists lack: words that are younger, that came with a kitchen or a feast, common ones of other languages that
+# are told as such, and names of people.
 MORE = """
 airpods aperol app apps boba burka byob chai cosplay covid crocs emoji emojis fitbit floof gopro hijab hijabs holi
 hoodie hoverboard ipad iphone keffiyeh lego legos lmao macbook niqab omg onesie pics pix pikachu playstation podcast
@@ -27,6 +28,8 @@ acai arancini bao bibimbap biryani bratwurst burrata churros dosa edamame empana
 idli kefir kimchi kombucha laksa lassi macaron macarons matcha mochi moussaka naan nigiri paella panini pavlova pho
 poke poutine prosecco quinoa raclette ramen roti saganaki sambal sashimi satay schnitzel shawarma sriracha
 tagliatelle tempura teriyaki tikka tiramisu tzatziki udon
+bett berge blauer blume boda buch cani chien ente fille fiore gare gato hase haus herbst homem hommes hund junge kissa
+lago lune macchina madre mela pesce plaj ptak puppe sonne tuin
 agnieszka aisha amelie anke annika anton antje arjun astrid ayse beate bjorn carlotta chiara dieter elke emil emilia
 eva fatima finn florian francesca freya gianni gisela giulia greta hanna hannes heike heinz helga hiroshi ilse ines
 ingrid jannik jiri jonas jorg jurgen kasia katja kenji lars lena leonie lina lukas luisa manfred marek mateo matteo

@@ -53,5 +53,23 @@ NOUNS = {
     "Romanian": "câine câini pisică bărbat femeie fată băiat copil copii zăpadă copac plajă mașină roșie crăciun"
     " nuntă vacanță pasăre flori grădină bicicletă bicicleta",
 }
+# Nouns that are names, too, or parts of them ("kinder egg", "Berg"): they tell a language beside words of it alone.
+PERHAPS_NAMES = {
+    "German": "haus häuser blume gras kinder berg berge baum strand wald himmel oma opa sohn tochter vater bruder"
+    " schwester sonne regen hände brot apfel äpfel schiff ente kuh schaf ziege wolke wolken mond nacht herbst meer"
+    " fluss brücke kirche schloss fenster tür tisch stuhl bett zimmer wohnzimmer zug flugzeug bahnhof großeltern"
+    " großmutter großvater freunde eltern enkel mütze brille kleid blau grün gelb weiß eisenbahn hase kaninchen"
+    " schmetterling biene ostern weihnachtsmann geschenke feuer kerze kerzen wiese insel hafen spielzeug puppe"
+    " klavier buch zeitung frühling",
+    "French": "soleil rivière arbres fleur bébé garçons femmes hommes maman grand-mère grand-père jardin église"
+    " château fenêtre bateau avion gare lune étoile nuage nuages pluie hiver été automne printemps noël vache mouton"
+    " poisson pomme livre",
+    "Spanish": "playa lago río bosque flor niños mujer mujeres hombres bebé madre hermano hermana hija hijo"
+    " cocina iglesia puente ventana barco avión tren estrella nube nubes lluvia invierno verano otoño primavera vaca"
+    " oveja pez pájaros libro boda",
+    "Italian": "lago fiume bosco fiore donne uomini nonno nonna madre fratello sorella figlia figlio cucina chiesa"
+    " castello ponte finestra barca aereo treno nuvola nuvole pioggia inverno autunno primavera mucca pecora pesce"
+    " libro mela",
+}
 # Letters that English borrows with no word or hardly any; they do not say which language they are of.
 FOREIGN_LETTERS = "ğşıłśźżćńčřšžěďťňľůőűășțđơưåøæœßãõ¿¡ạảấầẩậắằặẹẻẽếềểệỉịọỏốồổộớờởợụủứừửựỳỵỷỹ"

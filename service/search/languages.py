@@ -6,11 +6,12 @@ import unicodedata
 from collections.abc import Collection
 from typing import NamedTuple
 
-from service.search.foreign_words import FOREIGN_LETTERS, FUNCTION_WORDS, NOUNS
+from service.search.foreign_words import FOREIGN_LETTERS, FUNCTION_WORDS, NOUNS, PERHAPS_NAMES
 
 ANOTHER = "another language than English"
 WORDS_OF_LANGUAGE = {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
 NOUNS_OF_LANGUAGE = {language: frozenset(words.split()) for language, words in NOUNS.items()}
+PERHAPS_NAMES_OF_LANGUAGE = {language: frozenset(words.split()) for language, words in PERHAPS_NAMES.items()}
 SURE = 3  # short words, from which a question is in a language for sure, as from two nouns
 ENOUGH = 2  # short words, or one noun, from which it seems to be
 LEAST_SHARE = 1 / 3  # of the words, so that a film's title in an English sentence is none
@@ -54,6 +55,12 @@ def is_in_another_language(query: str, no_english: Collection[str] = ()) -> bool
     return bool(told.nouns and (told.short >= 2 or (told.short and told.others(no_english))))
 
 
+def _nouns_among(words: frozenset[str], language: str) -> frozenset[str]:
+    """The language's nouns, with those that may be names where all of the words are of the language."""
+    every = NOUNS_OF_LANGUAGE[language] | PERHAPS_NAMES_OF_LANGUAGE.get(language, frozenset())
+    return every if words <= every | WORDS_OF_LANGUAGE[language] else NOUNS_OF_LANGUAGE[language]
+
+
 def _told(query: str) -> _Told:
     """The language that a question is in sooner than in others; English where an English short word stands among its
     words, or too few of all tell another."""
@@ -67,8 +74,8 @@ def _told(query: str) -> _Told:
     if words & WORDS_OF_LANGUAGE["English"]:
         return _Told("English", 0, 0)
     told = [
-        _Told(language, len(words & WORDS_OF_LANGUAGE[language]), len(words & nouns))
-        for language, nouns in NOUNS_OF_LANGUAGE.items()
+        _Told(language, len(words & WORDS_OF_LANGUAGE[language]), len(words & _nouns_among(words, language)))
+        for language in NOUNS_OF_LANGUAGE
     ]
     best, second = sorted(told, key=lambda one: one.weight, reverse=True)[:2]
     language = best.language if best.weight > second.weight else ANOTHER

@@ -25,7 +25,10 @@ def note_on(query: str, num_missing: int = 0, no_english: Collection[str] = (), 
     if (subject := subject_of(query)) != query and subject in query:  # and not the same in other letters
         notes.append(f"Searched for “{subject}”.")
     if (language := language_of(subject, no_english)) is not None:
-        notes.append(f"This looks like {language}. Models read English alone: ask in English, or search texts alone.")
+        if not in_texts:
+            notes.append(
+                f"This looks like {language}. Models read English alone: ask in English, or search texts alone."
+            )
     elif (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
     if (time := _time_note(subject, in_texts)) is not None:

@@ -26,7 +26,7 @@ def test_the_lists_do_not_contradict_each_other_or_the_lexicon() -> None:
     assert [word for word in MORE.split() if lexicon.correction(word) or lexicon.is_noise(word)] == []
 
 
-@pytest.mark.parametrize("word", ["scone", "tart", "clam", "buoy", "trowel", "wifi", "hijab", "tofu", "dont", "minka"])
+@pytest.mark.parametrize("word", ["scone", "tart", "clam", "buoy", "trowel", "dont", "haus", "hund", "blume"])
 def test_rare_words_are_read_as_they_are(word: str) -> None:
     assert shipped_reader().corrections(word) == {}
     assert shipped_reader().unknown_words(word) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.search.foreign_words import FUNCTION_WORDS, NOUNS
+from service.search.foreign_words import FUNCTION_WORDS, NOUNS, PERHAPS_NAMES
 from service.search.languages import ANOTHER, is_in_another_language, language_of
 from service.search.query_notes import note_on
 
@@ -46,6 +46,24 @@ def test_a_noun_tells_a_language_where_no_english_stands_beside_it() -> None:
     assert language_of("Sie spielt Fußball am Strand", ["fußball"]) == "German"
     assert language_of("a Hund in the snow") is None
     assert language_of("perro grande") == "Spanish"
+
+
+@pytest.mark.parametrize(
+    ("query", "language"),
+    [
+        *((query, "German") for query in ("Haus", "Blume", "Gras", "Kinder", "Berg", "Baum", "Strand")),
+        *(("Kinder am Strand", "German"), ("soleil", "French"), ("mujer", "Spanish"), ("uomini", "Italian")),
+        ("lago", ANOTHER),  # Spanish or Italian
+        *((query, None) for query in ("kinder egg", "Berg lake", "Haus Wittgenstein", "Gare du Nord", "the Strand")),
+    ],
+)
+def test_what_may_be_a_name_tells_a_language_beside_words_of_it_alone(query: str, language: str | None) -> None:
+    assert language_of(query) == language
+
+
+def test_the_language_is_not_told_where_texts_hold_the_words() -> None:
+    assert "This looks like German" in (note_on("Urlaub") or "")
+    assert note_on("Urlaub", in_texts=True) is None
 
 
 @pytest.mark.parametrize(
@@ -118,7 +136,8 @@ def test_a_word_that_is_no_english_makes_a_noun_of_another_language_sure() -> No
 
 def test_a_language_has_a_word_once_and_its_nouns_are_in_small_letters() -> None:
     assert FUNCTION_WORDS.keys() == NOUNS.keys() | {"English"}
-    for words in [*FUNCTION_WORDS.values(), *NOUNS.values()]:
+    assert PERHAPS_NAMES.keys() <= NOUNS.keys()
+    for words in [*FUNCTION_WORDS.values(), *NOUNS.values(), *PERHAPS_NAMES.values()]:
         assert len(words.split()) == len(set(words.split()))
         assert words == words.lower()
 
