@@ -1,12 +1,14 @@
 // Dates as people write them, in words or numbers, for the service, which takes 2024, 2024-05, 2024-05-06 and moments.
 
-const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const LANGUAGES = ["en", "de", "fr", "es", "it"]; // whose names of months are known
 const MOMENT = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
 const TIME = /^(.*\d)(?:,?\s+|T)(\d{1,2}):(\d\d)(?::(\d\d))?$/i;
 const YEAR_FIRST = /^(\d{4})(?:[./-](\d{1,2})(?:[./-](\d{1,2}))?)?$/;
 const YEAR_LAST = /^(?:(\d{1,2})[./-])?(\d{1,2})[./-](\d{4})$/; // the day first, as where the service looks dates up
-const DAY_AND_MONTH = /^(?:(\d{1,2})(?:st|nd|rd|th|\.)?\s+(?:of\s+)?)?([a-z]{3,9})\.?,?\s+(\d{4})$/i;
-const MONTH_AND_DAY = /^([a-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})$/i;
+const SHORT_YEAR = /^(\d{1,2}[./-]\d{1,2}[./-])(\d\d)$/;
+const FIRST_SHORT_YEAR = 70; // which is 1970, and 69 is 2069
+const DAY_AND_MONTH = /^(?:(\d{1,2})(?:st|nd|rd|th|\.)?\s+(?:(?:of|de)\s+)?)?(\p{L}{3,10})\.?,?\s+(?:de\s+)?(\d{4})$/iu;
+const MONTH_AND_DAY = /^(\p{L}{3,10})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})$/iu;
 
 export const EXPECTED = "write a date as 2024, 2024-05, 2024-05-06, 06.05.2024, 6 May 2024 or 2024-05-06 10:00.";
 
@@ -21,6 +23,15 @@ export function readDate(text: string): string | null {
   return `${date}T${hour.padStart(2, "0")}:${minute}:${second ?? "00"}Z`;
 }
 
+/** Why a text is no date: the calendar has no such day, or which forms there are. */
+export function whyNoDate(text: string): string {
+  const [, said] = TIME.exec(text.trim()) ?? [];
+  const [year, month, day] = partsOf(said ?? text.trim()) ?? [];
+  const isDay = day !== undefined && Number(day) >= 1 && Number(day) <= 31 && Number(month) >= 1 && Number(month) <= 12;
+  if (!isDay || asDate(year, month, day) !== null) return EXPECTED;
+  return `there is no ${Number(day)} ${nameOf(Number(month) - 1, "en")} ${year}.`;
+}
+
 /** A moment as one may write it: its day, with the time where it has one. */
 export function written(moment: string | null): string {
   if (!moment) return "";
@@ -29,22 +40,44 @@ export function written(moment: string | null): string {
 }
 
 function calendarDate(said: string): string | null {
-  const inNumbers = YEAR_FIRST.exec(said);
-  if (inNumbers) return asDate(inNumbers[1], inNumbers[2], inNumbers[3]);
-  const yearLast = YEAR_LAST.exec(said);
-  if (yearLast) return asDate(yearLast[3], yearLast[2], yearLast[1]) ?? asDate(yearLast[3], yearLast[1], yearLast[2]);
-  const dayFirst = DAY_AND_MONTH.exec(said);
-  if (dayFirst) return asDate(dayFirst[3], monthOf(dayFirst[2]!), dayFirst[1]);
-  const monthFirst = MONTH_AND_DAY.exec(said);
-  return monthFirst && asDate(monthFirst[3], monthOf(monthFirst[1]!), monthFirst[2]);
+  const [year, month, day] = partsOf(said) ?? [];
+  return asDate(year, month, day);
 }
 
-/** The number of a month by its name, of which three letters are enough; "0" for no month. */
+/** Year, month and day as they are written; null for what has no such form. */
+function partsOf(said: string): (string | undefined)[] | null {
+  const inNumbers = YEAR_FIRST.exec(said);
+  if (inNumbers) return inNumbers.slice(1);
+  const inFull = said.replace(SHORT_YEAR, (_, rest: string, year: string) => `${rest}${Number(year) < FIRST_SHORT_YEAR ? 20 : 19}${year}`);
+  const yearLast = YEAR_LAST.exec(inFull);
+  if (yearLast) {
+    const [, first, second, year] = yearLast;
+    return Number(second) > 12 && first !== undefined ? [year, first, second] : [year, second, first];
+  }
+  const dayFirst = DAY_AND_MONTH.exec(said);
+  if (dayFirst) return [dayFirst[3], monthOf(dayFirst[2]!), dayFirst[1]];
+  const monthFirst = MONTH_AND_DAY.exec(said);
+  return monthFirst && [monthFirst[3], monthOf(monthFirst[1]!), monthFirst[2]];
+}
+
+/** The number of a month by its name, of which three letters are enough where no other begins so; "0" for no month. */
 function monthOf(name: string): string {
-  const wanted = name.toLowerCase();
-  const place = MONTHS.indexOf(wanted.slice(0, 3));
-  const whole = new Date(Date.UTC(2024, place, 1)).toLocaleDateString("en", { month: "long", timeZone: "UTC" }).toLowerCase();
-  return String(whole.startsWith(wanted) || wanted === "sept" ? place + 1 : 0);
+  const wanted = plain(name);
+  for (const language of LANGUAGES) {
+    const names = Array.from({ length: 12 }, (_, month) => plain(nameOf(month, language)));
+    const meant = names.flatMap((one, month) => (one.startsWith(wanted) ? [month + 1] : []));
+    if (meant.length === 1) return String(meant[0]);
+  }
+  return "0";
+}
+
+function nameOf(month: number, language: string): string {
+  return new Date(Date.UTC(2024, month, 1)).toLocaleDateString(language, { month: "long", timeZone: "UTC" });
+}
+
+/** A name in small letters without accents. */
+function plain(name: string): string {
+  return name.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 }
 
 /** A year, month or day in the numbers that are given; null where the calendar has none such. */

@@ -1,6 +1,6 @@
 // Captions, tags and date of one picture, edited in place.
 import { ask, isMissing } from "./api";
-import { EXPECTED, readDate, written } from "./dates";
+import { readDate, whyNoDate, written } from "./dates";
 import { button, el, type Child } from "./dom";
 import { changedCaptions, changedTags, oneLine, tagLines } from "./lines";
 import type { ImageInfo, ImageListed } from "./openapi";
@@ -49,7 +49,7 @@ export function editor(
   const fault = el("p", { class: "fault", role: "alert" });
   const save = async () => {
     const taken_at = readDate(date.value);
-    if (taken_at === null) throw new Error(`Date: ${EXPECTED}`);
+    if (taken_at === null) throw new Error(`Date: ${whyNoDate(date.value)}`);
     const change = {
       ...(captions.value !== untouched && { captions: await captionsNow(image, changedCaptions(captionsBefore, captions.value)) }),
       tags: changedTags(image.tags, tags.value),

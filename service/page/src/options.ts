@@ -2,7 +2,7 @@
 // of what is being typed.
 import { ask, Latest } from "./api";
 import { inFull } from "./conditions";
-import { EXPECTED, readDate } from "./dates";
+import { readDate, whyNoDate } from "./dates";
 import { el, find } from "./dom";
 import type { Chosen } from "./history";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
@@ -250,7 +250,7 @@ function choose(control: Control, value: string): void {
 
 function dateOf(name: string, { value }: HTMLInputElement): string {
   const date = readDate(value);
-  if (date === null) throw new Error(`${name}: ${EXPECTED}`);
+  if (date === null) throw new Error(`${name}: ${whyNoDate(value)}`);
   return date;
 }
 
