@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, Route, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Request, Route, expect, sync_playwright
 
 from tests.support.library import two_coloured
 from tests.support.processes import wait_until
@@ -123,6 +123,14 @@ def search(page: Page, sentence: str) -> dict[str, Any]:
     first = answer["results"][0]["image_id"]
     page.locator(f"#main > :not([data-before]) li.card[data-image='{first}']").first.wait_for()
     return answer
+
+
+def open_large(page: Page, title: str) -> Locator:
+    """Press the picture of this title; the dialog that shows it."""
+    page.locator("#main li.card", has_text=title).locator(".picture").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading", level=2)).to_have_text(title)
+    return dialog
 
 
 def drop(page: Page, target: str, *files: tuple[str, str, bytes], kinds: Sequence[str] = ("dragover", "drop")) -> None:

@@ -1,9 +1,7 @@
 """A picture shown large: opened from results and from the library, changed and deleted there, put away by Back."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -11,9 +9,9 @@ import pytest
 from tests.support.running_server import running_server
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Route, expect
 
-from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, search, send_captioned
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, open_large, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -32,13 +30,6 @@ def visit(browser: Browser, address: str) -> Iterator[Visit]:
     begun = Visit(browser, address)
     yield begun
     begun.close()
-
-
-def open_large(page: Page, title: str) -> Locator:
-    page.locator("#main li.card", has_text=title).locator(".picture").click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("heading", level=2)).to_have_text(title)
-    return dialog
 
 
 def described(address: str, name: str) -> list[str]:
@@ -340,45 +331,6 @@ def test_an_address_of_a_picture_is_tried_again_and_another_one_takes_its_place(
     expect(dialog.get_by_role("heading", level=2)).to_have_text("all red")
     page.evaluate(f"location.hash = '#q=red&picture={ids['green.png']}'")
     expect(dialog.get_by_role("heading", level=2)).to_have_text("all green")
-
-
-SWIPE = """
-(element, [across, down]) => {
-  const touch = (x, y) => new Touch({ identifier: 0, target: element, clientX: 200 + x, clientY: 300 + y });
-  const send = (kind, touches, changedTouches) =>
-    element.dispatchEvent(new TouchEvent(kind, { touches, changedTouches, bubbles: true }));
-  send("touchstart", [touch(0, 0)], [touch(0, 0)]);
-  send("touchend", [], [touch(across, down)]);
-}
-"""
-
-
-def test_a_swipe_turns_over_and_the_thumbnail_stands_until_the_picture_is_there(browser: Browser, address: str) -> None:
-    visit = Visit(browser, address, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    page = visit.page
-    held = HeldRequests(page, re.compile("/images/[0-9a-f]+$"))
-    dialog = open_large(page, "all blue")
-    figure, title = dialog.locator("figure"), dialog.get_by_role("heading", level=2)
-    picture = figure.locator("img")
-    for across, down, expected in (
-        (-90, 20, "all green"),
-        (-90, 60, "all green"),
-        (-30, 0, "all green"),
-        (90, 9, "all blue"),
-    ):
-        figure.evaluate(SWIPE, [across, down])
-        expect(title).to_have_text(expected)
-    shown = picture.evaluate("one => [one.style.backgroundImage, one.clientWidth, one.clientHeight]")
-    assert "/thumbnail" in shown[0]
-    assert shown[1] / shown[2] == pytest.approx(64 / 48, abs=0.02)
-    held.let_go()
-    expect(picture).to_have_js_property("naturalWidth", 64)
-    expect(picture).not_to_have_attribute("style", re.compile("thumbnail"))
-    with visit.context.expect_page() as opened:
-        dialog.get_by_role("link", name="Full size").tap()
-    assert urlsplit(opened.value.url).path == picture.get_attribute("src")
-    assert accessibility_faults(page) == []
-    visit.close()
 
 
 def test_a_large_window_is_for_the_picture(browser: Browser, address: str) -> None:

@@ -1,4 +1,4 @@
-"""The page on paper, under a finger and to who hears it by its landmarks; questions longer than are answered."""
+"""The page on paper, under a finger, in a system's colours and by its landmarks; questions longer than are answered."""
 
 from collections.abc import Iterator
 
@@ -61,3 +61,30 @@ def test_a_question_that_is_too_long_is_asked_as_far_as_it_is_taken(visit: Visit
         visit.page.get_by_label("What do the pictures show?").fill(asked)
     assert sent.value.post_data_json["query"] == asked[:512]
     expect(visit.page.locator("#status")).to_contain_text("The question is long: its beginning alone was asked.")
+
+
+GROUNDS = """
+(element) => {
+  const grounds = [element, element.closest("dialog")];
+  return grounds.map((one) => getComputedStyle(one).backgroundColor);
+}
+"""
+
+
+def test_bars_and_words_are_told_from_the_ground_where_colours_are_the_systems(browser: Browser, address: str) -> None:
+    visit = Visit(browser, address, forced_colors="active")
+    page, dialog = visit.page, visit.page.get_by_role("dialog")
+    search(page, "red children")
+    page.locator("#main li.card .picture").click()
+    bars = dialog.locator(".bars .bar")
+    expect(bars).to_have_count(2)
+    for name in ("bar", "bar negative"):
+        bars.first.evaluate("(one, name) => (one.className = name)", name)
+        ground, below = bars.first.evaluate(GROUNDS)
+        assert bars.first.evaluate("(one) => one.offsetWidth - one.clientWidth") == 2  # the edge
+        assert (ground == below) is (name == "bar negative")
+    word = dialog.locator(".word").first
+    before = word.evaluate(GROUNDS)
+    word.click()
+    assert word.evaluate(GROUNDS)[0] != before[0]
+    visit.close()

@@ -1,0 +1,91 @@
+"""Fingers: swipes turn pictures over, and lead the browser nowhere."""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.running_server import running_server
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.browser import HeldRequests, Visit, accessibility_faults, open_large, search, send_captioned
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    with running_server(tmp_path) as url:
+        send_captioned(url, ["red", "green", "blue"])
+        yield url
+
+
+SWIPE = """
+(element, [across, down]) => {
+  const touch = (x, y) => new Touch({ identifier: 0, target: element, clientX: 200 + x, clientY: 300 + y });
+  const send = (kind, touches, changedTouches) =>
+    element.dispatchEvent(new TouchEvent(kind, { touches, changedTouches, bubbles: true }));
+  send("touchstart", [touch(0, 0)], [touch(0, 0)]);
+  send("touchend", [], [touch(across, down)]);
+}
+"""
+
+
+def test_a_swipe_turns_over_and_the_thumbnail_stands_until_the_picture_is_there(browser: Browser, address: str) -> None:
+    visit = Visit(browser, address, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = visit.page
+    held = HeldRequests(page, re.compile("/images/[0-9a-f]+$"))
+    dialog = open_large(page, "all blue")
+    figure, title = dialog.locator("figure"), dialog.get_by_role("heading", level=2)
+    picture = figure.locator("img")
+    for across, down, expected in (
+        (-90, 20, "all green"),
+        (-90, 60, "all green"),
+        (-30, 0, "all green"),
+        (90, 9, "all blue"),
+    ):
+        figure.evaluate(SWIPE, [across, down])
+        expect(title).to_have_text(expected)
+    shown = picture.evaluate("one => [one.style.backgroundImage, one.clientWidth, one.clientHeight]")
+    assert "/thumbnail" in shown[0]
+    assert shown[1] / shown[2] == pytest.approx(64 / 48, abs=0.02)
+    held.let_go()
+    expect(picture).to_have_js_property("naturalWidth", 64)
+    expect(picture).not_to_have_attribute("style", re.compile("thumbnail"))
+    with visit.context.expect_page() as opened:
+        dialog.get_by_role("link", name="Full size").tap()
+    assert urlsplit(opened.value.url).path == picture.get_attribute("src")
+    assert accessibility_faults(page) == []
+    visit.close()
+
+
+def swipe(page: Page, start: int, end: int) -> None:
+    """Draw a finger across the middle of the screen as hardware tells of it: the browser acts on it, too."""
+    hardware = page.context.new_cdp_session(page)
+    send = partial(hardware.send, "Input.dispatchTouchEvent")
+    send({"type": "touchStart", "touchPoints": [{"x": start, "y": 300}]})
+    for step in range(1, 11):
+        send({"type": "touchMove", "touchPoints": [{"x": start + (end - start) * step / 10, "y": 300}]})
+    send({"type": "touchEnd", "touchPoints": []})
+
+
+def test_a_finger_that_leads_back_to_the_picture_before_does_not_lead_the_browser_back(
+    browser: Browser, address: str
+) -> None:
+    visit = Visit(browser, address, viewport={"width": 375, "height": 667}, has_touch=True, is_mobile=True)
+    page = visit.page
+    search(page, "blue")
+    names = page.locator("#main li.card .title").all_inner_texts()
+    dialog = open_large(page, names[0])
+    title = dialog.get_by_role("heading", level=2)
+    for start, end, expected in ((300, 60, names[1]), (100, 340, names[0]), (300, 60, names[1])):
+        swipe(page, start, end)
+        expect(title).to_have_text(expected)
+        page.wait_for_timeout(1000)  # the browser's own swipe takes its time
+        expect(dialog).to_be_visible()
+    visit.close()
