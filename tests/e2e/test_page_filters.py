@@ -92,16 +92,16 @@ def test_a_cut_off_leaves_out_what_matches_less(visit: Visit) -> None:
     page.get_by_label("Look at").select_option("pictures alone")  # what text finds has no score
     scores = [hit["score"] for hit in search(page, "yellow")["results"]]
     assert scores[0] > scores[1]
-    page.get_by_label("What the cut-off counts").select_option("score")
+    page.get_by_label("Percent or score").select_option("score")
     page.get_by_label("At least").fill(str((scores[0] + scores[1]) / 2))
     page.get_by_label("At least").press("Enter")
     expect(cards(page)).to_have_count(1)
-    expect(status).to_contain_text("3 candidates below the cut-off.")
+    expect(status).to_contain_text("“At least” leaves 3 more out.")
     assert titles(page) == ["yellow"]
     page.get_by_label("At least").fill(str(scores[0] + 1))
     page.get_by_label("At least").press("Tab")
-    expect(status).to_contain_text("None of 4 candidates is above the cut-off.")
-    page.get_by_label("What the cut-off counts").select_option("% likely")
+    expect(status).to_contain_text("Nothing reaches “At least”, which leaves 4 out.")
+    page.get_by_label("Percent or score").select_option("% likely")
     expect(status).to_contain_text("calibrat")  # this model has none, and the answer says so
 
 
@@ -109,14 +109,14 @@ def test_a_score_that_was_written_for_likeness_is_no_cut_off_of_likeness_and_wor
     page, status, least = visit.page, visit.page.locator("#status"), visit.page.get_by_label("At least")
     cards(page).first.get_by_role("button", name="More like this").click()
     expect(status).to_contain_text("Pictures like")
-    page.get_by_label("What the cut-off counts").select_option("score")
+    page.get_by_label("Percent or score").select_option("score")
     least.fill("1.5")  # which no cosine reaches
     least.press("Enter")
-    expect(status).to_contain_text("None of 3 candidates is above the cut-off.")
+    expect(status).to_contain_text("Nothing reaches “At least”, which leaves 3 out.")
     words = page.get_by_label("What they should show besides")
     words.fill("yellow")
     words.press("Enter")
-    expect(status).to_contain_text("“At least” was a score of another kind: no cut-off.")
+    expect(status).to_contain_text("“At least” was a score of another kind, and was taken away.")
     expect(cards(page)).to_have_count(len(YEARS) - 1)
     expect(least).to_have_value("")
     least.fill("-3")  # one of these scores stays as long as there are words
@@ -129,7 +129,7 @@ def test_a_score_that_was_written_for_likeness_is_no_cut_off_of_likeness_and_wor
     for _ in range(3):
         page.go_back()
     expect(least).to_have_value("1.5")
-    expect(status).to_contain_text("None of 3 candidates is above the cut-off.")
+    expect(status).to_contain_text("Nothing reaches “At least”, which leaves 3 out.")
     page.get_by_label("What do the pictures show?").press_sequentially("red", delay=300)  # answered letter by letter
     expect(page.get_by_role("list", name="Results")).to_be_visible()
     expect(status).to_contain_text("of another kind")

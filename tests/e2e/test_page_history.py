@@ -190,4 +190,5 @@ def test_what_is_wrong_has_the_names_that_stand_on_the_page(visit: Visit) -> Non
     page.get_by_label("At least").fill("10")
     chosen = {"name": "mine.png", "mimeType": "image/png", "buffer": png(two_coloured("red", "red", 64, 48))}
     page.get_by_label("Search with a picture").set_input_files(files=[chosen])
-    expect(status).to_have_text("Pictures like mine.png. How alike pictures are is no percentage: no cut-off.")
+    told = "How alike pictures are is no percentage: for “At least” choose “score”."
+    expect(status).to_have_text(f"Pictures like mine.png. {told}")

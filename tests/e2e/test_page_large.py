@@ -304,8 +304,13 @@ def test_a_picture_that_no_answer_holds_is_opened_by_itself_and_one_that_is_gone
     expect(page.locator("#main li.card")).to_have_count(0)
     httpx.delete(f"{visit.address}/images/{image_id}").raise_for_status()
     page.reload()
-    expect(page.locator("#status")).to_contain_text(f"There is no picture {image_id}")
+    gone = "This picture is not there any more: somebody deleted it."
+    expect(page.locator("#status")).to_contain_text(f"{gone} “Deleted pictures”, below the library, may still")
     expect(dialog).to_be_hidden()
+    page.goto("about:blank")
+    page.goto(f"{visit.address}/#like={image_id}")
+    expect(page.locator("#status")).to_contain_text(gone)
+    expect(page.locator("#status")).not_to_contain_text(image_id)
 
 
 def test_an_address_of_a_picture_is_tried_again_and_another_one_takes_its_place(visit: Visit) -> None:

@@ -68,12 +68,32 @@ def test_a_sentence_is_compared_with_what_is_wanted(visit: Visit) -> None:
     expect(cards).to_have_count(3)
 
 
+def test_options_that_change_nothing_are_told_of(visit: Visit) -> None:
+    page, status = visit.page, visit.page.locator("#status")
+    page.get_by_label("Look at").select_option("text alone")
+    page.get_by_label("At least").fill("50")
+    expect(status).to_have_text(
+        "3 pictures. Until something is asked these options change nothing: “Look at”, “At least”."
+    )
+    page.locator("#main li.card").first.get_by_role("button", name="More like this").click()
+    expect(status).to_contain_text(
+        "How alike pictures are is no percentage: for “At least” choose “score”."
+        " Here these options change nothing: “Look at”."
+    )
+    page.get_by_label("At least").fill("")
+    page.get_by_label("Sort by").select_option("date")
+    page.get_by_role("button", name="Sentences for it").click()
+    expect(status).to_contain_text("Here these options change nothing: “Sort by”, “Look at”.")
+    search(page, "shot")
+    expect(status).not_to_contain_text("change nothing")
+
+
 def test_sentences_for_a_picture_or_why_there_are_none(visit: Visit) -> None:
     page, status = visit.page, visit.page.get_by_role("status").first
     search(page, "red")
     page.get_by_role("button", name="More like this").first.click()
     page.get_by_role("button", name="Sentences for it").click()
-    expect(status).to_contain_text("No captions are stored")
+    expect(status).to_have_text("No captions are stored that could describe it. Write captions with “Edit”.")
     image_id = httpx.get(f"{visit.address}/images").json()["images"][0]["image_id"]
     httpx.patch(f"{visit.address}/images/{image_id}", json={"captions": ["a red wall"]}).raise_for_status()
     sentences = page.get_by_role("list", name="Sentences").locator("li")

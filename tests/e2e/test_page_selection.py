@@ -62,12 +62,11 @@ def test_those_that_are_chosen_get_a_tag_and_no_other_does(visit: Visit) -> None
     press(page, "blue")
     expect(bar(page)).to_contain_text("2 of 5 shown selected")
     assert accessibility_faults(page) == []
-    bar(page).get_by_label("Tag for those selected").fill("no name")
-    bar(page).get_by_role("button", name="Add tag").click()
+    give_tag(page, "no name")
     expect(told(page)).to_contain_text("“no name” has no colon")
     bar(page).get_by_label("Tag for those selected").fill("album: walls")
     bar(page).get_by_label("Tag for those selected").press("Enter")
-    expect(told(page)).to_have_text("2 pictures tagged.")
+    expect(told(page)).to_have_text("2 pictures tagged. Undo")
     assert {colour: found for colour, found in tags(visit.address).items() if found} == {
         "green": {"album": "walls"},
         "yellow": {"album": "walls"},
@@ -77,6 +76,70 @@ def test_those_that_are_chosen_get_a_tag_and_no_other_does(visit: Visit) -> None
     expect(page.get_by_role("button", name="Select several")).to_be_focused()
     press(page, "green")
     expect(page.get_by_role("dialog")).to_be_visible()  # opens large again
+
+
+def give_tag(page: Page, tag: str) -> None:
+    bar(page).get_by_label("Tag for those selected").fill(tag)
+    bar(page).get_by_role("button", name="Add tag").click()
+
+
+def test_values_that_a_tag_takes_the_place_of_are_told_of_and_come_back(visit: Visit) -> None:
+    page = visit.page
+    page.get_by_role("button", name="Select several").click()
+    for colours, tag in ((["red"], "album: 2023"), (["green"], "album: Best"), (["blue", "cyan"], "place: Rome")):
+        for colour in colours:
+            press(page, colour)
+        give_tag(page, tag)
+        expect(told(page)).to_contain_text("tagged. Undo")
+        for colour in colours:
+            press(page, colour)
+    before = tags(visit.address)
+    for colour in ("red", "green", "blue"):
+        press(page, colour)
+    give_tag(page, "album: Best")
+    expect(told(page)).to_have_text("3 pictures tagged. 1 of them had another “album” before. Undo")
+    assert tags(visit.address)["red"] == {"album": "Best"}
+    told(page).get_by_role("button", name="Undo").click()
+    expect(told(page)).to_have_text("3 pictures tagged as before.")
+    assert tags(visit.address) == before
+    expect(page.locator("#main li.card", has_text="album: 2023")).to_have_count(1)
+
+
+def test_a_tag_that_somebody_changed_since_is_not_undone(visit: Visit) -> None:
+    page = visit.page
+    page.get_by_role("button", name="Select several").click()
+    press(page, "red")
+    press(page, "green")
+    give_tag(page, "album: walls")
+    expect(told(page)).to_contain_text("2 pictures tagged.")
+    red = next(one for one in httpx.get(f"{visit.address}/images").json()["images"] if one["filename"] == "red.png")
+    httpx.patch(f"{visit.address}/images/{red['image_id']}", json={"tags": {"album": "mine"}}).raise_for_status()
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # the tab is looked at again
+    expect(page.locator("#main li.card", has_text="album: mine")).to_have_count(1)
+    told(page).get_by_role("button", name="Undo").click()
+    expect(told(page)).to_have_text("1 picture tagged as before. 1 picture not: its tag is another by now")
+    assert {name: found for name, found in tags(visit.address).items() if found} == {"red": {"album": "mine"}}
+
+
+def test_a_picture_says_whether_it_is_chosen(visit: Visit) -> None:
+    page = visit.page
+    picture = page.locator("#main li.card", has_text="all green").locator("button.picture")
+    expect(picture).to_have_accessible_name("all green: show large")
+    page.get_by_role("button", name="Select several").click()
+    expect(picture).to_have_accessible_name("Select all green")
+    expect(picture).to_have_attribute("aria-pressed", "false")
+    picture.press("Enter")
+    expect(picture).to_have_attribute("aria-pressed", "true")
+    give_tag(page, "a: b")  # which has the card drawn anew
+    expect(told(page)).to_contain_text("1 picture tagged.")
+    expect(picture).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("checkbox", name="Select all green").uncheck()
+    expect(picture).to_have_attribute("aria-pressed", "false")
+    page.get_by_role("button", name="All shown").click()
+    expect(picture).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Done").click()
+    expect(picture).to_have_accessible_name("all green: show large")
+    assert picture.get_attribute("aria-pressed") is None
 
 
 def test_those_that_are_chosen_are_deleted_and_brought_back_together(visit: Visit) -> None:
@@ -148,10 +211,9 @@ def test_a_busy_service_is_asked_again(visit: Visit) -> None:
 
     page.route("**/images/*", refuse_once)
     page.get_by_role("button", name="Select several").click()
-    bar(page).get_by_label("Tag for those selected").fill("a: b")
-    bar(page).get_by_role("button", name="Add tag").click()
+    give_tag(page, "a: b")
     expect(told(page)).to_have_text("Select pictures first: press them.")
     page.get_by_role("checkbox", name="Select all red").check()
     bar(page).get_by_role("button", name="Add tag").click()
-    expect(told(page)).to_have_text("1 picture tagged.")
+    expect(told(page)).to_have_text("1 picture tagged. Undo")
     assert asked.count("PATCH") == 2

@@ -2,9 +2,10 @@
 import { ask } from "./api";
 import { button, el, find, workButton } from "./dom";
 import { CAN_DROP } from "./dropping";
+import { nameOf, type Found } from "./finding";
 import type { FailuresAnswer } from "./openapi";
 import { counted, isolated, messageOf } from "./text";
-import { nameOf, Upload, type Found, type Outcome, type Progress } from "./uploads";
+import { Upload, type Outcome, type Progress } from "./uploads";
 
 export class Adding {
   private readonly panel = find("add");
@@ -76,8 +77,9 @@ export class Adding {
     this.bar.max = progress.total;
     this.bar.value = progress.done + left;
     const parts = [`${progress.done} of ${progress.total} can be found`];
-    if (progress.known.length) parts.push(`${progress.known.length} of them there already`);
-    if (progress.restored.length) parts.push(`${progress.restored.length} of them deleted before`);
+    // Of pictures whose turn has not come it is known, too, whether they are there already: of those found so far it says nothing.
+    if (over && progress.known.length) parts.push(`${progress.known.length} of them there already`);
+    if (over && progress.restored.length) parts.push(`${progress.restored.length} of them deleted before`);
     if (progress.skipped.length) parts.push(`${progress.skipped.length} left out`);
     if (progress.failed.length) parts.push(`${progress.failed.length} failed`);
     if (progress.refused.length) parts.push(`${progress.refused.length} not taken in`);

@@ -50,6 +50,10 @@ export class Card {
     return !this.isHeld;
   }
 
+  get tags(): ImageListed["tags"] {
+    return this.image.tags;
+  }
+
   get isWaiting(): boolean {
     return this.image.state === "queued";
   }
@@ -72,15 +76,31 @@ export class Card {
     [this.form, this.deleted] = [null, false];
     this.fault.textContent = "";
     this.pick.disabled = false;
-    this.pick.setAttribute("aria-label", `Select ${titleOf(this.image)}`);
+    this.pick.setAttribute("aria-label", this.selects);
     this.element.replaceChildren(this.pick, this.picture(), this.about(), this.actions(), this.fault);
+  }
+
+  private get opens(): string {
+    return `${titleOf(this.image)}: show large`;
+  }
+
+  private get selects(): string {
+    return `Select ${titleOf(this.image)}`;
   }
 
   private picture(): HTMLElement {
     const { state } = this.image;
-    const large = { type: "button", class: "picture", "aria-label": `${titleOf(this.image)}: show large`, onclick: (event: MouseEvent) => this.press(event) };
+    const large = { type: "button", class: "picture", "aria-label": this.opens, onclick: (event: MouseEvent) => this.press(event) };
     if (state === "ready") return el("button", large, thumbnail(this.image));
     return el("div", { class: "picture none" }, state === "queued" ? "waiting" : state);
+  }
+
+  /** Says what a press on the picture does: where several are chosen, whether it is one of them. */
+  showChoice(isChoosing: boolean): void {
+    const picture = this.element.querySelector("button.picture");
+    picture?.setAttribute("aria-label", isChoosing ? this.selects : this.opens);
+    if (isChoosing) picture?.setAttribute("aria-pressed", String(this.pick.checked));
+    else picture?.removeAttribute("aria-pressed");
   }
 
   /** Opens the picture, or chooses it, or not, where several are. */

@@ -1,6 +1,22 @@
-// Deletion of a picture, and its undoing.
+// Deletion of a picture, its undoing, and what is said of one that is missing.
 import { ask, isMissing } from "./api";
-import type { ImageListed } from "./openapi";
+import type { ImageInfo, ImageListed } from "./openapi";
+import { mayChange } from "./session";
+
+/** What is said of a picture that is missing. */
+export const GONE = "This picture is not there any more: somebody deleted it";
+
+const WHERE = "“Deleted pictures”, below the library, may still bring it back.";
+
+/** What is known of a picture. Error in the page's words where it is missing. */
+export async function infoOf(image_id: string): Promise<ImageInfo> {
+  try {
+    return await ask<ImageInfo>(`/images/${encodeURIComponent(image_id)}/info`);
+  } catch (fault) {
+    if (!isMissing(fault)) throw fault;
+    throw new Error(mayChange() ? `${GONE}. ${WHERE}` : `${GONE}.`);
+  }
+}
 
 /** Deletes a picture; one that is gone already, by somebody else's doing, is what was wanted. */
 export async function deletePicture(image_id: string): Promise<void> {

@@ -1,6 +1,6 @@
 // Dropped and pasted pictures: two targets while something is dragged over the page, and folders read to their bottom.
 import { find } from "./dom";
-import type { Found } from "./uploads";
+import type { Found } from "./finding";
 
 /** Whether something can be dropped: a finger drags nothing from elsewhere. */
 export const CAN_DROP = !matchMedia("(pointer: coarse)").matches;

@@ -1,5 +1,6 @@
 // Captions, tags and date of one picture, edited in place.
 import { ask, isMissing } from "./api";
+import { GONE } from "./changes";
 import { readDate, whyNoDate, written } from "./dates";
 import { button, el, type Child } from "./dom";
 import { changedCaptions, changedTags, oneLine, tagLines } from "./lines";
@@ -25,8 +26,6 @@ export function giveUp(form: HTMLFormElement | undefined): void {
 export function isWritten(form: HTMLFormElement): boolean {
   return unsaved.has(form);
 }
-
-const GONE = "This picture is not there any more: somebody deleted it meanwhile.";
 
 /**
  * A form with what is known of the picture. `onchanged` hears of the picture as it is after a change, `ondone` that the
@@ -63,7 +62,7 @@ export function editor(
     ondone();
   };
   const refuse = (refusal: Error) => {
-    fault.textContent = isMissing(refusal) ? GONE : refusal.message;
+    fault.textContent = isMissing(refusal) ? `${GONE} meanwhile.` : refusal.message;
     form.scrollIntoView({ block: "nearest" }); // the buttons, which it stands above, may cover a field by it
     onfault(fault.textContent);
   };

@@ -15,9 +15,15 @@ export interface HowAsked {
   isCutByPercent: boolean;
   /** Whether a cut-off was taken away, since it was chosen for scores of another scale. */
   isCutOffGone: boolean;
+  /** Options that are set and mean nothing to what was asked. */
+  idle: string[];
+  /** Whether captions can be written by whoever asks. */
+  mayChange: boolean;
 }
 
-const CUT_OFF_GONE = "“At least” was a score of another kind: no cut-off.";
+const CUT_OFF_GONE = "“At least” was a score of another kind, and was taken away.";
+const NO_PERCENTAGE = "How alike pictures are is no percentage: for “At least” choose “score”.";
+const NO_CAPTIONS = "No captions are stored that could describe it.";
 
 /** What is said of the pictures that a sentence found. */
 export function noteOfText(answer: TextAnswer, how: HowAsked): string {
@@ -34,8 +40,8 @@ export function noteOfPictures(answers: ImageAnswer[], title: string, how: HowAs
   if (!results.length && !left_out) notes.push(nothing("No other picture can be found.", how));
   notes.push(...belowCutOff(answers[0]!));
   if (how.isCutOffGone) notes.push(CUT_OFF_GONE);
-  if (how.isCutByPercent) notes.push("How alike pictures are is no percentage: no cut-off.");
-  return [...notes, ...answers.map(loadedFirst).filter(Boolean)].join(" ");
+  if (how.isCutByPercent) notes.push(NO_PERCENTAGE);
+  return [...notes, noteOfIdle(how.idle), ...answers.map(loadedFirst)].filter(Boolean).join(" ");
 }
 
 /** What is said of the stored sentences that describe a picture. */
@@ -44,7 +50,16 @@ export function noteOfSentences(answer: ImageAnswer, title: string, how: HowAske
   const found = (answer.results as CaptionHit[]).length ? `Sentences for ${asName(title)}.` : none;
   const nearest = answer.matched === false && answer.results.length ? "Nothing matches well. These come nearest:" : "";
   const gone = how.isCutOffGone && CUT_OFF_GONE;
-  return [answer.note ?? found, gone, nearest, loadedFirst(answer)].filter(Boolean).join(" ");
+  // The one note that an answer with captions has says, for programs, that none are stored.
+  const told = answer.note ? [NO_CAPTIONS, how.mayChange && "Write captions with “Edit”."] : [found];
+  return [...told, gone, nearest, noteOfIdle(how.idle), loadedFirst(answer)].filter(Boolean).join(" ");
+}
+
+/** What is said of options that are set and mean nothing to what was asked, or before anything is; "" where there are none. */
+export function noteOfIdle(idle: string[], isLibrary = false): string {
+  if (!idle.length) return "";
+  const names = idle.map((one) => `“${one}”`).join(", ");
+  return `${isLibrary ? "Until something is asked" : "Here"} these options change nothing: ${names}.`;
 }
 
 /** The answer without words that were not understood where some picture's text has them, as every one found by it has. */
@@ -72,8 +87,8 @@ function howMany({ matched, matched_by_pictures, left_out, results }: TextAnswer
 
 function belowCutOff({ left_out, results }: { left_out: number; results: unknown[] }): string[] {
   if (!left_out) return [];
-  const candidates = counted(left_out, "candidate");
-  return [results.length ? `${candidates} below the cut-off.` : `None of ${candidates} is above the cut-off.`];
+  const num = left_out.toLocaleString("en");
+  return [results.length ? `“At least” leaves ${num} more out.` : `Nothing reaches “At least”, which leaves ${num} out.`];
 }
 
 /** What is said where nothing was found: that of the filter, too, since on a phone it is out of sight, else `why`. */

@@ -1,14 +1,31 @@
-// How to search: model and second model, order, dates, tags, cut-off. `onchange` hears of every change, and whether it is
+// How to search: model and second model, order, dates, tags, a least score. `onchange` hears of every change, and whether it is
 // of what is being typed.
 import { ask, Latest } from "./api";
 import { inFull } from "./conditions";
 import { readDate, whyNoDate } from "./dates";
 import { el, find } from "./dom";
-import type { Chosen } from "./history";
+import type { Chosen, Question } from "./history";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
 import { TagFilter } from "./tags";
 
 type Control = HTMLInputElement | HTMLSelectElement;
+
+/** Options by their names in an address, as the page calls them. */
+const SHOWN: Record<string, string> = {
+  model: "Model",
+  beside: "beside",
+  sort: "Sort by",
+  look: "Look at",
+  alike: "Show near duplicates as one",
+  least: "At least",
+};
+/** Options that mean nothing to what is asked, by what that is. */
+const MEANT_FOR_OTHERS: Record<Question["kind"] | "library", string[]> = {
+  library: ["model", "beside", "look", "alike", "least"],
+  text: [],
+  pictures: ["look"],
+  sentences: ["beside", "sort", "look", "alike"],
+};
 
 const MOST_TAGS = 50;
 const TAG = "tag."; // before the name of a tag, in an address
@@ -32,7 +49,7 @@ export class SearchOptions {
   private readonly least = el("input", { type: "number", step: "any", class: "few", placeholder: "any" });
   private readonly unit = el(
     "select",
-    { "aria-label": "What the cut-off counts" },
+    { "aria-label": "Percent or score" },
     el("option", { value: "min_probability", selected: true }, "% likely"),
     el("option", { value: "min_score" }, "score"),
   );
@@ -222,6 +239,12 @@ export class SearchOptions {
     this.least.value = "";
     this.count();
     return true;
+  }
+
+  /** The names of options that are set and mean nothing to what is asked. */
+  idleFor(asked: Question["kind"] | "library"): string[] {
+    const set = new Set(this.chosen.map(([name]) => name));
+    return MEANT_FOR_OTHERS[asked].filter((name) => set.has(name)).map((name) => SHOWN[name]!);
   }
 
   /** The filter as the service takes it; null for none. Error where a date is none. */

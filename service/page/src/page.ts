@@ -1,7 +1,8 @@
 // The page: what is asked, and what is shown for it.
 import { Adding } from "./adding";
-import { ask, canBeTriedAgain, Latest } from "./api";
+import { ask, canBeTriedAgain, isMissing, Latest } from "./api";
 import { areScoredAlike, askedPicture, wordsBesides } from "./asked";
+import { infoOf } from "./changes";
 import { sideBySide, type Ranking } from "./comparing";
 import { Deleted } from "./deleted";
 import { Detail, type Further, type Shown } from "./detail";
@@ -9,8 +10,8 @@ import { CAN_DROP, onDrop } from "./dropping";
 import { button, el, find } from "./dom";
 import { addressParameters, current, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type PictureQuestion, type Question } from "./history";
 import { Library } from "./library";
-import { noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "./notes";
-import type { CaptionHit, ImageAnswer, ImageInfo, TextAnswer } from "./openapi";
+import { noteOfIdle, noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "./notes";
+import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions } from "./options";
 import { pictureForm, textRequest } from "./requests";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
@@ -160,7 +161,12 @@ function isLibrary(question: Question): boolean {
 
 function answerAsIs(question: Question): Promise<void> {
   if (question.kind === "text") return searchText(question.text);
-  return question.kind === "pictures" ? searchPicture(question) : searchSentences(question);
+  const { asked } = question;
+  const why = async (fault: unknown) => {
+    if (isMissing(fault) && "image_id" in asked) await infoOf(asked.image_id); // which says so where it was deleted
+    throw fault;
+  };
+  return (question.kind === "pictures" ? searchPicture(question) : searchSentences(question)).catch(why);
 }
 
 /** Shows what the entry of the history that the browser came to asks, where it was left. */
@@ -183,7 +189,7 @@ async function openWanted(): Promise<void> {
   if (image_id === null) return;
   const work = async () => {
     const at = found.findIndex((one) => one.image_id === image_id);
-    const all = at < 0 ? [await ask<ImageInfo>(`/images/${encodeURIComponent(image_id)}/info`)] : found;
+    const all = at < 0 ? [await infoOf(image_id)] : found;
     if (wantedLarge() !== image_id) return; // somebody went on meanwhile
     putQuestionBelow();
     const further = isLibrary(current()) ? library.further() : furtherResults();
@@ -207,7 +213,8 @@ function howAsked(): HowAsked {
   const { match, filter, cutOff } = options;
   const isShortened = query.value.trim() !== asTaken(query.value);
   const isCutOffGone = latest !== null && latest === unlimited;
-  return { k, match, isShortened, isFiltered: filter !== null, isCutByPercent: "min_probability" in cutOff, isCutOffGone };
+  const idle = options.idleFor(current().kind);
+  return { k, match, isShortened, isFiltered: filter !== null, isCutByPercent: "min_probability" in cutOff, isCutOffGone, idle, mayChange: mayChange() };
 }
 
 async function searchText(text: string): Promise<void> {
@@ -273,7 +280,7 @@ async function showLibrary(): Promise<void> {
       library.show(listed, page);
       showWords(null);
       const isEmpty = !page.images.length;
-      status.textContent = inLibrary(page, filter !== null);
+      status.textContent = [inLibrary(page, filter !== null), noteOfIdle(options.idleFor("library"), true)].filter(Boolean).join(" ");
       const shown = isEmpty && !filter && !library.isHeld ? greeting : library.element;
       if (!shown.isConnected) main.replaceChildren(shown, deleted.element);
       found = library.pictures;

@@ -4,10 +4,13 @@ import type { Card } from "./card";
 import { button, el, workButton } from "./dom";
 import { changedTags } from "./lines";
 import type { ImageListed } from "./openapi";
-import { counted, messageOf } from "./text";
+import { counted, isolated, messageOf } from "./text";
 
 const ATTEMPTS = 5; // while the service is busy or away
 const GONE = "somebody deleted it meanwhile";
+const CHANGED = "its tag is another by now";
+
+type Tags = ReturnType<typeof changedTags>;
 
 export class Selection {
   private readonly begin = button("Select several", () => this.turn(true), { class: "link" });
@@ -47,8 +50,9 @@ export class Selection {
     });
   }
 
-  /** Counts those that are chosen, after the list has changed. */
+  /** Counts those that are chosen, and has each say so, after the list has changed. */
   recount(): void {
+    for (const card of this.cards()) card.showChoice(!this.bar.hidden);
     const all = this.cards().filter(({ canBeChosen }) => canBeChosen);
     this.count.textContent = `${all.filter(({ pick }) => pick.checked).length} of ${all.length} shown selected`;
   }
@@ -74,6 +78,10 @@ export class Selection {
     this.recount();
   }
 
+  private chosenCards(): Card[] {
+    return this.cards().filter((one) => one.canBeChosen && one.pick.checked);
+  }
+
   private chooseAll(): void {
     const all = this.cards().filter(({ canBeChosen }) => canBeChosen);
     const isAll = all.every(({ pick }) => pick.checked);
@@ -95,21 +103,41 @@ export class Selection {
   private async addTag(): Promise<void> {
     const tags = changedTags({}, this.tag.value);
     if (!Object.keys(tags).length) throw new Error("Write the tag as name: value.");
-    const change = async (card: Card) =>
-      card.update(await ask<ImageListed>(`/images/${card.image_id}`, { method: "PATCH", json: { tags } }));
-    if ((await this.each("tagged", change)).length) this.tag.value = "";
+    const before = new Map<Card, Tags>();
+    const tag = async (card: Card) => {
+      const had = valuesOf(card.tags, tags);
+      await change(card, tags);
+      before.set(card, had);
+    };
+    const done = await this.each("tagged", tag, { besides: () => replaced([...before.values()], tags) });
+    if (!done.length) return;
+    this.tag.value = "";
+    const back = async (card: Card) => {
+      if (!hasAll(card.tags, tags)) throw new Error(CHANGED);
+      await change(card, before.get(card)!);
+    };
+    this.offerUndo("tagged as before", back, done);
   }
 
   private async delete(): Promise<void> {
     const done = await this.each("deleted", (card) => card.remove());
     if (!done.length) return;
-    const undo = workButton("Undo", () => this.work(async () => void (await this.each("brought back", (card) => card.bringBack(), done))));
-    this.undo.replaceChildren(undo);
+    const undo = this.offerUndo("brought back", (card) => card.bringBack(), done);
     if (this.element.contains(document.activeElement)) undo.focus({ preventScroll: true }); // unless somebody went on
   }
 
-  /** Does something with each that is chosen, says how many that were and why not all, and gives those. */
-  private async each(done: string, work: (card: Card) => Promise<void>, cards = this.cards().filter((one) => one.canBeChosen && one.pick.checked)): Promise<Card[]> {
+  /** A button beside what is told, which does `back` with each that something was done with. */
+  private offerUndo(done: string, back: (card: Card) => Promise<void>, cards: Card[]): HTMLElement {
+    const undo = workButton("Undo", () => this.work(async () => void (await this.each(done, back, { cards }))));
+    this.undo.replaceChildren(undo);
+    return undo;
+  }
+
+  /**
+   * Does something with each that is chosen, or with `cards`, says how many that were, what `besides` has to say of them, and
+   * why not all, and gives those.
+   */
+  private async each(done: string, work: (card: Card) => Promise<void>, { cards = this.chosenCards(), besides = (): string => "" } = {}): Promise<Card[]> {
     if (!cards.length) throw new Error("Select pictures first: press them.");
     const well: Card[] = [];
     const faults = new Map<string, number>();
@@ -127,7 +155,7 @@ export class Selection {
     }
     this.progress.textContent = "";
     const not = [...faults].map(([why, count]) => `${counted(count, "picture")} not: ${why}`);
-    this.tell([`${counted(well.length, "picture")} ${done}.`, ...not].join(" "));
+    this.tell([`${counted(well.length, "picture")} ${done}.`, besides(), ...not].filter(Boolean).join(" "));
     this.onchanged();
     return well;
   }
@@ -138,6 +166,30 @@ export class Selection {
     if (this.undo.contains(document.activeElement)) this.bar.querySelector("button")!.focus({ preventScroll: true });
     this.undo.replaceChildren();
   }
+}
+
+async function change(card: Card, tags: Tags): Promise<void> {
+  card.update(await ask<ImageListed>(`/images/${card.image_id}`, { method: "PATCH", json: { tags } }));
+}
+
+/** What a picture has for each of some tags; null for none. */
+function valuesOf(tags: ImageListed["tags"], named: Tags): Tags {
+  return Object.fromEntries(Object.keys(named).map((name) => [name, Object.hasOwn(tags, name) ? tags[name]! : null]));
+}
+
+/** Whether a picture has these tags: a number and its text are the same to the service. */
+function hasAll(tags: ImageListed["tags"], wanted: Tags): boolean {
+  const had = valuesOf(tags, wanted);
+  return Object.entries(wanted).every(([name, value]) => had[name] !== null && String(had[name]) === String(value));
+}
+
+/** How many of some pictures had another value of a tag that was given to them; "" for none. */
+function replaced(before: Tags[], given: Tags): string {
+  const others = Object.entries(given).map(([name, value]) => {
+    const num = before.filter((had) => had[name] !== null && String(had[name]) !== String(value)).length;
+    return num ? `${num} of them had another “${isolated(name)}” before.` : "";
+  });
+  return others.filter(Boolean).join(" ");
 }
 
 /** The work, once more while the service is busy or away. */

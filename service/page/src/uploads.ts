@@ -1,11 +1,11 @@
 // Pictures sent in batches, with the progress of each batch's job followed by server-sent events.
 import { ask, canBeTriedAgain, isPassing, pause, Refusal } from "./api";
+import { identity, inOrder, named, nameOf, type Found } from "./finding";
 import type { IngestAnswer, JobAnswer, Rejected, RetryAnswer } from "./openapi";
 import { messageOf } from "./text";
 
 const BATCH_FILES = 20;
 const BATCH_BYTES = 64 * 2 ** 20;
-const LONGEST_ALBUM = 512; // characters, as of any tag
 const ESCAPES = /%(22|[01][0-9a-f])/i; // what stands for another character in a form, unless the manifest has it
 const OF_ONE_FILE = [413, 422]; // statuses of refusals that one file may have brought upon all of a request
 const NO_PICTURE = /^(video|audio|text)\/|^application\/(pdf|zip|json)/;
@@ -28,25 +28,6 @@ export interface Progress {
   waiting: string; // why the service is waited for; "" where it is not
 }
 
-/** A file and where it was: its name, or its path from the folder that was chosen or dropped, with that one's name. */
-export interface Found {
-  file: File;
-  path: string;
-}
-
-/** What a file is sent as: within a folder the path from there, with the folder that holds it as its album. */
-function named(path: string): { name: string; album: string | null } {
-  const [folder, ...below] = path.split("/");
-  if (!below.length) return { name: path, album: null };
-  const album = below.length > 1 ? below.slice(0, -1).join("/") : folder!;
-  return { name: below.join("/"), album: [...album].slice(-LONGEST_ALBUM).join("") };
-}
-
-/** What is shown of a file that was found. */
-export function nameOf({ path }: Found): string {
-  return named(path).name;
-}
-
 function withoutReason({ filename }: { filename: string }): Outcome {
   return { filename, reason: "" };
 }
@@ -57,6 +38,7 @@ export class Upload {
   private turn = Promise.resolve();
   private followed = Promise.resolve();
   private unsent = 0;
+  private readonly begun = new Set<string>(); // identities of files, and paths of what could not be read
 
   /** `tell` hears of every step, `onsent` of every batch that the service took. */
   constructor(
@@ -69,16 +51,25 @@ export class Upload {
     return this.unsent > 0;
   }
 
-  /** Sends the files and follows them until all can be found. `unread` are left out. */
+  /**
+   * Sends the files and follows them until all can be found. `unread` are left out, and what was chosen before is not counted
+   * again.
+   */
   async add(files: Found[], unread: string[]): Promise<void> {
-    this.progress.total += files.length + unread.length;
-    this.leaveOut(unread.map((filename) => ({ filename, problem: "cannot be read" })));
-    const pictures = files.filter((one) => this.isPicture(one));
+    const fresh = inOrder(files.filter((one) => this.isNew(identity(one))));
+    const left = unread.filter((path) => this.isNew(path));
+    this.progress.total += fresh.length + left.length;
+    this.leaveOut(left.map((filename) => ({ filename, problem: "cannot be read" })));
+    const pictures = fresh.filter((one) => this.isPicture(one));
     this.unsent += pictures.length;
     this.changed();
     this.turn = this.turn.then(() => this.sendAll(pictures));
     await this.turn;
     await this.followed;
+  }
+
+  private isNew(name: string): boolean {
+    return this.begun.size < this.begun.add(name).size;
   }
 
   /** Has a picture that was set aside tried again, and follows it. */
@@ -175,6 +166,7 @@ export class Upload {
   private async readable(files: Found[]): Promise<Found[]> {
     const can = await Promise.all(files.map(({ file }) => isThere(file)));
     const gone = files.filter((_, n) => !can[n]);
+    for (const one of gone) this.begun.delete(identity(one)); // so that it can be chosen again
     this.leaveOut(gone.map((one) => ({ filename: nameOf(one), problem: "cannot be read any more; choose it again" })));
     return files.filter((_, n) => can[n]);
   }

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "../src/notes";
+import { noteOfIdle, noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "../src/notes";
 import type { ImageAnswer, TextAnswer } from "../src/openapi";
 
-const HOW: HowAsked = { k: 2, match: "both", isFiltered: false, isShortened: false, isCutByPercent: false, isCutOffGone: false };
+const HOW: HowAsked = { k: 2, match: "both", isFiltered: false, isShortened: false, isCutByPercent: false, isCutOffGone: false, idle: [], mayChange: true };
 const HIT = { found_by: ["pictures"] };
 const FILTERED = { ...HOW, isFiltered: true };
 
@@ -24,14 +24,15 @@ test("a sentence that found nothing is told why", () => {
   assert.equal(noteOfText(text({}), HOW), "No picture can be found yet.");
   assert.equal(noteOfText(text({ matched: false }), { ...HOW, match: "text" }), "No picture has these words in its text.");
   assert.equal(noteOfText(text({}), FILTERED), "Nothing was found that passes the filter.");
-  assert.equal(noteOfText(text({ left_out: 3 }), FILTERED), "None of 3 candidates is above the cut-off.");
+  assert.equal(noteOfText(text({ left_out: 3 }), FILTERED), "Nothing reaches “At least”, which leaves 3 out.");
+  assert.equal(noteOfText(text({ left_out: 3, results: [HIT] }), HOW), "“At least” leaves 3 more out. 1 picture.");
   assert.equal(noteOfText(text({ matched: false, results: [HIT] }), HOW), "Nothing matches well. These come nearest:");
 });
 
 test("a cut-off that was taken away is told of, whatever was asked", () => {
   const how = { ...HOW, isCutOffGone: true };
   const notes = [noteOfText(text({}), how), noteOfPictures([image({})], "a", how), noteOfSentences(image({}), "a", how)];
-  for (const note of notes) assert.match(note, /“At least” was a score of another kind: no cut-off\./);
+  for (const note of notes) assert.match(note, /“At least” was a score of another kind, and was taken away\./);
 });
 
 test("what was made of a sentence comes before what it found", () => {
@@ -71,7 +72,7 @@ test("pictures like one are told by its title, and what was left out", () => {
   assert.equal(noteOfPictures([image({})], "b", FILTERED), "Pictures like b. Nothing was found that passes the filter.");
   assert.equal(
     noteOfPictures([image({ left_out: 1 })], "b", { ...HOW, isCutByPercent: true }),
-    "Pictures like b. None of 1 candidate is above the cut-off. How alike pictures are is no percentage: no cut-off.",
+    "Pictures like b. Nothing reaches “At least”, which leaves 1 out. How alike pictures are is no percentage: for “At least” choose “score”.",
   );
   const words = { query: "in snow", unknown_words: ["qxz"], read_as: { teh: "the" }, note: "A note." };
   assert.equal(
@@ -92,6 +93,17 @@ test("sentences for a picture are told by its title, or why there are none", () 
   );
   assert.equal(noteOfSentences(image({ results: [{}] }), "b", HOW), "Sentences for b.");
   assert.equal(noteOfSentences(image({}), "b", HOW), "No sentences were found.");
-  assert.equal(noteOfSentences(image({ left_out: 2 }), "b", HOW), "None of 2 candidates is above the cut-off.");
-  assert.equal(noteOfSentences(image({ note: "No captions are stored." }), "b", HOW), "No captions are stored.");
+  assert.equal(noteOfSentences(image({ left_out: 2 }), "b", HOW), "Nothing reaches “At least”, which leaves 2 out.");
+  const none = image({ note: "None (PATCH /images/{image_id}, `regard edit --caption`)." });
+  assert.equal(noteOfSentences(none, "b", HOW), "No captions are stored that could describe it. Write captions with “Edit”.");
+  assert.equal(noteOfSentences(none, "b", { ...HOW, mayChange: false }), "No captions are stored that could describe it.");
+});
+
+test("options that are set and mean nothing to what is asked are told of", () => {
+  const how = { ...HOW, idle: ["Look at", "Sort by"] };
+  const told = "Here these options change nothing: “Look at”, “Sort by”.";
+  assert.equal(noteOfPictures([image({ results: [{}] })], "b", how), `Pictures like b. ${told}`);
+  assert.equal(noteOfSentences(image({ results: [{}] }), "b", how), `Sentences for b. ${told}`);
+  assert.equal(noteOfIdle(["Model"], true), "Until something is asked these options change nothing: “Model”.");
+  assert.equal(noteOfIdle([], true), "");
 });

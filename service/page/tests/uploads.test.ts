@@ -70,6 +70,24 @@ for (const [status, retryAfter] of PASSING)
     assert.deepEqual([done, refused, faults, forms.length], [5, [], [], 2]);
   });
 
+test("files are sent in the order of their names, those of a folder before its folders", async () => {
+  const forms = serve(() => [202, null]);
+  await sent(["a/b/2.png", "a/DSC10.png", "a/B/1.png", "a/DSC9.png", "a/c.png", "a/b/1.png"]);
+  const names = forms.flatMap((form) => form.getAll("images").map((file) => (file as File).name));
+  assert.deepEqual(names, ["c.png", "DSC9.png", "DSC10.png", "b/1.png", "b/2.png", "B/1.png"]);
+});
+
+test("what is chosen again while it is sent is taken once, and what changed since once more", async () => {
+  const forms = serve((names) => (names.includes("bad.png") ? [422, {}] : [202, null]));
+  const upload = new Upload(() => {}, () => {});
+  const files = ["a/bad.png", "a/good.png"].map((path) => ({ path, file: new File(["x"], path, { lastModified: 1 }) }));
+  const changed = { path: "a/good.png", file: new File(["x"], "good.png", { lastModified: 2 }) };
+  await Promise.all([upload.add(files, ["a/no"]), upload.add([...files], ["a/no"]), upload.add([changed], [])]);
+  assert.deepEqual(upload.progress.skipped.map(({ filename }) => filename), ["a/no", "bad.png"]);
+  assert.deepEqual([upload.progress.total, upload.progress.done], [4, 2]);
+  assert.equal(forms.length, 4);
+});
+
 test("an album is cut between letters, never in one", async () => {
   const forms = serve(() => [202, null]);
   await sent([`top/${"\u{1f333}".repeat(600)}/a.png`]);
