@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Request, Route, expect, sync_playwright
 
+from tests.support import patient
 from tests.support.library import two_coloured
 from tests.support.processes import wait_until
 from tests.support.web_app import png
@@ -151,7 +151,7 @@ def drop(page: Page, target: str, *files: tuple[str, str, bytes], kinds: Sequenc
 def send(address: str, name: str, content: bytes, about: dict[str, Any] | None = None) -> None:
     """Ingest one file and wait until it can be found."""
     form = {"manifest": json.dumps({name: about})} if about else {}
-    with httpx.Client(base_url=address) as http:
+    with patient.client(base_url=address) as http:
         receipt = http.post("/ingest", files={"images": (name, content)}, data=form).raise_for_status().json()
         wait_until(lambda: http.get(receipt["status_url"]).json()["state"] == "done")
 

@@ -26,6 +26,7 @@ from service.this_machine import free_port
 from tests.e2e.compose import Service, instructions, service
 from tests.e2e.container import Container, end
 from tests.e2e.stack import until
+from tests.support import patient
 from tests.support.project_files import ROOT
 
 DRAWINGS = ROOT / "docs" / "images" / "drawings"
@@ -165,7 +166,8 @@ def answer(url: str) -> list[dict[str, Any]]:
     files = [("images", (path.name, path.read_bytes())) for path in sorted(DRAWINGS.iterdir())]
     receipt = httpx.post(f"{url}/ingest", files=files, timeout=120).raise_for_status().json()
     until(
-        lambda: httpx.get(f"{url}{receipt['status_url']}").json()["state"] == "done", "the drawings were not taken in"
+        lambda: patient.get(f"{url}{receipt['status_url']}").json()["state"] == "done",
+        "the drawings were not taken in",
     )
     asked = {"query": SENTENCE, "explain": True}
     found: list[dict[str, Any]] = httpx.post(f"{url}/search/text", json=asked, timeout=120).json()["results"]

@@ -4,12 +4,12 @@ import os
 import signal
 from pathlib import Path
 
-import httpx
 import pytest
 
 from service.this_machine import children_of, is_running
 from tests.e2e.pictures import painted
 from tests.e2e.stack import Stack, small_stack, until
+from tests.support import patient
 from tests.support.mixed_folder import least_count, write_mixed_folder
 from tests.support.project_files import ROOT
 
@@ -51,7 +51,7 @@ def test_a_data_directory_that_goes_away_is_not_made_anew(tmp_path: Path) -> Non
         os.kill(worker, signal.SIGKILL)
         until(lambda: "is not there any more" in stack.said("all"), "no worker missed it")
         for path in ("/readyz", "/images"):
-            assert httpx.get(f"{stack.url}{path}").status_code == 503
+            assert patient.get(f"{stack.url}{path}").status_code == 503
         assert not stack.data.exists()
         away.rename(stack.data)
         stack.wait_ready()

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
@@ -179,9 +179,9 @@ def test_dropped_files_are_taken_in_and_each_that_is_not_has_a_reason(visit: Vis
     assert accessibility_faults(page) == []
     answer = search(page, "magenta")
     assert answer["results"][0]["filename"] == "magenta.png"
-    (failure,) = httpx.get(f"{visit.address}/failures").json()["failures"]
+    (failure,) = patient.get(f"{visit.address}/failures").json()["failures"]
     for one in (answer["results"][0], failure):
-        httpx.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
+        patient.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
 
 
 def test_a_dropped_picture_is_searched_with(visit: Visit) -> None:
@@ -344,7 +344,7 @@ def test_captions_tags_and_date_are_edited_in_place(visit: Visit) -> None:
     changed = page.locator("#main li.card", has_text="night and day")
     expect(changed).to_contain_text("Feb 1, 2023 · left: white · stars: 5")
     image_id = changed.get_attribute("data-image")
-    known = httpx.get(f"{visit.address}/images/{image_id}/info").json()
+    known = patient.get(f"{visit.address}/images/{image_id}/info").json()
     assert known["captions"] == ["night and day", "white and black"]
     assert known["tags"] == {"left": "white", "stars": 5}
     changed.get_by_role("button", name="Edit").click()
@@ -374,7 +374,7 @@ def test_a_deletion_is_undone(visit: Visit) -> None:
     card = page.locator("#main li.card", has_text="green and yellow")
     card.get_by_role("button", name=DELETE).click()
     expect(card).to_contain_text("green and yellow was deleted.")
-    assert len(httpx.get(f"{visit.address}/images").json()["images"]) == len(PAIRS) - 1
+    assert len(patient.get(f"{visit.address}/images").json()["images"]) == len(PAIRS) - 1
     expect(page.get_by_role("button", name="Undo")).to_be_focused()
     page.keyboard.press("Enter")
     expect(card.get_by_role("button", name=DELETE)).to_be_visible()

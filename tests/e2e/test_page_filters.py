@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
@@ -307,7 +307,7 @@ def test_a_folder_is_taken_in_with_its_albums_and_the_library_is_paged(visit: Vi
     panel = page.locator("#add")
     expect(panel.get_by_role("status")).to_have_text("Done: 2 of 3 can be found, 1 left out.")
     expect(panel.locator("li", has_text="notes.txt")).to_contain_text("is no picture")
-    stored = {one["filename"]: one for one in httpx.get(f"{visit.address}/images").json()["images"]}
+    stored = {one["filename"]: one for one in patient.get(f"{visit.address}/images").json()["images"]}
     assert stored["one.png"]["tags"]["album"] == "Summer"
     assert stored["beach/one.png"]["tags"]["album"] == "beach"
     page.route("**/images?*", lambda route: route.continue_(url=route.request.url.replace("limit=48", "limit=4")))
@@ -318,7 +318,7 @@ def test_a_folder_is_taken_in_with_its_albums_and_the_library_is_paged(visit: Vi
     expect(page.get_by_role("button", name="Show more")).to_be_hidden()
     assert len(set(titles(page))) == len(YEARS) + 2
     for one in (stored["one.png"], stored["beach/one.png"]):
-        httpx.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
+        patient.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
 
 
 @pytest.mark.parametrize("question", ["", "red"])

@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
@@ -52,10 +52,10 @@ def base64_png(left: str, right: str) -> str:
 
 def test_what_no_line_can_show_stays_as_it_is(visit: Visit) -> None:
     page = visit.page
-    (image,) = httpx.get(f"{visit.address}/images").json()["images"]
+    (image,) = patient.get(f"{visit.address}/images").json()["images"]
     url = f"{visit.address}/images/{image['image_id']}"
     kept = {"captions": ["one\ntwo", "three"], "tags": {"exif:lens": "35mm: f/2", "note": "two\nlines", "year": 2020}}
-    httpx.patch(url, json=kept).raise_for_status()
+    patient.patch(url, json=kept).raise_for_status()
 
     def edit(label: str, before: str, after: str) -> dict[str, Any]:
         page.reload()
@@ -66,7 +66,7 @@ def test_what_no_line_can_show_stays_as_it_is(visit: Visit) -> None:
         box.fill(box.input_value().replace(before, after) if before else after)
         form.get_by_role("button", name="Save").click()
         expect(form).to_be_hidden()
-        known = httpx.get(f"{url}/info").json()
+        known = patient.get(f"{url}/info").json()
         return {name: known[name] for name in kept}
 
     assert edit("Date", "", "2020-02-02") == kept
@@ -76,39 +76,39 @@ def test_what_no_line_can_show_stays_as_it_is(visit: Visit) -> None:
 
 def test_a_line_that_is_no_tag_is_refused_and_nothing_is_changed(visit: Visit) -> None:
     page = visit.page
-    (image,) = httpx.get(f"{visit.address}/images").json()["images"]
-    before = httpx.get(f"{visit.address}/images/{image['image_id']}/info").json()
+    (image,) = patient.get(f"{visit.address}/images").json()["images"]
+    before = patient.get(f"{visit.address}/images/{image['image_id']}/info").json()
     page.reload()
     page.locator("#main li.card").get_by_role("button", name="Edit").click()
     form = page.locator("form.editor")
     form.get_by_label("Tags").fill("no colon here")
     form.get_by_role("button", name="Save").click()
     expect(form.get_by_role("alert")).to_contain_text("“no colon here” has no colon")
-    assert httpx.get(f"{visit.address}/images/{image['image_id']}/info").json() == before
+    assert patient.get(f"{visit.address}/images/{image['image_id']}/info").json() == before
 
 
 def test_a_caption_that_came_meanwhile_is_not_lost(visit: Visit) -> None:
     page = visit.page
-    (image,) = httpx.get(f"{visit.address}/images").json()["images"]
+    (image,) = patient.get(f"{visit.address}/images").json()["images"]
     url = f"{visit.address}/images/{image['image_id']}"
-    httpx.patch(url, json={"captions": []}).raise_for_status()
+    patient.patch(url, json={"captions": []}).raise_for_status()
     page.reload()
     page.locator("#main li.card").get_by_role("button", name="Edit").click()
-    httpx.patch(url, json={"captions": ["found in the file"]}).raise_for_status()
+    patient.patch(url, json={"captions": ["found in the file"]}).raise_for_status()
     form = page.locator("form.editor")
     form.get_by_label("Date").fill("2021-03-04")
     form.get_by_role("button", name="Save").click()
     expect(form).to_be_hidden()
-    assert httpx.get(f"{url}/info").json()["captions"] == ["found in the file"]
+    assert patient.get(f"{url}/info").json()["captions"] == ["found in the file"]
     page.locator("#main li.card").get_by_role("button", name="Edit").click()
     expect(form.get_by_label("Date")).to_have_value("2021-03-04")  # as it was written
 
 
 def test_a_moment_stays_as_it_was_until_another_date_is_written(visit: Visit) -> None:
     page, form = visit.page, visit.page.locator("form.editor")
-    (image,) = httpx.get(f"{visit.address}/images").json()["images"]
+    (image,) = patient.get(f"{visit.address}/images").json()["images"]
     moments = ["2020-08-21T09:46:12Z", "2020-08-21T09:46:12Z", "2020-08-22T10:00:00Z"]
-    httpx.patch(f"{visit.address}/images/{image['image_id']}", json={"taken_at": moments[0]}).raise_for_status()
+    patient.patch(f"{visit.address}/images/{image['image_id']}", json={"taken_at": moments[0]}).raise_for_status()
     for label, text, moment in zip(
         ("Captions", "Date"), ("seen anew", "22 August 2020 10:00"), moments[1:], strict=True
     ):
@@ -118,18 +118,18 @@ def test_a_moment_stays_as_it_was_until_another_date_is_written(visit: Visit) ->
         form.get_by_label(label).fill(text)
         form.get_by_role("button", name="Save").click()
         expect(form).to_be_hidden()
-        assert httpx.get(f"{visit.address}/images/{image['image_id']}/info").json()["taken_at"] == moment
+        assert patient.get(f"{visit.address}/images/{image['image_id']}/info").json()["taken_at"] == moment
 
 
 def test_folders_with_equal_names_are_all_taken_in(visit: Visit) -> None:
     folders = [["Trip1", base64_png("cyan", "red")], ["Trip2", base64_png("green", "yellow")]]
     visit.page.evaluate(DROP_FOLDERS, ["1.png", folders])
     expect(visit.page.locator("#add").get_by_role("status")).to_have_text("Done: 2 of 2 can be found.")
-    images = httpx.get(f"{visit.address}/images").json()["images"]
+    images = patient.get(f"{visit.address}/images").json()["images"]
     assert {one["tags"]["album"] for one in images if one["filename"] == "1.png"} == {"Trip1", "Trip2"}
     for one in images:
         if one["filename"] == "1.png":
-            httpx.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
+            patient.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
 
 
 def test_a_name_that_reads_otherwise_in_a_form_stays_as_it_is(visit: Visit) -> None:
@@ -141,8 +141,8 @@ def test_a_name_that_reads_otherwise_in_a_form_stays_as_it_is(visit: Visit) -> N
     panel.locator("input#choose-files").set_input_files(files)
     expect(panel.get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
     for name in ("a%22b.png", "c%0Ad.png"):
-        (one,) = [one for one in httpx.get(f"{visit.address}/images").json()["images"] if one["filename"] == name]
-        httpx.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
+        (one,) = [one for one in patient.get(f"{visit.address}/images").json()["images"] if one["filename"] == name]
+        patient.delete(f"{visit.address}/images/{one['image_id']}").raise_for_status()
 
 
 def test_what_cannot_be_read_of_a_drop_is_told_and_costs_nothing_else(visit: Visit) -> None:
@@ -151,10 +151,10 @@ def test_what_cannot_be_read_of_a_drop_is_told_and_costs_nothing_else(visit: Vis
     panel = visit.page.locator("#add")
     expect(panel.get_by_role("status")).to_have_text("Done: 1 of 2 can be found, 1 left out.")
     expect(panel.locator("ul.reasons")).to_contain_text("Trip5/4.png cannot be read")
-    images = httpx.get(f"{visit.address}/images").json()["images"]
+    images = patient.get(f"{visit.address}/images").json()["images"]
     (stored,) = [one for one in images if one["filename"] == "4.png"]
     assert stored["tags"]["album"] == "Trip6"
-    httpx.delete(f"{visit.address}/images/{stored['image_id']}").raise_for_status()
+    patient.delete(f"{visit.address}/images/{stored['image_id']}").raise_for_status()
 
 
 def test_a_service_that_restarts_is_waited_for(visit: Visit) -> None:

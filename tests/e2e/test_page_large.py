@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.running_server import running_server
 
 pytest.importorskip("playwright")
@@ -33,7 +33,7 @@ def visit(browser: Browser, address: str) -> Iterator[Visit]:
 
 
 def described(address: str, name: str) -> list[str]:
-    images = httpx.get(f"{address}/images").json()["images"]
+    images = patient.get(f"{address}/images").json()["images"]
     return next((one["captions"] for one in images if one["filename"] == name), [])
 
 
@@ -146,14 +146,14 @@ def test_a_caption_that_somebody_else_added_stays(visit: Visit) -> None:
     dialog.get_by_role("button", name="Edit").click()
     image_id = page.locator("#main li.card", has_text="all red").get_attribute("data-image")
     url = f"{visit.address}/images/{image_id}"
-    httpx.patch(url, json={"captions": ["all red", "of somebody else"]}).raise_for_status()
+    patient.patch(url, json={"captions": ["all red", "of somebody else"]}).raise_for_status()
     form = dialog.locator("form.editor")
     form.get_by_label("Captions").fill("all red\nmine")
     form.get_by_role("button", name="Save").click()
     expect(form).to_be_hidden()
     assert described(visit.address, "red.png") == ["all red", "mine", "of somebody else"]
     dialog.get_by_role("button", name="Edit").click()
-    httpx.delete(url).raise_for_status()
+    patient.delete(url).raise_for_status()
     form.get_by_label("Captions").fill("too late")
     form.get_by_role("button", name="Save").click()
     expect(form.get_by_role("alert")).to_have_text("This picture is not there any more: somebody deleted it meanwhile.")
@@ -280,7 +280,7 @@ def test_the_address_names_the_picture_that_is_shown_large(visit: Visit) -> None
 @pytest.mark.parametrize("question", ["q=red&", ""])
 def test_an_address_of_a_picture_opens_it_over_its_question(visit: Visit, question: str) -> None:
     page = visit.page
-    images = httpx.get(f"{visit.address}/images").json()["images"]
+    images = patient.get(f"{visit.address}/images").json()["images"]
     image_id = next(one["image_id"] for one in images if one["filename"] == "blue.png")
     page.goto("about:blank")
     page.goto(f"{visit.address}/#{question}picture={image_id}")
@@ -294,7 +294,7 @@ def test_an_address_of_a_picture_opens_it_over_its_question(visit: Visit, questi
 
 def test_a_picture_that_no_answer_holds_is_opened_by_itself_and_one_that_is_gone_is_told_of(visit: Visit) -> None:
     page = visit.page
-    images = httpx.get(f"{visit.address}/images").json()["images"]
+    images = patient.get(f"{visit.address}/images").json()["images"]
     image_id = next(one["image_id"] for one in images if one["filename"] == "blue.png")
     page.goto("about:blank")
     page.goto(f"{visit.address}/#q=nothing%20has%20these%20words&look=text&picture={image_id}")
@@ -302,7 +302,7 @@ def test_a_picture_that_no_answer_holds_is_opened_by_itself_and_one_that_is_gone
     expect(dialog.get_by_role("heading", level=2)).to_have_text("all blue")
     expect(dialog.get_by_role("button", name="Next")).to_be_disabled()
     expect(page.locator("#main li.card")).to_have_count(0)
-    httpx.delete(f"{visit.address}/images/{image_id}").raise_for_status()
+    patient.delete(f"{visit.address}/images/{image_id}").raise_for_status()
     page.reload()
     gone = "This picture is not there any more: somebody deleted it."
     expect(page.locator("#status")).to_contain_text(f"{gone} “Deleted pictures”, below the library, may still")
@@ -315,7 +315,7 @@ def test_a_picture_that_no_answer_holds_is_opened_by_itself_and_one_that_is_gone
 
 def test_an_address_of_a_picture_is_tried_again_and_another_one_takes_its_place(visit: Visit) -> None:
     page = visit.page
-    images = httpx.get(f"{visit.address}/images").json()["images"]
+    images = patient.get(f"{visit.address}/images").json()["images"]
     ids = {one["filename"]: one["image_id"] for one in images}
     asked: list[Route] = []
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
@@ -49,7 +49,7 @@ def card(page: Page, colour: str) -> Locator:
 
 def stored(address: str) -> list[str]:
     """Names of what is stored, the latest first."""
-    return [one["filename"] for one in httpx.get(f"{address}/images", params={"sort": "latest"}).json()["images"]]
+    return [one["filename"] for one in patient.get(f"{address}/images", params={"sort": "latest"}).json()["images"]]
 
 
 def image_id(picture: Locator) -> str:
@@ -77,7 +77,7 @@ def test_a_button_that_is_pressed_twice_deletes_once(visit: Visit) -> None:
 
 def test_a_picture_that_is_gone_already_is_deleted(visit: Visit) -> None:
     page = visit.page
-    httpx.delete(f"{visit.address}/images/{image_id(card(page, 'blue'))}").raise_for_status()
+    patient.delete(f"{visit.address}/images/{image_id(card(page, 'blue'))}").raise_for_status()
     card(page, "blue").get_by_role("button", name=DELETE).click()
     expect(card(page, "blue")).to_contain_text("all blue was deleted.")
     card(page, "blue").get_by_role("button", name="Undo").click()
@@ -247,7 +247,7 @@ def test_as_many_are_shown_at_the_same_place_when_the_library_is_listed_anew(vis
     before = page.evaluate("scrollY")
     assert before > 0
     last = cards(page).last
-    httpx.patch(f"{visit.address}/images/{image_id(last)}", json={"tags": {"seen": "yes"}}).raise_for_status()
+    patient.patch(f"{visit.address}/images/{image_id(last)}", json={"tags": {"seen": "yes"}}).raise_for_status()
     page.evaluate(LOOKED_AT_AGAIN)
     expect(last).to_contain_text("seen: yes")
     expect(cards(page)).to_have_count(len(COLOURS))

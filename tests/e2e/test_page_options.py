@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import httpx
 import pytest
 
 from index.catalog.catalog import Catalog
+from tests.support import patient
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
@@ -26,7 +26,7 @@ def visit(tmp_path: Path) -> Iterator[Visit]:
     with running_server(tmp_path) as address, chromium() as browser:
         for name, colour, width in (("shot-1", "red", 320), ("shot-2", "red", 324), ("other", "blue", 320)):
             send(address, f"{name}.png", png(two_coloured(colour, colour, width, 240)))
-        images = httpx.get(f"{address}/images").raise_for_status().json()["images"]
+        images = patient.get(f"{address}/images").raise_for_status().json()["images"]
         hashes = {one["image_id"]: (bytes(8) if "shot" in one["filename"] else b"\xff" * 8) for one in images}
         with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
             catalog.hashes.add(hashes)
@@ -94,8 +94,8 @@ def test_sentences_for_a_picture_or_why_there_are_none(visit: Visit) -> None:
     page.get_by_role("button", name="More like this").first.click()
     page.get_by_role("button", name="Sentences for it").click()
     expect(status).to_have_text("No captions are stored that could describe it. Write captions with “Edit”.")
-    image_id = httpx.get(f"{visit.address}/images").json()["images"][0]["image_id"]
-    httpx.patch(f"{visit.address}/images/{image_id}", json={"captions": ["a red wall"]}).raise_for_status()
+    image_id = patient.get(f"{visit.address}/images").json()["images"][0]["image_id"]
+    patient.patch(f"{visit.address}/images/{image_id}", json={"captions": ["a red wall"]}).raise_for_status()
     sentences = page.get_by_role("list", name="Sentences").locator("li")
 
     def asked_again() -> bool:

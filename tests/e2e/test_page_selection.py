@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.running_server import running_server
 
 pytest.importorskip("playwright")
@@ -50,7 +50,7 @@ def press(page: Page, colour: str, *, shift: bool = False) -> None:
 
 def tags(address: str) -> dict[str, dict[str, object]]:
     """Colour -> tags of what is stored."""
-    images = httpx.get(f"{address}/images").json()["images"]
+    images = patient.get(f"{address}/images").json()["images"]
     return {image["filename"].removesuffix(".png"): image["tags"] for image in images}
 
 
@@ -112,8 +112,8 @@ def test_a_tag_that_somebody_changed_since_is_not_undone(visit: Visit) -> None:
     press(page, "green")
     give_tag(page, "album: walls")
     expect(told(page)).to_contain_text("2 pictures tagged.")
-    red = next(one for one in httpx.get(f"{visit.address}/images").json()["images"] if one["filename"] == "red.png")
-    httpx.patch(f"{visit.address}/images/{red['image_id']}", json={"tags": {"album": "mine"}}).raise_for_status()
+    red = next(one for one in patient.get(f"{visit.address}/images").json()["images"] if one["filename"] == "red.png")
+    patient.patch(f"{visit.address}/images/{red['image_id']}", json={"tags": {"album": "mine"}}).raise_for_status()
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # the tab is looked at again
     expect(page.locator("#main li.card", has_text="album: mine")).to_have_count(1)
     told(page).get_by_role("button", name="Undo").click()

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from PIL import Image
 
+from tests.support import patient
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
@@ -76,8 +76,8 @@ def test_a_deleted_picture_that_is_taken_in_again_is_told_of(visit: Visit) -> No
     page = visit.page
     choose(page, picture("red", "red"))
     expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
-    (known,) = httpx.get(f"{visit.address}/images").json()["images"]
-    httpx.delete(f"{visit.address}/images/{known['image_id']}").raise_for_status()
+    (known,) = patient.get(f"{visit.address}/images").json()["images"]
+    patient.delete(f"{visit.address}/images/{known['image_id']}").raise_for_status()
     choose(page, picture("red", "red"), picture("blue", "red"))
     expect(told(page)).to_have_text("Done: 2 of 2 can be found, 1 of them deleted before.")
     expect(page.get_by_role("heading", name="Deleted before, and there again as they were: 1 file")).to_be_visible()

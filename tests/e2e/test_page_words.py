@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
@@ -54,7 +54,7 @@ def edit_tags(page: Page, tags: str) -> Locator:
 
 
 def tags_of_blue(address: str) -> dict[str, Any]:
-    images = httpx.get(f"{address}/images").json()["images"]
+    images = patient.get(f"{address}/images").json()["images"]
     (tags,) = (one["tags"] for one in images if one["filename"] == "blue.png")
     return dict(tags)
 
