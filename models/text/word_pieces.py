@@ -1,6 +1,8 @@
 """The tokenizer of uncased BERT models (Devlin et al. 2019): words in small letters, cut into pieces from the left."""
 
+import gzip
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from tokenizers import Tokenizer
 
 from models.whole_files import write_whole
 
-PIECES_FILE, TOKENIZER_FILE = "vocab.txt", "tokenizer.json"
+PIECES_FILE, PLAIN_PIECES_FILE, TOKENIZER_FILE = "vocab.txt.gz", "vocab.txt", "tokenizer.json"
 CLS, SEP, UNKNOWN_PIECE = "[CLS]", "[SEP]", "[UNK]"
 SPECIAL = ("[PAD]", UNKNOWN_PIECE, CLS, SEP, "[MASK]")
 
@@ -65,18 +67,28 @@ def _sequence(name: str, kind: int) -> dict[str, Any]:
 
 
 def stored_tokenizer(folder: Path) -> str:
-    """The tokenizer.json of a folder, or what one of the pieces in its vocab.txt, a line each, would be. OSError where
-    neither is there."""
-    try:
+    """The tokenizer.json of a folder, or what one of the pieces in its vocab.txt, compressed or not, would be, a line
+    each. ValueError where the compressed one is damaged, OSError where none of them is there."""
+    if (folder / TOKENIZER_FILE).is_file():
         return (folder / TOKENIZER_FILE).read_text("utf-8")
-    except FileNotFoundError:
-        return tokenizer_json((folder / PIECES_FILE).read_text("utf-8").removesuffix("\n").split("\n"))
+    return tokenizer_json(_pieces(folder).decode("utf-8").removesuffix("\n").split("\n"))
+
+
+def _pieces(folder: Path) -> bytes:
+    """The content of vocab.txt, as the file itself or a compressed one has it."""
+    if not (folder / PIECES_FILE).is_file():
+        return (folder / PLAIN_PIECES_FILE).read_bytes()
+    try:
+        return gzip.decompress((folder / PIECES_FILE).read_bytes())
+    except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
+        raise ValueError(f"{folder / PIECES_FILE}: {fault}; the copy is damaged") from fault
 
 
 def write_pieces(folder: Path, tokenizer: Tokenizer) -> None:
-    """Write a tokenizer as vocab.txt, half as large as tokenizer.json. ValueError where that would be another one."""
+    """Write a tokenizer as vocab.txt.gz, a fifth of tokenizer.json. ValueError where that would be another one."""
     ids = tokenizer.get_vocab()
     pieces = sorted(ids, key=ids.__getitem__)
     if Tokenizer.from_str(tokenizer_json(pieces)).to_str() != tokenizer.to_str():
         raise ValueError("the tokenizer is none of an uncased BERT model, with its special pieces and no options")
-    write_whole(folder / PIECES_FILE, ("\n".join(pieces) + "\n").encode())
+    content = ("\n".join(pieces) + "\n").encode()
+    write_whole(folder / PIECES_FILE, gzip.compress(content, mtime=0))  # the same bytes whenever they are written
