@@ -99,7 +99,12 @@ class TrainingCheckpoint:
 
     def _check_input(self, stored: dict[str, str]) -> None:
         for name, digest in self.learns_from.items():
-            if stored.get(name, digest) != digest:
+            if name not in stored:
+                raise UnusableCheckpoint(
+                    f"{self.path.parent} was begun by a release that did not record its {name}, which may be others"
+                    " now; choose another folder"
+                )
+            if stored[name] != digest:
                 raise UnusableCheckpoint(
                     f"{self.path.parent} was begun on other {name}, of {stored[name]}; choose another folder"
                 )

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,11 +14,18 @@ from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import CaptionLine
 
 DIGITS = 16  # of hexadecimal
+SAMPLED_BYTES = 4096  # of a photograph's file
 
 
 def digest_of_captions(lines: Sequence[CaptionLine]) -> str:
     """The digest of pictures by name, with their captions, in their order."""
     return digest_of_pictures([line.captions for line in lines], [line.image for line in lines])
+
+
+def digests_of_captioned(folder: Path, lines: Sequence[CaptionLine]) -> dict[str, str]:
+    """Kinds of input, of those that captioned photographs in a folder are, and their digests."""
+    files = [folder / line.image for line in lines]
+    return {"captions": digest_of_captions(lines), "contents of photographs": digest_of_photographs(files)}
 
 
 def digest_of_pictures(captions: Iterable[Sequence[str]], names: Iterable[str | int]) -> str:
@@ -27,6 +35,18 @@ def digest_of_pictures(captions: Iterable[Sequence[str]], names: Iterable[str | 
     """
     content = json.dumps([[name, list(own)] for name, own in zip(names, captions, strict=True)])
     return hashlib.sha256(content.encode()).hexdigest()[:DIGITS]
+
+
+def digest_of_photographs(files: Sequence[Path], most: int = 2000) -> str:
+    """The digest of the sizes of at most `most` files, from the first to the last, and of some bytes in the middle of
+    each, where a photograph holds pixels."""
+    content = hashlib.sha256()
+    for chosen in np.linspace(0, len(files) - 1, min(most, len(files)), dtype=np.int64):
+        with files[chosen].open("rb") as opened:
+            size = opened.seek(0, os.SEEK_END)
+            opened.seek(max(0, size - SAMPLED_BYTES) // 2)
+            content.update(f"{size} ".encode() + opened.read(SAMPLED_BYTES))
+    return content.hexdigest()[:DIGITS]
 
 
 def digest_of_features(data: CaptionedFeatures, most: int = 2000) -> str:

@@ -40,7 +40,7 @@ from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
 from models.training.caption_targets import CaptionTargets
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.finite_loss import clip_finite, finite_sum
-from models.training.inputs import digest_of_captions, digest_of_file, digest_of_weights
+from models.training.inputs import digest_of_file, digest_of_weights, digests_of_captioned
 from models.training.logs import Log
 from models.whole_files import write_tensors
 
@@ -151,7 +151,7 @@ class SentenceTuning:
                 "schedule": self.schedule,
             },
             learns_from={
-                "captions": digest_of_captions(train),
+                **digests_of_captioned(folder, train),
                 "backbone": digest_of_file(backbone_file),
                 "sentence encoder": digest_of_weights(encoder),
                 "weights to start from": digest_of_file(initial / CHECKPOINT_FILE) if initial else "none",

@@ -32,7 +32,7 @@ from models.training.backbone.recipe import (
 from models.training.backbone.tiles import tile_regions
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.finite_loss import clip_finite, finite_sum
-from models.training.inputs import digest_of_captions, digest_of_file
+from models.training.inputs import digest_of_file, digests_of_captioned
 from models.training.logs import Log
 from models.training.losses import batch_losses
 from models.training.recipes import RECIPES
@@ -89,7 +89,7 @@ class BackboneTraining:
                 "schedule": self.schedule,
             },
             learns_from={
-                "captions": digest_of_captions(train),
+                **digests_of_captioned(folder, train),
                 "backbone": digest_of_file(backbone_file),
                 "weights to start from": digest_of_file(initial / CHECKPOINT_FILE) if initial else "none",
             },

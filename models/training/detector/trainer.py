@@ -25,7 +25,7 @@ from models.training.detector.pseudo_labels import (
 from models.training.detector.recipe import DetectorRecipe, iter_training_batches, learning_rate_at
 from models.training.detector.ssd_teacher import SsdLabeler
 from models.training.finite_loss import clip_finite, finite_sum
-from models.training.inputs import DIGITS, digest_of_file
+from models.training.inputs import DIGITS, digest_of_file, digest_of_photographs
 
 PSEUDO_LABELS_FILE = "lessons.jsonl"
 DETECTOR_FOLDER = "detector"
@@ -57,6 +57,7 @@ def train_detector(
     labels = _pseudo_labels(photographs, teacher_files, out, threads)
     learns_from = {
         "photographs": hashlib.sha256("\0".join(sorted(photographs)).encode()).hexdigest()[:DIGITS],
+        "contents of photographs": digest_of_photographs([file for _, file in sorted(photographs.items())]),
         "backbone": digest_of_file(backbone_file),
         "teachers": " ".join(map(digest_of_file, teacher_files)),
     }

@@ -91,6 +91,8 @@ def test_other_input_is_refused(tmp_path: Path) -> None:
     assert Run(tmp_path, captions="abc").checkpoint.resume() == 1
     with pytest.raises(ValueError, match="was begun on other captions, of abc; choose another folder"):
         Run(tmp_path, captions="abd").checkpoint.resume()
+    with pytest.raises(ValueError, match="did not record its vectors, which may be others now; choose another folder"):
+        Run(tmp_path, captions="abc", vectors="x").checkpoint.resume()
 
 
 def test_a_save_that_is_cut_short_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

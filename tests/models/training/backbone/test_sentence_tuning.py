@@ -177,3 +177,12 @@ def test_weights_without_a_classifier_are_refused(folder: Path, tmp_path: Path) 
     save_file(state, tmp_path / "bare.safetensors")
     with pytest.raises(ValueError, match="no ImageNet classifier"):
         SentenceTuning(RECIPE, folder, LINES, LINES, tmp_path / "bare.safetensors", ENCODER, tmp_path / "run")
+
+
+def test_a_tuning_does_not_go_on_with_other_pixels(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    tuning(folder, tmp_path / "run").checkpoint.save(0)
+    assert tuning(folder, tmp_path / "run").checkpoint.resume() == 0
+    PIL.Image.new("RGB", (50, 40)).save(folder / LINES[-1].image)
+    with pytest.raises(UnusableCheckpoint, match="was begun on other contents of photographs"):
+        tuning(folder, tmp_path / "run").checkpoint.resume()

@@ -134,3 +134,12 @@ def test_tiles_cover_the_picture_and_their_features_are_their_means() -> None:
     torch.testing.assert_close(tile_means(maps)[0, :, 0], middles[1:], rtol=0, atol=0.3)
     boxed = torch.cat([torch.zeros(13, 1), boxes[1:] * 8 * STRIDE], 1)
     torch.testing.assert_close(means_inside(maps, boxed)[0, :, 0], middles[1:], rtol=0, atol=0.3)
+
+
+def test_a_tuning_does_not_go_on_with_other_pixels(lines: list[CaptionLine], tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    tuning(lines, tmp_path).checkpoint.save(0)
+    assert tuning(lines, tmp_path).checkpoint.resume() == 0
+    PIL.Image.new("RGB", (50, 40)).save(tmp_path / lines[-1].image)
+    with pytest.raises(UnusableCheckpoint, match="was begun on other contents of photographs"):
+        tuning(lines, tmp_path).checkpoint.resume()

@@ -93,6 +93,11 @@ def test_other_teachers_photographs_and_backbones_do_not_go_on(material: dict[st
     fewer = {name: path for name, path in material.items() if name != "0.png"}
     with pytest.raises(UnusableCheckpoint, match="was begun on other photographs"):
         train(fewer, tmp_path / "out")
+    pixels = material["0.png"].read_bytes()
+    PIL.Image.new("RGB", (32, 32)).save(material["0.png"])
+    with pytest.raises(UnusableCheckpoint, match="was begun on other contents of photographs"):
+        train(material, tmp_path / "out")
+    material["0.png"].write_bytes(pixels)
     torch.manual_seed(7)
     other = tmp_path / "other.safetensors"
     untrained_backbone(BACKBONES["mobilenet-v2"]).save(other)
