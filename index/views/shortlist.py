@@ -46,7 +46,8 @@ class Part:
     def search(self, query: Floats, k: int, allowed: Mask | None) -> tuple[Floats, Ints]:
         """Scores and rows [Q, min(k, rows allowed)] of the best allowed rows, numbered from the part's start.
 
-        Rows that are missing among them are -1 (score -inf).
+        Rows that are missing among them are -1 (score -inf). Of equal scores at the end, a flat index gives the first
+        rows.
         """
         num_allowed = len(self) if allowed is None else int(np.count_nonzero(allowed))
         k = min(k, num_allowed)
@@ -57,8 +58,7 @@ class Part:
         if allowed is not None and num_allowed < len(self):
             chosen["sel"] = untyped.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
         if self.exact is None:
-            scores, rows = self.index.search(query, k, params=untyped.SearchParameters(**chosen))
-            return scores, rows
+            return self._search_flat(query, k, num_allowed, untyped.SearchParameters(**chosen))
         # A filter must not cost recall: the fewer rows pass, the more lists are looked through, at last all.
         num_lists = self.index.nlist
         compared = max(PROBED, PROBED_LISTS / num_lists) * len(self)
@@ -69,6 +69,25 @@ class Part:
             everywhere = untyped.SearchParametersIVF(nprobe=num_lists, **chosen)
             _, rows = self.index.search(padded, found, params=everywhere)
         return _rescored(self.exact, query, rows, k)
+
+    def _search_flat(self, query: Floats, k: int, num_allowed: int, params: Any) -> tuple[Floats, Ints]:
+        """The exact best k of a flat index, of `num_allowed` rows that the parameters let pass."""
+        scores, rows = self.index.search(query, min(k + 1, num_allowed), params=params)
+        if (
+            k < num_allowed
+        ):  # FAISS keeps any of equal scores: the one behind the cut tells whether it goes through some
+            cut = (scores[:, k - 1] == scores[:, k]) & (rows[:, k] >= 0)
+            for place in np.flatnonzero(cut):
+                one = slice(place, place + 1)
+                scores[one, :k], rows[one, :k] = self._first_of_equals(query[one], k, params)
+        return scores[:, :k], rows[:, :k]
+
+    def _first_of_equals(self, query: Floats, k: int, params: Any) -> tuple[Floats, Ints]:
+        """The best k for a query [1, dim], of equal scores the first rows: of all that are no worse than the k-th."""
+        alone, _ = self.index.search(query, k, params=params)  # many queries may be added up in another order
+        below = np.nextafter(alone[0, -1] - np.finfo(np.float32).tiny, np.float32(-np.inf))
+        _, scores, rows = self.index.range_search(query, float(below), params=params)
+        return _best(scores[None], rows[None], k)
 
     def vectors(self) -> Floats:
         """[rows, dim] embeddings, not copied; those of a flat index are valid while the index lives."""
@@ -185,7 +204,8 @@ class Shortlist:
         """The best k of the allowed rows for each of [Q, dim] queries: scores [Q, k] descending, rows [Q, k].
 
         Where fewer are allowed, the rest is -1 (score -inf). `allowed` may be shorter than the shortlist (rows
-        past its end are not allowed) or longer. Equal scores come in order of row.
+        past its end are not allowed) or longer. Equal scores come in order of row; which of those at the end come is
+        decided by it too, but among rows of an index of inverted lists.
         """
         if query.ndim != 2 or query.shape[1] != self.dim or k < 1:
             raise ValueError(f"a query is [Q, {self.dim}] and k at least 1, not {list(query.shape)}, {k}")

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -23,7 +23,7 @@ def whole_numbers(count: int, seed: int) -> Floats:
 
 
 def check(shortlist: Shortlist, rows: Floats, query: Floats, k: int, allowed: Mask, exact: bool = True) -> None:
-    """Scores and rows as sorting all allowed products would give them (of equal last ones, any)."""
+    """Scores and rows as sorting all allowed products would give them (of equal last ones any, unless `exact`)."""
     scores, found = shortlist.search(query, k, allowed)
     assert scores.shape == found.shape == (len(query), k)
     candidates = np.flatnonzero(allowed[: len(rows)])
@@ -39,7 +39,8 @@ def check(shortlist: Shortlist, rows: Floats, query: Floats, k: int, allowed: Ma
         np.testing.assert_array_equal(scores_of[:count], products[chosen])
         np.testing.assert_array_equal(chosen, chosen[np.lexsort((chosen, -products[chosen]))])
         if exact:
-            np.testing.assert_array_equal(scores_of[:count], np.sort(products[candidates])[::-1][:count])
+            best = candidates[np.argsort(-products[candidates], kind="stable")]
+            np.testing.assert_array_equal(chosen, best[:count])
 
 
 def holds_an_index(shortlist: Shortlist) -> bool:
@@ -115,6 +116,55 @@ def test_a_mask_may_be_shorter_or_longer_than_the_shortlist(count: int, mask_len
     rows = whole_numbers(count, seed=1)
     allowed = np.random.default_rng(2).random(mask_length) < 0.7
     check(Shortlist(DIM).extended(rows), rows, whole_numbers(2, seed=3), k, allowed)
+
+
+@settings(max_examples=40)
+@given(
+    distinct=st.integers(1, 6),
+    lengths=st.lists(st.integers(0, 12), min_size=1, max_size=3),
+    share=st.sampled_from([None, 0.3, 0.8]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_first_of_equal_rows_are_found_and_shards_find_what_one_gallery_does(
+    distinct: int, lengths: list[int], share: float | None, seed: int
+) -> None:
+    """Few vectors that many rows have, as identical captions do, and one of zeros."""
+    random = np.random.default_rng(seed)
+    vectors = np.concatenate([whole_numbers(distinct, seed), np.zeros((1, DIM), np.float32)])
+    rows, query = vectors[random.integers(0, len(vectors), sum(lengths))], whole_numbers(3, seed + 1)
+    allowed = None if share is None else random.random(len(rows)) < share
+    gallery, starts = Shortlist(DIM).extended(rows), np.cumsum([0, *lengths])
+    shards = [Shortlist(DIM).extended(rows[start : start + n]) for start, n in zip(starts, lengths, strict=False)]
+    products = np.einsum("qd,nd->qn", query, rows)
+    passing = np.arange(len(rows)) if allowed is None else np.flatnonzero(allowed)
+    sorted_rows = [passing[np.argsort(-of_query[passing], kind="stable")] for of_query in products]
+    for k in range(1, len(rows) + 2):
+        found = gallery.search(query, k, allowed)[1]
+        of_shards = [
+            shard.search(query, k, None if allowed is None else allowed[start:])[1]
+            for start, shard in zip(starts, shards, strict=False)
+        ]
+        for number, best in enumerate(sorted_rows):
+            np.testing.assert_array_equal(found[number][: len(best)], best[:k])
+            merged = np.concatenate(
+                [one[number][one[number] >= 0] + start for start, one in zip(starts, of_shards, strict=False)]
+            )
+            merged = merged[np.lexsort((merged, -products[number][merged]))]
+            np.testing.assert_array_equal(merged[:k], best[:k])
+
+
+@pytest.mark.parametrize("num_queries", [1, 30])  # FAISS multiplies matrices for many
+def test_of_identical_captions_the_first_come_whatever_else_is_asked(num_queries: int) -> None:
+    random = np.random.default_rng(7)
+    rows = random.standard_normal((500, 384)).astype(np.float32)
+    equal = np.sort(random.choice(499, 200, replace=False))
+    rows[equal] = rows[equal[0]]
+    rows[499] = 1.5 * rows[equal[0]]  # for which FAISS drops one of those that it has
+    shortlist, query = Shortlist(384).extended(rows), np.repeat(rows[equal[:1]], num_queries, axis=0)
+    expected = np.append(499, equal)
+    for k in (1, 2, 99, 150, 200, 202):
+        for found in shortlist.search(query, k)[1]:
+            np.testing.assert_array_equal(found[:201], expected[:k])
 
 
 def test_an_empty_shortlist_finds_nothing() -> None:
