@@ -16,6 +16,7 @@ from models.kernels.forms import AnyForm, FormFocal, FormLogits, FormPooling, Ke
 from models.kernels.library import NoKernels
 
 FEWEST_LANES = 16  # rows and columns of the smallest product that tensor cores compute
+MOST_LANES = 64  # a program's tables take 66 kB then; with 128 lanes more than most GPUs have, and minutes to compile
 CHUNK_NUMBERS = 64  # of a region that are multiplied at a time
 
 
@@ -41,6 +42,10 @@ class DeviceKernels:
     def knows(self, form: AnyForm | None) -> bool:
         """Whether the Triton kernel computes the score."""
         return isinstance(form, KernelForm)
+
+    def takes(self, num_regions: int, num_words: int) -> bool:
+        """Whether a program's tables have room for the regions of a picture and the words of a sentence."""
+        return lanes_for(max(num_regions, num_words)) <= MOST_LANES
 
     def scores(
         self,

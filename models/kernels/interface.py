@@ -29,6 +29,9 @@ class RecordKernels(Protocol):
     def knows(self, form: AnyForm | None) -> bool:
         """Whether they can compute the score; False for None."""
 
+    def takes(self, num_regions: int, num_words: int) -> bool:
+        """Whether they have room for pictures of `num_regions` and sentences of `num_words`."""
+
     def scores(
         self,
         form: AnyForm,

@@ -56,6 +56,10 @@ class KernelLibrary:
         """Whether it has a kernel for the score."""
         return form is not None
 
+    def takes(self, num_regions: int, num_words: int) -> bool:
+        """Always: its tables are as large as they have to be."""
+        return True
+
     def scores(
         self, form: AnyForm, records: Records, rows: npt.NDArray[np.int64], question: Question, threads: int = 1
     ) -> Float[Tensor, "Q K"]:

@@ -106,7 +106,8 @@ class Matcher(nn.Module, ABC):
         self, records: Mapping[str, np.ndarray], rows: npt.NDArray[np.int64], texts: EncodedTexts
     ) -> Float[Tensor, "Q K"] | None:
         """`score` of the pictures `rows` of a view's records (field -> [N, ...]) by the kernels, which read them where
-        they lie; None where the kernels do not know the model, or there are none."""
+        they lie; None where the kernels do not know the model or have no room for so long sentences, or there are
+        none."""
 
     @abstractmethod
     def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:

@@ -185,7 +185,7 @@ class SingleMatcher(Matcher):
 
     @property
     def has_kernel(self) -> bool:
-        """Whether `score_stored` has an answer for float32 sentences."""
+        """Whether `score_stored` has an answer for float32 sentences, but for those that are too long for a kernel."""
         kernels = self.kernels
         if kernels is None or self.wide_fields:  # kernels read fp16
             return False
@@ -197,6 +197,8 @@ class SingleMatcher(Matcher):
     ) -> Float[Tensor, "Q K"] | None:
         kernels, form = self.kernels, self.reranker.kernel_form
         if kernels is None or form is None or not self.has_kernel or texts.vectors.dtype != torch.float32:
+            return None
+        if not kernels.takes(records["mask"].shape[1], texts.mask.shape[1]):
             return None
         stored = field_reader(records, rows, self.device)
         question = self.reranker.kernel_question(texts.words, stored)

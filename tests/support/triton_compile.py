@@ -1,4 +1,5 @@
-"""Compiles the Triton kernel for GPUs that need not be there: `python -m tests.support.triton_compile 80 90`.
+"""Compiles the Triton kernel for GPUs that need not be there: `python -m tests.support.triton_compile 36 14 80 90`, for
+36 regions, 14 words and two compute capabilities; the name of a model after these compiles that one's form alone.
 
 Prints one JSON object: form and compute capability -> bytes of shared memory.
 """
@@ -41,14 +42,15 @@ def constants(form: KernelForm, regions: int, words: int) -> dict[str, int | boo
 
 
 def main() -> None:
-    """Compile every model's form for every capability given."""
+    """Compile every model's form, or the one named, for every capability given."""
     shared = {}
-    for name in COMPILED:
+    num_regions, num_words, *capabilities = (int(one) for one in sys.argv[1:] if one.isdecimal())
+    for name in [one for one in sys.argv if one in COMPILED] or COMPILED:
         form = small_reranker(name, 16).kernel_form
         assert isinstance(form, KernelForm)
-        given = constants(form, 36, 14)
+        given = constants(form, num_regions, num_words)
         signature = POINTERS | dict.fromkeys(given, "constexpr")
-        for capability in map(int, sys.argv[1:]):
+        for capability in capabilities:
             source = ASTSource(fn=score_pairs_kernel, signature=signature, constexprs=given)
             made = triton.compile(source, target=GPUTarget("cuda", capability, WARP))
             shared[f"{name} sm_{capability}"] = made.metadata.shared

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from models.batches import Regions
+from models.batches import Regions, Words
+from models.kernels import device_library
+from models.kernels.device_library import DeviceKernels
 from models.kernels.library import KernelLibrary
 from models.matching.calibration import Calibration
 from models.matching.encoded import HUBNESS, STAGE_ONE
@@ -26,14 +28,14 @@ ROWS = np.array([3, 0, 3, 2])
 assert {"red", "green", "blue", "white"} <= set(COLOURS)
 
 
-def pictures() -> Regions:
-    mask = torch.arange(5) < torch.tensor([5, 3, 1, 4])[:, None]
-    return Regions(torch.randn(4, 5, D, generator=torch.Generator().manual_seed(2)), mask)
+def pictures(num_regions: int = 5) -> Regions:
+    mask = torch.arange(num_regions) < torch.tensor([num_regions, 3, 1, 4])[:, None]
+    return Regions(torch.randn(4, num_regions, D, generator=torch.Generator().manual_seed(2)), mask)
 
 
-def stored(matcher: Matcher) -> dict[str, Any]:
+def stored(matcher: Matcher, num_regions: int = 5) -> dict[str, Any]:
     """The records of the pictures as a view keeps them: single numbers in float32, all others in half precision."""
-    images, _ = matcher.encode_regions(pictures())
+    images, _ = matcher.encode_regions(pictures(num_regions))
     halves = {name: t if t.ndim == 1 or t.dtype == torch.bool else t.half() for name, t in images.tensors().items()}
     return {name: tensor.numpy() for name, tensor in halves.items()}
 
@@ -124,6 +126,30 @@ def test_what_the_kernels_do_not_know_is_left_to_pytorch(members: list[str], ker
     matcher.use_kernels(kernels)
     texts, _ = matcher.encode_sentences(SENTENCES)
     assert matcher.score_stored(stored(matcher), ROWS, texts) is None
+
+
+@pytest.mark.parametrize(
+    ("num_regions", "num_words", "takes"), [(5, 64, True), (64, 3, True), (5, 65, False), (65, 3, False)]
+)
+def test_what_has_no_room_on_a_gpu_is_left_to_pytorch(
+    monkeypatch: pytest.MonkeyPatch, num_regions: int, num_words: int, takes: bool
+) -> None:
+    pytest.importorskip("triton")
+    launched: list[int] = []
+
+    def launch(form: object, tables: object, places: torch.Tensor, words: Words) -> torch.Tensor:
+        launched.append(words.mask.shape[1])
+        return torch.zeros(places.shape)
+
+    monkeypatch.setattr(device_library, "score_records", launch)
+    for matcher in (small_matcher("bfan-equal"), build_ensemble([small_matcher("scan-t2i-avg", n) for n in (1, 2)])):
+        matcher.use_kernels(DeviceKernels(torch.device("cpu"), budget=0))
+        launched.clear()
+        between = ["red"] * (num_words - 2)  # its beginning and its end are words too
+        texts, _ = matcher.encode_sentences([" ".join(between), "white"])
+        found = matcher.score_stored(stored(matcher, num_regions), ROWS, texts)
+        assert (found is not None) is takes
+        assert set(launched) == ({num_words} if takes else set())
 
 
 def test_double_precision_is_left_to_pytorch(kernels: KernelLibrary) -> None:
