@@ -64,6 +64,20 @@ def test_a_swipe_turns_over_and_the_thumbnail_stands_until_the_picture_is_there(
     visit.close()
 
 
+def test_what_was_drawn_larger_is_moved_by_a_finger(browser: Browser, address: str) -> None:
+    visit = Visit(browser, address, viewport={"width": 375, "height": 667}, has_touch=True, is_mobile=True)
+    page = visit.page
+    dialog = open_large(page, "all blue")
+    page.context.new_cdp_session(page).send("Emulation.setPageScaleFactor", {"pageScaleFactor": 2.5})
+    page.wait_for_timeout(1000)
+    swipe(page, 200, 80)
+    page.wait_for_timeout(1000)
+    assert page.evaluate("visualViewport.scale") == 2.5
+    assert page.evaluate("visualViewport.offsetLeft") > 0
+    expect(dialog.get_by_role("heading", level=2)).to_have_text("all blue")
+    visit.close()
+
+
 def swipe(page: Page, start: int, end: int) -> None:
     """Draw a finger across the middle of the screen as hardware tells of it: the browser acts on it, too."""
     hardware = page.context.new_cdp_session(page)
