@@ -73,9 +73,8 @@ class Part:
     def _search_flat(self, query: Floats, k: int, num_allowed: int, params: Any) -> tuple[Floats, Ints]:
         """The exact best k of a flat index, of `num_allowed` rows that the parameters let pass."""
         scores, rows = self.index.search(query, min(k + 1, num_allowed), params=params)
-        if (
-            k < num_allowed
-        ):  # FAISS keeps any of equal scores: the one behind the cut tells whether it goes through some
+        # FAISS keeps any of equal scores: the one behind the cut tells whether it goes through some.
+        if k < num_allowed:
             cut = (scores[:, k - 1] == scores[:, k]) & (rows[:, k] >= 0)
             for place in np.flatnonzero(cut):
                 one = slice(place, place + 1)
