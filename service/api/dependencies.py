@@ -14,7 +14,7 @@ from index.catalog.database import BUSY_SECONDS, still_locked
 from service.api.services import Services
 from service.errors import Problem, UnreadablePicture
 from service.ingest.multipart import FormLimits, MultipartForm
-from service.ingest.upload import receive_form
+from service.ingest.upload import check_length, receive_form
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.search.query import OpenQuery
 from service.storage.free_space import refused_by_disk
@@ -79,6 +79,7 @@ async def uploaded_form(
     length = content_length(request)
     lies_here = not services.catalog.read_only  # otherwise it is received elsewhere
     is_small = length is not None and length <= exempt_bytes
+    check_length(length, limits)
     if lies_here and not is_small:
         services.space.require(length)
     kind, incoming = request.headers.get("content-type", ""), services.originals.incoming

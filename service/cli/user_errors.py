@@ -36,6 +36,7 @@ LIBRARY_ERRORS = frozenset(
 # What to do about faults of a catalog that are no bugs, by SQLite's numbers.
 SQLITE_ADVICE = {
     sqlite3.SQLITE_BUSY: "another process keeps the catalog: let it end, or end it, and try again",
+    sqlite3.SQLITE_IOERR: "a disk does not read or write: see that it is there and well, and takes so large a file",
     sqlite3.SQLITE_CANTOPEN: "see that the catalog's folder is there, and may be read and written by this user",
 }
 

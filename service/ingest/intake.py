@@ -24,7 +24,7 @@ from service.ingest.filenames import display_name
 from service.ingest.manifest import ManifestEntry, parse_manifest
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.ingest.picture_store import FileOutcome, LocalPictureStore, PictureStore, ReceivedPicture
-from service.ingest.upload import receive_form
+from service.ingest.upload import check_length, receive_form
 from service.media.decode_pool import DecodeFailed
 from service.settings import Settings
 from service.storage.free_space import FreeSpace, refused_by_disk
@@ -166,6 +166,7 @@ class Intake:
                 " finds such regions. Use another data directory, or take in features with `regard ingest-features`."
             )
         self._catalog.check_in_place()  # or the file would come to lie in another folder of that name
+        check_length(content_length, self._limits)  # before the disk is: there is room on none for what is never taken
         self._space.require(content_length)
         incoming = self._originals.incoming
         with refused_by_disk():

@@ -25,8 +25,7 @@ async def receive_form(
 ) -> AsyncIterator[MultipartForm]:
     """The form of a request; its files lie below `incoming` until the block ends. Raises TooLarge where the body is
     over a limit, InvalidRequest where it is no such form."""
-    if content_length is not None and content_length > limits.max_body_bytes:
-        raise _too_large(limits)
+    check_length(content_length, limits)
     boundary = parse_boundary(content_type)
     async with (
         in_threads(upload_folder(incoming)) as folder,
@@ -44,6 +43,12 @@ async def receive_form(
                 waiting, waiting_bytes = [], 0
         await asyncio.to_thread(reader.feed, b"".join(waiting))
         yield reader.result()
+
+
+def check_length(content_length: int | None, limits: FormLimits) -> None:
+    """Raises TooLarge where a body is announced to be over the limit."""
+    if content_length is not None and content_length > limits.max_body_bytes:
+        raise _too_large(limits)
 
 
 @asynccontextmanager

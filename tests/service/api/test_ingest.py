@@ -167,6 +167,12 @@ def test_a_body_over_its_limit_is_cut_while_it_comes(api: Api, announced: bool) 
     assert list(api.services.originals.incoming.iterdir()) == []
 
 
+@pytest.mark.parametrize("path", ["/ingest", "/search/image"])
+def test_a_body_over_its_limit_is_no_matter_of_the_disk_however_much_is_announced(api: Api, path: str) -> None:
+    headers = {"content-type": "multipart/form-data; boundary=x", "content-length": "999999999999999"}
+    problem(api.request("POST", path, content=b"--x--", headers=headers), 413, "too-large")
+
+
 def test_an_unknown_job_is_not_found(api: Api) -> None:
     problem(api.get("/jobs/nope"), 404, "not-found")
 

@@ -248,6 +248,10 @@ def test_mistakes_and_bugs_are_told_apart() -> None:
     full.sqlite_errorcode = sqlite3.SQLITE_FULL
     assert is_user_error(full)
     assert one_line(full) == "the disk that is written to is full: make room there, and try again"
+    failing = sqlite3.OperationalError("disk I/O error")
+    failing.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE  # one of a kind of which the lowest byte tells
+    assert is_user_error(failing)
+    assert one_line(failing).startswith("disk I/O error: a disk does not read or write")
     with closing(sqlite3.connect(":memory:")) as memory, pytest.raises(sqlite3.OperationalError) as away:
         memory.execute("ATTACH '/nowhere/at.all' AS other")
     for fault, advice in ((still_locked(), "another process keeps the catalog"), (away.value, "see that the catalog")):
