@@ -87,7 +87,7 @@ def test_a_value_alone_is_found_beside_one_that_is_empty(visit: Visit) -> None:
 
 
 def asked_tags(request: Request) -> str | None:
-    """What a request for the tags looks for, if it names anything."""
+    """The words that a request for the tags looks for, if it names any."""
     return parse_qs(urlsplit(request.url).query).get("search", [None])[0]
 
 

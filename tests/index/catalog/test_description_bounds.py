@@ -28,7 +28,7 @@ def numbered(first: int, count: int) -> list[str]:
 
 
 def at_once(say: Callable[[list[str]], object]) -> list[str]:
-    """What is too much of it where some say so much at once."""
+    """The refusals where several requests describe it at once."""
     begin = threading.Barrier(AT_ONCE)
 
     def one(turn: int) -> str:

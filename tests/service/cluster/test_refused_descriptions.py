@@ -1,4 +1,4 @@
-"""What says too much of a picture is refused by all replicas alike, and one that refuses alone comes to have it."""
+"""Descriptions of too many captions or tags are refused by all replicas alike; one that refuses alone is caught up."""
 
 import pickle
 from collections.abc import Iterator
