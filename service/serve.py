@@ -178,7 +178,7 @@ class _WebSide:
 
         def end() -> None:
             ends()
-            self.services.stream_slots.close()
+            self.services.ending.set()
 
         pass_over_loaded_objects()
         _exit_if_asked()

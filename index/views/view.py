@@ -123,13 +123,13 @@ class View:
         """The newest state that is complete."""
         return self._snapshot
 
-    def refresh(self, patience_s: float = -1) -> bool:
+    def refresh(self, patience_s: float = threading.TIMEOUT_MAX) -> bool:
         """Take up what was published since; True when there was something. Cheap when there was not.
 
         Rows that did not match their checksums are taken up once they do: a compaction that blanks rows, as it does
         between their zeros and their checksums, publishes nothing afterwards.
-        False also where another thread is at it for longer than `patience_s`, if that is not negative. NoView when the
-        view was removed; the last snapshot stays.
+        False also where another thread is at it for longer than `patience_s`. NoView when the view was removed; the last
+        snapshot stays.
         """
         if not self._refreshing.acquire(timeout=patience_s):
             return False

@@ -3,48 +3,18 @@
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from service.api.request_slots import RequestSlots
 from service.api.schemas.resources import JobAnswer
-from service.errors import Overloaded
 
-MAX_STREAMS = 64  # at a time: each holds a connection
 LONGEST_S = 600.0  # of one stream; browsers come back by themselves
 EVENT_EVERY_S = 0.25
 QUIET_S = 15.0  # after which a comment shows that the stream still lives
 COME_BACK_MS = 2000
-
-
-class StreamSlots:
-    """A count of open streams, with a bound. Used on the event loop alone, but for `close`."""
-
-    def __init__(self, most: int = MAX_STREAMS) -> None:
-        self._most = most
-        self._open = 0
-        self.closed = False
-
-    def close(self) -> None:
-        """Let every stream end: the service does, and who follows a job comes back to the next one."""
-        self.closed = True
-
-    def check(self) -> None:
-        """Overloaded where as many are open as may be."""
-        if self._open >= self._most:
-            raise Overloaded("Too many streams of events are open; ask for the job itself instead.", retry_after=5)
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """A stream is open until the block ends; Overloaded as `check`."""
-        self.check()
-        self._open += 1
-        try:
-            yield
-        finally:
-            self._open -= 1
 
 
 class EventStream(StreamingResponse):
@@ -54,7 +24,7 @@ class EventStream(StreamingResponse):
     begins, which Overloaded prevents.
     """
 
-    def __init__(self, events: AsyncIterator[bytes], slots: StreamSlots) -> None:
+    def __init__(self, events: AsyncIterator[bytes], slots: RequestSlots) -> None:
         super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
         self._slots = slots
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -15,11 +16,11 @@ from models.single_threads import usual_threads
 from service.api.accelerator import AcceleratorQueue
 from service.api.cache import LocalCache, ResultCache
 from service.api.first_use import ModelLoader
-from service.api.job_events import StreamSlots
 from service.api.job_progress import JobProgress, JobStates
 from service.api.metrics import Metrics
 from service.api.picture_files import PictureFiles
 from service.api.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
+from service.api.request_slots import RequestSlots
 from service.api.request_threads import RequestThreads
 from service.api.schemas.results import answer_format
 from service.api.stored_pictures import LocalPictures, StoredPictures
@@ -27,7 +28,6 @@ from service.api.tracing import Tracing
 from service.auth.key_ring import KeyRing
 from service.ingest.intake import Intake
 from service.ingest.picture_store import PictureStore
-from service.ingest.request_slots import RequestSlots
 from service.media.decode_pool import DecodePool
 from service.model_loading import LoadedModels, device_of
 from service.model_names import loading_advice
@@ -72,7 +72,9 @@ class Services:
     upload_slots: RequestSlots
     decoding_slots: RequestSlots
     progress: JobStates
-    stream_slots: StreamSlots
+    stream_slots: RequestSlots
+    ending: threading.Event
+    """Set once the service is told to end: streams of events do, and who follows a job comes back to the next one."""
     keys: KeyRing
     rate_limiter: RateLimiter
     metrics: Metrics
@@ -198,7 +200,8 @@ def wired_services(
         upload_slots=RequestSlots.of_uploads(settings.max_uploads),
         decoding_slots=RequestSlots.of_decoding(settings.max_uploads),
         progress=JobProgress(catalog, models),
-        stream_slots=StreamSlots(),
+        stream_slots=RequestSlots.of_streams(),
+        ending=threading.Event(),
         keys=KeyRing(data.keys, clock),
         rate_limiter=open_rate_limiter(settings),
         metrics=metrics_of(space, accelerator, processes),

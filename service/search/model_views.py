@@ -73,10 +73,10 @@ class ModelView:
         view = self._view
         return None if view is None else view.snapshot()
 
-    def refresh(self, patience_s: float = -1) -> None:
+    def refresh(self, patience_s: float = threading.TIMEOUT_MAX) -> None:
         """Take up what the worker published since: a look at a small file where that is nothing.
 
-        What another thread is at is waited for so long at most, without end where it is negative.
+        What another thread is at is waited for so long at most.
         """
         try:
             view = self._view

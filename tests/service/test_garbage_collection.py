@@ -16,10 +16,9 @@ from service.search.model_views import ModelView
 from tests.support.fakes import FakeMatcher
 
 ANSWERING = """
-import gc, os, signal, socket, sys
+import gc, os, signal, socket, sys, threading
 from pathlib import Path
 from types import SimpleNamespace
-from service.api.job_events import StreamSlots
 from service.serve import _WebSide, exit_on_signals
 from service.settings import Settings
 
@@ -35,7 +34,7 @@ def listens():
 
 exit_on_signals()
 with socket.create_server(("127.0.0.1", 0)) as listening:
-    services = SimpleNamespace(stream_slots=StreamSlots())
+    services = SimpleNamespace(ending=threading.Event())
     _WebSide(nothing, services, Settings(data_dir=Path(sys.argv[1])), "").answer(listening, listens)
 """
 

@@ -119,7 +119,7 @@ async def follow_job(job_id: str, services: ServicesDep) -> StreamingResponse:
     if first is None:
         raise NotFound(f"There is no job {job_id}.")
 
-    return EventStream(job_events(first, look, is_over=lambda: slots.closed), slots)
+    return EventStream(job_events(first, look, is_over=services.ending.is_set), slots)
 
 
 @router.get(

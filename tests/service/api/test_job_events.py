@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.api.job_events import MAX_STREAMS, StreamSlots, job_events
+from service.api.job_events import job_events
+from service.api.request_slots import MAX_STREAMS, RequestSlots
 from service.api.schemas.resources import JobAnswer
 from service.errors import Overloaded
 from tests.support.library import Library, two_coloured
@@ -75,7 +76,7 @@ def test_the_head_of_a_stream_does_not_wait_for_its_end(tmp_path: Path) -> None:
 
 
 def test_more_streams_than_there_may_be_are_refused() -> None:
-    slots = StreamSlots(1)
+    slots = RequestSlots.of_streams(1)
     slots.check()
     with slots.taken(), pytest.raises(Overloaded):
         slots.check()

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.errors import InvalidRequest, Overloaded, TooLarge
+from service.errors import InvalidRequest, TooLarge
 from service.ingest.multipart import QUOTED, FormLimits, MultipartReader
-from service.ingest.request_slots import RequestSlots
 from service.ingest.upload import receive_form
 from service.storage.incoming import remove_abandoned_uploads
 from tests.support.multipart_bodies import CONTENT_TYPE, multipart_body, part, pieces
@@ -299,15 +298,3 @@ def test_a_name_of_endless_length_is_not_repeated_whole(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read(tmp_path, multipart_body(part(name, b"x"), part(name, b"y")))
     assert len(str(refused.value)) < 400
-
-
-def test_only_so_many_uploads_are_open_at_a_time() -> None:
-    slots = RequestSlots.of_uploads(2)
-    with slots.taken(), slots.taken():
-        with pytest.raises(Overloaded) as refused, slots.taken():
-            pass
-        assert int(refused.value.headers["Retry-After"]) > 0
-        assert refused.value.detail.startswith("2 uploads")
-    with pytest.raises(ZeroDivisionError), slots.taken():
-        raise ZeroDivisionError
-    assert slots.num_open == 0

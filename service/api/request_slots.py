@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from service.errors import Overloaded
 
+MAX_STREAMS = 64  # of events: each holds a connection
 SLOT_RETRY_S = 5
 
 
@@ -26,11 +27,20 @@ class RequestSlots:
         """A bound on the requests that wait for a picture to be decoded."""
         return cls(most, "{most} pictures that are asked with or explained are being decoded; try again shortly.")
 
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """A place for one request until the block ends; Overloaded where there is none."""
+    @classmethod
+    def of_streams(cls, most: int = MAX_STREAMS) -> "RequestSlots":
+        """A bound on the streams of events."""
+        return cls(most, "{most} streams of events are open, and no more are; ask for the job itself instead.")
+
+    def check(self) -> None:
+        """Overloaded where there is no place for one more request."""
         if self.num_open >= self._most:
             raise Overloaded(self._refusal.format(most=self._most), retry_after=SLOT_RETRY_S)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """A place for one request until the block ends; Overloaded as `check`."""
+        self.check()
         self.num_open += 1
         try:
             yield
