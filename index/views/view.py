@@ -128,8 +128,8 @@ class View:
 
         Rows that did not match their checksums are taken up once they do: a compaction that blanks rows, as it does
         between their zeros and their checksums, publishes nothing afterwards.
-        False also where another thread is at it for longer than `patience_s`. NoView when the view was removed; the last
-        snapshot stays.
+        False also where another thread is at it for longer than `patience_s`. NoView when the view was removed; then
+        the last snapshot stays.
         """
         if not self._refreshing.acquire(timeout=patience_s):
             return False

@@ -13,6 +13,7 @@ from service.cluster.journal import Journal, Position
 from service.cluster.operations import TakeIn
 from service.cluster.shard_lists import ShardLists
 from service.cluster.shard_replica import ShardReplica
+from service.cluster.shard_writer import ShardWriter
 from service.storage.data_dir import DataDir
 from service.storage.found_regions import FoundRegions
 from service.storage.originals import Originals, image_id_of
@@ -119,3 +120,8 @@ def take_in(*names: str, job_id: str = "job") -> tuple[TakeIn, dict[str, bytes]]
         for image_id, content in files.items()
     ]
     return TakeIn(job_id=job_id, pictures=pictures, now=NOW, kept_since=0.0), files
+
+
+def writer_of(replicas: list[Directory], quorum: int = 1) -> ShardWriter:
+    """The writer of a shard with these replicas."""
+    return ShardWriter(0, replicas, quorum, timeout_s=30.0)

@@ -1,4 +1,4 @@
-"""Libraries that many tests in here search in."""
+"""Libraries that many tests in here search in, and replicas that they write to."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from models.matching.calibration import Calibration
+from tests.support.directories import Directory
 from tests.support.library import Library
 from tests.support.shards import LocalReplica, replica_of
 from tests.support.split_collection import LINE, NUM, TEST, fill
@@ -30,3 +31,14 @@ def halves(whole: Library, tmp_path: Path) -> Iterator[list[list[LocalReplica]]]
             fill(library, [number for number in range(NUM) if number % 2 == shard])
             shards.append([stack.enter_context(closing(replica_of(f"{shard}-{n}", library))) for n in range(2)])
         yield shards
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[list[Directory]]:
+    """The two replicas of a shard."""
+    directories: list[Directory] = []
+    with ExitStack() as stack:
+        for name in "ab":
+            (tmp_path / name).mkdir()
+            directories.append(stack.enter_context(closing(Directory(tmp_path / name, directories))))
+        yield directories

@@ -1,31 +1,13 @@
 """Descriptions of too many captions or tags are refused by all replicas alike; one that refuses alone is caught up."""
 
 import pickle
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from index.catalog.description_bounds import MOST_TAGS, TooMuchSaid
 from service.cluster.operations import Edit
-from service.cluster.shard_writer import ShardWriter
-from tests.support.directories import Directory, take_in
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[list[Directory]]:
-    directories: list[Directory] = []
-    with ExitStack() as stack:
-        for name in "ab":
-            (tmp_path / name).mkdir()
-            directories.append(stack.enter_context(closing(Directory(tmp_path / name, directories))))
-        yield directories
-
-
-def writer_of(pair: list[Directory], quorum: int = 1) -> ShardWriter:
-    return ShardWriter(0, pair, quorum, timeout_s=30.0)
+from tests.support.directories import Directory, take_in, writer_of
 
 
 def captions(first: int, count: int) -> list[str]:

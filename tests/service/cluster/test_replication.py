@@ -3,9 +3,8 @@
 import random
 import sqlite3
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +26,10 @@ from service.cluster.operations import (
 from service.cluster.shard_writer import ShardWriter
 from service.errors import NotReady
 from service.ingest.picture_store import FileOutcome
-from tests.support.directories import NOW, Directory, take_in
+from tests.support.directories import NOW, Directory, take_in, writer_of
 from tests.support.hasty_sqlite import connect_hastily
 
 NEW, KNOWN = (FileOutcome(duplicate=one, restored=False) for one in (False, True))
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[list[Directory]]:
-    directories: list[Directory] = []
-    with ExitStack() as stack:
-        for name in "ab":
-            (tmp_path / name).mkdir()
-            directories.append(stack.enter_context(closing(Directory(tmp_path / name, directories))))
-        yield directories
-
-
-def writer_of(pair: list[Directory], quorum: int = 1) -> ShardWriter:
-    return ShardWriter(0, pair, quorum, timeout_s=30.0)
 
 
 def test_operations_are_read_as_they_were_written() -> None:

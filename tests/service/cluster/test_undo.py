@@ -1,10 +1,7 @@
 """A replica that is killed between a change and its journal keeps nothing of it: it is as if nobody had asked."""
 
 import random
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,22 +9,11 @@ import pytest
 from index.records import NewPicture, PictureChange
 from service.cluster.journal import JournalEntry
 from service.cluster.operations import Delete, Edit, Operation, Release, Restore, TakeIn, written
-from service.cluster.shard_writer import ShardWriter
-from tests.support.directories import NOW, Directory, take_in
+from tests.support.directories import NOW, Directory, take_in, writer_of
 from tests.support.kill_points import Killed
 
 NAMES = [f"picture {number}" for number in range(5)]
 IDS = {name: next(iter(take_in(name)[1])) for name in NAMES}
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[list[Directory]]:
-    directories: list[Directory] = []
-    with ExitStack() as stack:
-        for name in "ab":
-            (tmp_path / name).mkdir()
-            directories.append(stack.enter_context(closing(Directory(tmp_path / name, directories))))
-        yield directories
 
 
 def said_of(directory: Directory) -> dict[str, Any]:
@@ -97,7 +83,7 @@ def drawn(draw: random.Random) -> tuple[Operation, dict[str, bytes]]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_a_kill_interrupts_leaves_nothing(pair: list[Directory], seed: int) -> None:
-    draw, writer = random.Random(seed), ShardWriter(0, pair, 1, timeout_s=30.0)
+    draw, writer = random.Random(seed), writer_of(pair)
     seen = set()
     for _ in range(30):
         operation, files = drawn(draw)
@@ -120,7 +106,7 @@ def test_a_lost_change_that_comes_again_is_made(pair: list[Directory]) -> None:
     operation, files = take_in(*NAMES)
     killed_after(pair[0], operation, files)
     assert pair[0].catalog.list_images(None, 10) == []
-    writer = ShardWriter(0, pair, 2, timeout_s=30.0)
+    writer = writer_of(pair, 2)
     assert writer.write(operation, files)[0] == 1
     assert pair[0].state() == pair[1].state()
     assert len(pair[0].state()[1]) == len(NAMES)
