@@ -5,9 +5,20 @@ import threading
 import time
 from collections.abc import Callable
 
+from redis.exceptions import AuthenticationError, NoPermissionError
+
 LEFT_ALONE_S = 2.0  # once it did not answer
 
+PASSWORD_ADVICE = "; give the password in REGARD_REDIS_URL: redis://:PASSWORD@host:6379/0, or redis://USER:PASSWORD@..."
+
 log = logging.getLogger(__name__)
+
+
+def advice(fault: Exception) -> str:
+    """The advice to add to what Redis said; empty but where it wants another user or password."""
+    if isinstance(fault, NoPermissionError):
+        return "; the user in REGARD_REDIS_URL may not do that"
+    return PASSWORD_ADVICE if isinstance(fault, AuthenticationError) else ""
 
 
 class Answering:
@@ -41,4 +52,4 @@ class Answering:
             was_told, self._is_told, self.is_proven = self._is_told, True, False
             self._left_alone_until = self._clock() + LEFT_ALONE_S
         if not was_told:
-            log.warning("Redis does not answer, %s: %s", self._without_it, fault)
+            log.warning("Redis does not answer, %s: %s%s", self._without_it, fault, advice(fault))

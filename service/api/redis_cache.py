@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 
 from index.records import Collection
 from service.api.cache import LARGEST
-from service.redis_answering import Answering
+from service.redis_answering import Answering, advice
 from service.redis_url import without_password
 
 SIGNATURE_BYTES = 32
@@ -27,7 +27,7 @@ def ping(url: str) -> None:
         with redis.Redis.from_url(url, socket_connect_timeout=1.0, socket_timeout=1.0) as client:
             client.ping()
     except (RedisError, ValueError) as fault:
-        raise OSError(f"{without_password(url)}: {without_password(str(fault), url)}") from fault
+        raise OSError(f"{without_password(url)}: {without_password(str(fault), url)}{advice(fault)}") from fault
 
 
 class RedisCache:

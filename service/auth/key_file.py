@@ -54,7 +54,7 @@ def parse_keys(path: Path, text: bytes) -> list[ApiKey]:
         content = _CONTENT.validate_json(text)
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
+        place = ".".join(map(str, first["loc"])) or "as a whole"
         raise BadKeyFile(
             f"{path} is damaged ({place}: {plain_message(first)}); restore it from a backup, or remove it and create"
             " keys anew"

@@ -10,7 +10,7 @@ from typing import Any
 import redis
 
 from index.records import Collection
-from service.redis_answering import Answering
+from service.redis_answering import Answering, advice
 from service.worker.wakeups import SWEEP_S
 
 GROUP, CONSUMER = "worker", "writer"  # one writer, so one consumer
@@ -83,7 +83,7 @@ class RedisWakeups:
 
     def _sweep_later(self, error: redis.RedisError, stop: threading.Event) -> None:
         if not self._away:
-            log.warning("no wake-ups from Redis, looking each second instead: %s", error)
+            log.warning("no wake-ups from Redis, looking each second instead: %s%s", error, advice(error))
         self._away = True
         self._delivered.clear()
         self._next = "0"

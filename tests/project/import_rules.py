@@ -178,6 +178,7 @@ ENTRANCES = {
     "redis": (
         "service/api/redis_cache.py",
         "service/api/redis_rate_limits.py",
+        "service/redis_answering.py",
         "service/worker/redis_wakeups.py",
     ),
     "opentelemetry": ("service/api/tracing.py",),

@@ -1,12 +1,14 @@
 """No address is shown with its password."""
 
 import pytest
+import redis
 from pydantic import ValidationError
 
 from service.api.redis_cache import ping
 from service.cli.commands.doctor import CHECKS, run_check
 from service.redis_url import without_password
 from service.settings import Settings
+from tests.support.redis_server import RedisServer
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,18 @@ def test_a_redis_that_does_not_answer_is_named_without_its_password(query: str, 
     with pytest.raises(OSError, match=r"redis://\*\*\*@127") as refused:
         ping(url)
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.redis
+def test_a_redis_that_wants_a_password_says_where_it_belongs(redis_server: RedisServer) -> None:
+    with redis.Redis(port=redis_server.port) as client:
+        client.config_set("requirepass", "geheim")
+    with pytest.raises(OSError, match=r"authenticat.*; give the password in REGARD_REDIS_URL: redis://:PASSWORD@host"):
+        ping(redis_server.url)
+    with pytest.raises(OSError, match=r"invalid.*; give the password in REGARD_REDIS_URL") as refused:
+        ping(redis_server.url.replace("//", "//:wrongword@"))
+    assert "wrongword" not in str(refused.value)
+    ping(redis_server.url.replace("//", "//:geheim@"))
 
 
 def test_doctor_shows_no_password() -> None:

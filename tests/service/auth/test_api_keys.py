@@ -59,10 +59,11 @@ def test_names_of_people_and_programs_are_taken(name: str) -> None:
     assert create_key(name, Permission.READ, 0.0)[1].name == name
 
 
-@pytest.mark.parametrize("name", ["", " ", "a ", " a", "a\nb", "x" * 65, "a\x1b[0m", 'a"b'])
-def test_names_that_would_spoil_a_line_are_refused(name: str) -> None:
-    with pytest.raises(UserError, match="cannot be called"):
+@pytest.mark.parametrize("name", ["", " ", "a ", " a", "a\nb", "x" * 5000, "a\x1b[0m", 'a"b'])
+def test_names_that_would_spoil_a_line_are_refused_and_not_repeated_whole(name: str) -> None:
+    with pytest.raises(UserError, match="cannot be called") as refused:
         create_key(name, Permission.READ, 0.0)
+    assert len(str(refused.value)) < 300
 
 
 def test_permissions_include_those_below() -> None:

@@ -82,8 +82,9 @@ def test_a_change_that_fails_changes_nothing_and_a_torn_temporary_file_is_no_hin
 def test_a_damaged_file_is_refused_in_words_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "keys.json"
     path.write_bytes(content)
-    with pytest.raises(BadKeyFile, match=r"keys\.json"):
+    with pytest.raises(BadKeyFile, match=r"keys\.json") as refused:
         read_keys(path)
+    assert "(:" not in str(refused.value)
     with pytest.raises(BadKeyFile):
         add(path)
     assert path.read_bytes() == content
