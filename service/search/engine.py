@@ -14,6 +14,7 @@ import numpy as np
 import PIL.Image
 import torch
 
+from index.catalog.text_search import TextMatch, is_date
 from models.batches import Regions
 from models.extractors.base import Extractor
 from models.matching.encoded import EncodedImages, EncodedTexts
@@ -25,7 +26,7 @@ from service.search.languages import language_of
 from service.search.model_views import ModelView
 from service.search.pair_costs import PairCosts
 from service.search.query import Accelerate, AnyRequest, OpenQuery, RunSearch, accelerated, run_here, run_once
-from service.search.query_notes import note_on
+from service.search.query_notes import Found, note_on
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.results import (
     AnyRanked,
@@ -149,24 +150,24 @@ class SearchEngine:
     def _text(self, query: OpenQuery[TextSearchRequest], accelerate: Accelerate) -> TextSearchResult:
         request, gallery = query.request, query.gallery
         watch = Stopwatch("encode", "shortlist", "rerank", "text")
-        texts, candidates, read, by_pictures = None, None, dict[str, Any](), None
+        texts, candidates, by_pictures = None, None, None
         matched: bool | None
         if query.needs_model:
             texts, embedding = self._encoded(query.matcher, request.visible, accelerate, watch)
             candidates = scored_pictures(query, texts, embedding, accelerate, watch)
         matches = text_matches(query, watch)  # last: shards look for words where they score
-        if query.needs_model:
-            read = reading_of(query, request.query, request.visible, in_texts=bool(matches))
         if candidates is None:
             hits, left_out = best_pictures(request, None, [], matches, gallery.images_at), 0
             texts, matched = None, bool(matches)
         else:
             hits, left_out = picture_hits(query, candidates, matches)
             by_pictures = verdict(candidates, query.matcher, request.visible)
-            matched = bool(matches) or by_pictures  # words that a picture's text holds do
+            # Words that a picture's text holds do. No picture shows a date.
+            shows_nothing = request.match != "pictures" and is_date(request.subject)
+            matched = bool(matches) or (False if shows_nothing else by_pictures)
         return TextSearchResult(
             **origin(query),
-            **read,
+            **(reading_of(query, found_in(hits, matches, request)) if query.needs_model else {}),
             query=request.query,
             match=request.match,
             results=self._presented(hits, texts, query, accelerate, watch),
@@ -337,15 +338,21 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
     return [hit if hit.rank == rank else replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
-def reading_of(query: OpenQuery[Any], said: str, visible: str, in_texts: bool = False) -> dict[str, Any]:
-    """The part of a result that says how the model reads the visible part of what was said.
+def found_in(hits: Sequence[RankedPicture], matches: Sequence[TextMatch], request: TextSearchRequest) -> Found:
+    """Numbers of the pictures found, for notes beside them. `matches` by their text may be among them or not."""
+    if request.match == "pictures":
+        return Found(len(hits))
+    return Found(len(hits), sum("text" in hit.found_by for hit in hits) or len(matches))
 
-    `in_texts` says whether texts of pictures hold its words.
-    """
+
+def reading_of(query: OpenQuery[Any], found: Found) -> dict[str, Any]:
+    """The part of a result that says how the model reads the words asked with, with notes on these and on what was
+    found."""
+    said, visible = query.request.query, query.request.visible
     unknown = query.matcher.unknown_words(visible)
     read_as = query.matcher.near_words(visible)
     no_english = [*unknown, *read_as]
-    note = note_on(said, query.gallery.num_missing, no_english, in_texts)
+    note = note_on(said, query.gallery.num_missing, no_english, found)
     if language_of(visible, no_english) is not None:
         read_as = {}  # words of another language, which came near to English ones
     return {"unknown_words": unknown, "read_as": read_as, "note": note}
@@ -363,7 +370,7 @@ def pictures_like(
         hits.sort(key=newest_first)
     read = {}
     if request.query is not None and request.visible is not None:
-        read = {"query": request.query, **reading_of(query, request.query, request.visible)}
+        read = {"query": request.query, **reading_of(query, Found(len(hits)))}
     return {"results": ranked(hits), "left_out": left_out, **read}
 
 

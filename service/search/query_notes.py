@@ -1,6 +1,7 @@
 """Notes beside an answer, on a question that models cannot read as it was meant, or of which they read a part."""
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from index.catalog.text_search import is_date
 from models.text.request_words import subject_of
@@ -10,18 +11,28 @@ from service.search.times import times_in
 
 MOST_AT_ONCE = 100  # pictures that a view lacks for a moment while the worker takes in more
 WITHIN_A_MOMENT = 10  # pictures that the worker takes in within a moment or two
-HOW_TO_SEARCH_BY_DATE = "choose from and to which date, among the options."
+HOW_TO_SEARCH_BY_DATE = "filter by date instead."
 
 
-def note_on(query: str, num_missing: int = 0, no_english: Collection[str] = (), in_texts: bool = False) -> str | None:
+class Found(NamedTuple):
+    """Numbers of an answer's pictures, and of those among them whose text or date holds all words of the question;
+    None where texts were not looked at."""
+
+    all: int
+    by_text: int | None = None
+
+
+def note_on(
+    query: str, num_missing: int = 0, no_english: Collection[str] = (), found: Found | None = None
+) -> str | None:
     """The part of a question that models read, parts that they do not understand, times that are no date, and how many
-    pictures cannot be found yet, where these are more than come in at a time; in sentences for people. None where
-    nothing stands out.
+    pictures cannot be found yet, where these are more than come in at a time or nothing was found; in sentences for
+    people. None where nothing stands out.
 
-    `no_english` are its words that models do not know as they are written; `in_texts` says that texts of pictures hold
-    all of its words, those of a time among them.
+    `no_english` are its words that models do not know as they are written; `found` is None where nothing was looked
+    for.
     """
-    notes = []
+    notes, in_texts = [], found is not None and bool(found.by_text)
     if (subject := subject_of(query)) != query and subject in query:  # and not the same in other letters
         notes.append(f"Searched for “{subject}”.")
     if (language := language_of(subject, no_english)) is not None:
@@ -31,24 +42,34 @@ def note_on(query: str, num_missing: int = 0, no_english: Collection[str] = (), 
             )
     elif (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
-    if (time := _time_note(subject, in_texts)) is not None:
+    if (time := _time_note(subject, found)) is not None:
         notes.append(time)
-    if num_missing > WITHIN_A_MOMENT:
-        notes.append(f"{num_missing} pictures that are stored cannot be found yet.")
+    if num_missing > (0 if found is not None and found.all == 0 else WITHIN_A_MOMENT):
+        these = "1 picture that is" if num_missing == 1 else f"{num_missing} pictures that are"
+        notes.append(f"{these} stored cannot be found yet.")
     return " ".join(notes) or None
 
 
-def _time_note(subject: str, in_texts: bool) -> str | None:
-    """Of a time that is looked for in no date. Of several one that is a time for sure is told."""
+def _time_note(subject: str, found: Found | None) -> str | None:
+    """Of a time that is looked for in texts and dates alone. Of several one that is a time for sure is told."""
+    by_text = None if found is None else found.by_text
     times = sorted(times_in(subject), key=lambda time: not time.is_period)
+    is_period = bool(times) and times[0].is_period
+    if not is_period and (times or by_text is not None) and is_date(subject):
+        return f"No picture's date or text says “{subject}”." if by_text == 0 else _note_on_others(subject, found)
     if not times:
         return None
     written = subject[times[0].begin : times[0].end]
-    if times[0].is_period:
-        # "this" is a stop word, so that texts hold "this summer" where they hold "summer".
-        if in_texts and not written.lower().startswith("this "):
-            return None
-        return f"“{written}” is not read as a time: {HOW_TO_SEARCH_BY_DATE}"
-    if in_texts or is_date(subject):
+    # "this" is a stop word, so that texts hold "this summer" where they hold "summer".
+    if by_text and not (is_period and written.lower().startswith("this ")):
+        return _note_on_others(written, found)
+    perhaps = ":" if is_period else "; if it is one,"
+    return f"“{written}” is not read as a time{perhaps} {HOW_TO_SEARCH_BY_DATE}"
+
+
+def _note_on_others(time: str, found: Found | None) -> str | None:
+    """Of a time that dates or texts of some of the pictures hold, and not of others."""
+    if found is None or not found.by_text or found.by_text >= found.all:
         return None
-    return f"“{written}” is not read as a time; if it is one, {HOW_TO_SEARCH_BY_DATE}"
+    say = "1 picture says" if found.by_text == 1 else f"{found.by_text} pictures say"
+    return f"Date or text of {say} “{time}”; the others were found by what they show."

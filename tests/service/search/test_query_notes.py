@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.search.query_notes import note_on
+from service.search.query_notes import Found, note_on
 
 ORDINARY = (
     "a dog runs on the beach",
@@ -72,10 +72,12 @@ def test_a_time_that_no_text_holds_is_told(query: str, period: str) -> None:
     ],
 )
 def test_a_year_that_is_perhaps_a_time_is_told_as_such(query: str, year: str) -> None:
-    assert note_on(query) == (
-        f"“{year}” is not read as a time; if it is one, choose from and to which date, among the options."
+    assert note_on(query) == f"“{year}” is not read as a time; if it is one, filter by date instead."
+    assert note_on(query, found=Found(5, 0)) == note_on(query)
+    assert note_on(query, found=Found(5, 5)) is None
+    assert note_on(query, found=Found(5, 2)) == (
+        f"Date or text of 2 pictures say “{year}”; the others were found by what they show."
     )
-    assert note_on(query, in_texts=True) is None
 
 
 @pytest.mark.parametrize(
@@ -114,9 +116,19 @@ def test_dates_and_other_words_are_no_such_time(query: str) -> None:
 
 
 def test_a_time_that_texts_hold_is_not_told() -> None:
-    assert note_on("winter 2021", in_texts=True) is None
-    assert "is hardly understood" in (note_on("a beach without people before 2020", in_texts=True) or "")
-    assert "“this christmas”" in (note_on("dogs this christmas", in_texts=True) or "")  # of any year
+    assert note_on("winter 2021", found=Found(3, 3)) is None
+    assert "is hardly understood" in (note_on("a beach without people before 2020", found=Found(3, 3)) or "")
+    assert "“this christmas” is not read" in (note_on("dogs this christmas", found=Found(3, 3)) or "")  # of any year
+
+
+@pytest.mark.parametrize("date", ["May 2019", "2019", "14.05.2019", "2 March 2025", "2025-03-02", "31 February 2020"])
+def test_a_date_that_no_picture_has_is_told(date: str) -> None:
+    assert note_on(date, found=Found(24, 0)) == f"No picture's date or text says “{date}”."
+    assert note_on(date, found=Found(24)) is None  # texts were not looked at
+    assert note_on(date, found=Found(24, 24)) is None
+    assert note_on(date, found=Found(24, 1)) == (
+        f"Date or text of 1 picture says “{date}”; the others were found by what they show."
+    )
 
 
 def test_letters_of_another_form_are_no_other_question() -> None:
@@ -132,4 +144,11 @@ def test_what_is_left_of_words_that_only_ask_is_said() -> None:
 
 def test_pictures_that_cannot_be_found_yet_are_told_where_they_are_more_than_come_in_at_a_time() -> None:
     assert note_on("pizza", 10) is None
+    assert note_on("pizza", 10, found=Found(1, 0)) is None
     assert note_on("pizza", 11) == "11 pictures that are stored cannot be found yet."
+
+
+def test_the_first_pictures_are_told_of_where_nothing_is_found_yet() -> None:
+    assert note_on("pizza", found=Found(0, 0)) is None
+    assert note_on("pizza", 6, found=Found(0, 0)) == "6 pictures that are stored cannot be found yet."
+    assert note_on("pizza", 1, found=Found(0)) == "1 picture that is stored cannot be found yet."
