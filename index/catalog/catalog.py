@@ -231,7 +231,7 @@ class Catalog:
             return next_caption_slot(db)
 
     def version(self) -> int:
-        """A number that changes with every change but heartbeats; cheap enough to poll."""
+        """A number that changes with every change of what can be found or seen; cheap enough to poll."""
         return self._database.read_number("SELECT value FROM counters WHERE name = 'version'")
 
     def image(self, image_id: str) -> Image | None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlite3 import Connection
 from typing import NamedTuple
 
+from index.catalog import foreign_dates
 from index.catalog.database import Database
 from index.catalog.filters import Filter
 from index.catalog.queries import to_images
@@ -30,7 +31,7 @@ _DAY, _MONTH = r"(\b\d{1,2})(?:st|nd|rd|th)\b", rf"(?:{'|'.join(sorted(MONTH_NAM
 # A day's number without its ending, beside a month: the 14th of May, May 14th.
 DAY_BEFORE_MONTH = re.compile(rf"{_DAY}(?=\s+(?:of\s+)?{_MONTH})", re.IGNORECASE)
 DAY_AFTER_MONTH = re.compile(rf"(\b{_MONTH}\.?\s+\d{{1,2}})(?:st|nd|rd|th)\b", re.IGNORECASE)
-DAY_NAMES = {*MONTH_NAMES, *WEEKDAYS}
+DAY_NAMES = {*MONTH_NAMES, *WEEKDAYS, *foreign_dates.ENGLISH}
 DAY = re.compile(r"\d{1,2}")
 BESIDE_DATES = "{filename captions tags} : "  # the columns that FTS5 looks into
 UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
@@ -109,7 +110,9 @@ def query_terms(question: str) -> list[str]:
     found = (split_words(part) for part in BETWEEN_PARTS.split(plain))
     parts = (each for words in found for each in ([[word] for word in words] if _is_named_date(words) else [words]))
     terms = list(dict.fromkeys(" ".join(part) for part in parts if part))
-    return [word for word in terms if word not in STOP_WORDS] or terms
+    asked = [word for word in terms if word not in STOP_WORDS] or terms
+    date = [word for word in asked if word not in foreign_dates.AROUND]
+    return date if len(date) < len(asked) and _are_date(date) else asked
 
 
 def _is_named_date(words: Sequence[str]) -> bool:
@@ -119,7 +122,11 @@ def _is_named_date(words: Sequence[str]) -> bool:
 
 def is_date(question: str) -> bool:
     """Whether a question is a date, with a year, and nothing else: 2023, May 2023, Sunday the 14th of May 2023."""
-    words = [word for part in query_terms(question) for word in part.split()]
+    return _are_date(query_terms(question))
+
+
+def _are_date(terms: Sequence[str]) -> bool:
+    words = [word for part in terms for word in part.split()]
     return any(map(YEAR.fullmatch, words)) and all(word in DAY_NAMES or word.isdecimal() for word in words)
 
 
@@ -142,9 +149,16 @@ def _spelt_expressions(question: str) -> list[list[str]]:
     return [
         [f'{BESIDE_DATES}"{word}"']
         if DAY.fullmatch(word) and not is_dated
-        else [f'"{spelling}"' for spelling in _spellings(word, spelt_out)]
-        for word, is_dated in zip(words, dated, strict=True)
+        else [f'"{spelling}"' for spelling in _spellings(word, spelt_out) + _in_english(words, place)]
+        for place, (word, is_dated) in enumerate(zip(words, dated, strict=True))
     ]
+
+
+def _in_english(words: Sequence[str], place: int) -> list[str]:
+    """The English name of a month or weekday of another language, where the word stands beside a number."""
+    english = foreign_dates.ENGLISH.get(words[place])
+    beside = words[max(place - 1, 0) : place + 2]
+    return [english] if english is not None and any(map(str.isdecimal, beside)) else []
 
 
 def _spelt_out(question: str) -> dict[str, str]:

@@ -152,8 +152,9 @@ class AcceleratorQueue:
         self._require_room(cost, sum(admission.cost for admission in self._admitted))
 
     def _require_room(self, cost: int, admitted: int) -> None:
-        # Work dearer than the whole bound still runs when it is alone: otherwise it never could.
-        if admitted and admitted + cost > self._max_cost:
+        # Work dearer than the whole bound still runs when it is alone: otherwise it never could. What is free always
+        # does.
+        if cost and admitted and admitted + cost > self._max_cost:
             seconds = self._retry_after(admitted)
             raise Overloaded(
                 f"The server is busy; send the same request again in {seconds} s. (Work of cost {admitted} waits;"

@@ -110,17 +110,14 @@ async def cancel_on_disconnect(request: Request, work: Awaitable[T]) -> T:
 async def load_at_first_use(request: Request, services: Services, query: OpenQuery[Any]) -> dict[str, float]:
     """Wait until the model of a query is loaded and its cost is measured; the milliseconds that it took, as a stage of
     the query, nothing where there was nothing to wait for. Raises ModelNotLoaded where its weights cannot be read,
-    NotReady or Overloaded where the queue takes no work.
+    NotReady where the service ends.
     """
     if not query.awaits_model:
         return {}
 
-    async def load() -> None:
-        await services.loader.load(query.model)
-        await services.accelerator.submit(0, services.search.measure_costs)
-
+    measure = partial(services.accelerator.enqueue, 0, services.search.measure_costs)
     started = time.perf_counter()
-    await cancel_on_disconnect(request, load())
+    await cancel_on_disconnect(request, services.loader.load(query.model, measure))
     return {"load": (time.perf_counter() - started) * 1000}
 
 

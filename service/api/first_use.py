@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from service.errors import ModelNotLoaded
@@ -22,26 +23,29 @@ class ModelLoader:
         self._lock = threading.Lock()
         self._begun: dict[str, Future[None]] = {}
 
-    async def load(self, model: ModelView) -> None:
-        """Wait until the model is loaded. Raises ModelNotLoaded where it cannot be; the next call tries again.
+    async def load(self, model: ModelView, measure: Callable[[], "Future[None]"]) -> None:
+        """Wait until the model is loaded and measured. Raises ModelNotLoaded where it cannot be loaded; the next call
+        tries again. NotReady where the service ends.
+
+        `measure` begins to measure what the model costs, which is a part of loading it: whoever waits may go away.
 
         Cancelling one caller does not cancel the load for the others.
         """
         if not model.loaded:
-            await asyncio.shield(asyncio.wrap_future(self._begin(model)))
+            await asyncio.shield(asyncio.wrap_future(self._begin(model, measure)))
 
     def close(self) -> None:
         """Finish what is being loaded; nothing is loaded any more."""
         self._thread.shutdown(cancel_futures=True)
 
-    def _begin(self, model: ModelView) -> "Future[None]":
+    def _begin(self, model: ModelView, measure: Callable[[], "Future[None]"]) -> "Future[None]":
         with self._lock:
             begun = self._begun.get(model.name)
             if begun is None or begun.done():
-                begun = self._begun[model.name] = self._thread.submit(self._load, model)
+                begun = self._begun[model.name] = self._thread.submit(self._load, model, measure)
             return begun
 
-    def _load(self, model: ModelView) -> None:
+    def _load(self, model: ModelView, measure: Callable[[], "Future[None]"]) -> None:
         started = time.perf_counter()
         try:
             matcher = model.matcher
@@ -51,3 +55,4 @@ class ModelLoader:
             raise ModelNotLoaded(model.name) from fault
         pass_over_loaded_objects()
         log.info("loaded the model %s (%s) in %.1f s", model.name, matcher.digest, time.perf_counter() - started)
+        measure().result()

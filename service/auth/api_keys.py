@@ -25,7 +25,7 @@ ID_LENGTH, SECRET_BYTES = 12, 32
 KEY = re.compile(r"rgd_([a-z0-9]{12})_[A-Za-z0-9_-]{43}")
 SESSION = re.compile(r"rgs_([a-z0-9]{12})_[0-9a-f]{64}")
 MAX_NAME = 64
-SHOWN = 2 * MAX_NAME  # letters of a name that is refused
+SHOWN_LETTERS = 2 * MAX_NAME  # letters of a name that is refused
 NAME = re.compile(rf"[\w.@+-](?:[\w.@+ -]{{0,{MAX_NAME - 2}}}[\w.@+-])?")  # what a line of a list can show
 
 
@@ -64,8 +64,8 @@ def create_key(name: str, permission: Permission, now: float, expires_at: float 
     """A new key, and what is to be stored of it. UserError for a name that cannot be one."""
     if not NAME.fullmatch(name):
         raise UserError(
-            f"a key cannot be called {name[:SHOWN]!r}{'...' * (len(name) > SHOWN)}: use 1 to {MAX_NAME} letters,"
-            " digits, spaces or . _ @ + -, with no space at the ends"
+            f"a key cannot be called {name[:SHOWN_LETTERS]!r}{'...' * (len(name) > SHOWN_LETTERS)}: use 1 to {MAX_NAME}"
+            " letters, digits, spaces or . _ @ + -, with no space at the ends"
         )
     key_id = "".join(secrets.choice(ID_LETTERS) for _ in range(ID_LENGTH))
     key = f"rgd_{key_id}_{secrets.token_urlsafe(SECRET_BYTES)}"

@@ -7,7 +7,7 @@ again (`description_bounds.py`): others may have said something meanwhile.
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import NamedTuple
 
-from index.catalog.description_bounds import Excess, SaidCounts, excess_over
+from index.catalog.description_bounds import NOTHING_SAID, Excess, SaidCounts, excess_over
 from index.records import Image, TagValue
 
 LESS_ADVICE = "write its captions anew, or take tags away, with PATCH /images/{image_id}"
@@ -18,7 +18,8 @@ class _Description(NamedTuple):
 
     captions: Set[str]
     tags: Set[str]
-    is_new: bool
+    before: SaidCounts | None
+    """How much was said of it before; None of a new one."""
 
 
 class DescribedPictures:
@@ -34,15 +35,16 @@ class DescribedPictures:
     ) -> dict[str, TagValue]:
         """The tags; where the picture is new, also the default ones whose names neither they have nor a copy of it that
         was added before."""
-        if not default_tags or not (so_far := self._description(image_id)).is_new:
+        if not default_tags or (so_far := self._description(image_id)).before is not None:
             return dict(tags)
         return {name: value for name, value in default_tags.items() if name not in so_far.tags} | dict(tags)
 
     def add(self, image_id: str, captions: Iterable[str], tags: Iterable[str]) -> str | None:
         """Add captions and tags of these names; the reason where they are too many, and are not added."""
         so_far = self._description(image_id)
-        added = _Description(so_far.captions | set(captions), so_far.tags | set(tags), so_far.is_new)
-        if (excess := excess_over(SaidCounts(len(added.captions), len(added.tags)))) is not None:
+        added = _Description(so_far.captions | set(captions), so_far.tags | set(tags), so_far.before)
+        said = SaidCounts(len(added.captions), len(added.tags))
+        if (excess := excess_over(said, so_far.before or NOTHING_SAID)) is not None:
             return too_much_said(excess)
         self._so_far[image_id] = added
         return None
@@ -50,8 +52,11 @@ class DescribedPictures:
     def _description(self, image_id: str) -> _Description:
         if image_id not in self._so_far:
             image = self._find(image_id)
-            captions, tags = (frozenset(), frozenset()) if image is None else (set(image.captions), image.tags.keys())
-            self._so_far[image_id] = _Description(captions, tags, is_new=image is None)
+            if image is None:
+                self._so_far[image_id] = _Description(frozenset(), frozenset(), None)
+            else:
+                before = SaidCounts(len(image.captions), len(image.tags))
+                self._so_far[image_id] = _Description(set(image.captions), image.tags.keys(), before)
         return self._so_far[image_id]
 
 

@@ -26,7 +26,7 @@ from service.search.languages import language_of
 from service.search.model_views import ModelView
 from service.search.pair_costs import PairCosts
 from service.search.query import Accelerate, AnyRequest, OpenQuery, RunSearch, accelerated, run_here, run_once
-from service.search.query_notes import Found, note_on
+from service.search.query_notes import FoundCounts, note_on
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.results import (
     AnyRanked,
@@ -338,14 +338,14 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
     return [hit if hit.rank == rank else replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
-def found_in(hits: Sequence[RankedPicture], matches: Sequence[TextMatch], request: TextSearchRequest) -> Found:
+def found_in(hits: Sequence[RankedPicture], matches: Sequence[TextMatch], request: TextSearchRequest) -> FoundCounts:
     """Numbers of the pictures found, for notes beside them. `matches` by their text may be among them or not."""
     if request.match == "pictures":
-        return Found(len(hits))
-    return Found(len(hits), sum("text" in hit.found_by for hit in hits) or len(matches))
+        return FoundCounts(len(hits))
+    return FoundCounts(len(hits), sum("text" in hit.found_by for hit in hits) or len(matches))
 
 
-def reading_of(query: OpenQuery[Any], found: Found) -> dict[str, Any]:
+def reading_of(query: OpenQuery[Any], found: FoundCounts) -> dict[str, Any]:
     """The part of a result that says how the model reads the words asked with, with notes on these and on what was
     found."""
     said, visible = query.request.query, query.request.visible
@@ -370,7 +370,7 @@ def pictures_like(
         hits.sort(key=newest_first)
     read = {}
     if request.query is not None and request.visible is not None:
-        read = {"query": request.query, **reading_of(query, Found(len(hits)))}
+        read = {"query": request.query, **reading_of(query, FoundCounts(len(hits)))}
     return {"results": ranked(hits), "left_out": left_out, **read}
 
 

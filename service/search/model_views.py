@@ -118,9 +118,10 @@ class ModelView:
         """The numbers of shown pictures and captions among the first rows, counted anew only after a change: health
         checks ask for them too."""
         key = catalog.version(), pictures, captions
-        if self._visible[0] != key:
-            self._visible = key, catalog.num_visible(pictures, captions)
-        return self._visible[1]
+        kept = self._visible  # which other threads replace
+        if kept[0] != key:
+            kept = self._visible = key, catalog.num_visible(pictures, captions)
+        return kept[1]
 
     def _word(self, snapshot: Snapshot | None, missing: int) -> Literal["ready", "building", "not built"]:
         # A view that no worker keeps up any more, left from other settings, is as good as none once it lacks something.

@@ -14,7 +14,7 @@ WITHIN_A_MOMENT = 10  # pictures that the worker takes in within a moment or two
 HOW_TO_SEARCH_BY_DATE = "filter by date instead."
 
 
-class Found(NamedTuple):
+class FoundCounts(NamedTuple):
     """Numbers of an answer's pictures, and of those among them whose text or date holds all words of the question;
     None where texts were not looked at."""
 
@@ -23,7 +23,7 @@ class Found(NamedTuple):
 
 
 def note_on(
-    query: str, num_missing: int = 0, no_english: Collection[str] = (), found: Found | None = None
+    query: str, num_missing: int = 0, no_english: Collection[str] = (), found: FoundCounts | None = None
 ) -> str | None:
     """The part of a question that models read, parts that they do not understand, times that are no date, and how many
     pictures cannot be found yet, where these are more than come in at a time or nothing was found; in sentences for
@@ -50,7 +50,7 @@ def note_on(
     return " ".join(notes) or None
 
 
-def _time_note(subject: str, found: Found | None) -> str | None:
+def _time_note(subject: str, found: FoundCounts | None) -> str | None:
     """Of a time that is looked for in texts and dates alone. Of several one that is a time for sure is told."""
     by_text = None if found is None else found.by_text
     times = sorted(times_in(subject), key=lambda time: not time.is_period)
@@ -67,7 +67,7 @@ def _time_note(subject: str, found: Found | None) -> str | None:
     return f"“{written}” is not read as a time{perhaps} {HOW_TO_SEARCH_BY_DATE}"
 
 
-def _note_on_others(time: str, found: Found | None) -> str | None:
+def _note_on_others(time: str, found: FoundCounts | None) -> str | None:
     """Of a time that dates or texts of some of the pictures hold, and not of others."""
     if found is None or not found.by_text or found.by_text >= found.all:
         return None

@@ -110,6 +110,7 @@ class Migration:
 
     def _decode_ahead(self, images: Sequence[Image]) -> None:
         """Have these decoded in their order: while a batch is with the detector, the next one is decoded."""
+        self._ahead.keep({image.image_id for image in images})  # others were erased meanwhile
         for image in images:
             if _can_be_read(image):
                 self._ahead.begin(image)

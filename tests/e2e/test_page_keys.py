@@ -119,6 +119,7 @@ def test_deleted_pictures_are_shown_to_whoever_may_bring_them_back(browser: Brow
         page.locator("#main li.card").get_by_role("button", name=DELETE).click()
         expect(page.locator("#main li.card")).to_contain_text("was deleted")
         page.get_by_text("Deleted pictures", exact=True).click()
+        page.locator(".deleted li").scroll_into_view_if_needed()  # had once it comes into sight
         expect(page.locator(".deleted li img")).to_have_js_property("naturalWidth", 64)
 
 

@@ -13,7 +13,7 @@ from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from service.api.first_use import ModelLoader
 from service.garbage_collection import pass_over_loaded_objects, without_collections
 from service.search.model_views import ModelView
-from tests.support.fakes import FakeMatcher
+from tests.support.fakes import FakeMatcher, at_once
 
 ANSWERING = """
 import gc, os, signal, socket, sys, threading
@@ -80,7 +80,7 @@ def test_a_model_loaded_at_its_first_use_is_passed_over(tmp_path: Path) -> None:
     matcher = FakeMatcher("other", "other-matcher")
     lazy = LazyMatcher(MatcherHeader.of(matcher), lambda: matcher)
     loader = ModelLoader()
-    asyncio.run(loader.load(ModelView("other", lazy, tmp_path, maintained=False)))
+    asyncio.run(loader.load(ModelView("other", lazy, tmp_path, maintained=False), at_once))
     loader.close()
     assert not is_looked_at(matcher)
 

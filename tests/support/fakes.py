@@ -1,6 +1,7 @@
 """Small real stand-ins: a detector and a matcher that know colours, need no weights and cost little."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,3 +198,10 @@ class WideMatcher(FakeMatcher):
         self, name: str = "wide", digest: str = "wide-matcher", extractor_digest: str = "wide-extractor"
     ) -> None:
         super().__init__(name, digest, extractor_digest)
+
+
+def at_once() -> "Future[None]":
+    """A measurement that is done."""
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done

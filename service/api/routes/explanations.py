@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import ValidationError
 
 from index.records import Image
+from models.matching.encoded import HalfPrecisionOverflow
 from service.api.dependencies import ServicesDep, cancel_on_disconnect, decoded_picture, load_at_first_use, look_up
 from service.api.picture_files import missing_original
 from service.api.problems import invalid_request, problem_responses
@@ -80,7 +81,10 @@ async def drawn(services: Services, image_id: str, found: OpenQuery[TextSearchRe
     image = require_picture(await look_up(services, find_ready_image, services, image_id))
     features = await run(services.search.stored, image_id, found.model.header.extractor_digest)
     with services.accelerator.admit(cost) as admission:
-        pair = await run(admission.run, partial(explain_one, found.matcher, asked.visible, features))
+        try:
+            pair = await run(admission.run, partial(explain_one, found.matcher, asked.visible, features))
+        except HalfPrecisionOverflow as fault:
+            raise InvalidRequest.field("model", str(fault)) from fault
         decoded = await decoded_original(services, image)
         content: bytes = await run(png_of, decoded, pair, f"“{asked.query}”  {pair.score:.4f} by {found.model.name}")
     return content

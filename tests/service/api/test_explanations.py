@@ -5,16 +5,19 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 import PIL.Image
 import pytest
 
+from models.batches import Regions
+from models.matching.encoded import HalfPrecisionOverflow
 from service.api.routes import explanations
 from service.api.routes.explanations import png_of
 from service.api.schemas.resources import IngestAnswer
 from service.media.decode_pool import DecodedPicture
 from service.search.engine import DRAWING_COST
+from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, two_coloured
 from tests.support.marked_pictures import QUERY, MarkExtractor, check_panels, marked_files, size_of
 from tests.support.web_app import Api, checked, png, problem
@@ -105,6 +108,17 @@ def test_what_cannot_be_explained_is_said_in_words(api: Api) -> None:
         assert problem(api.get(path, query=much), 422, "invalid-request")["errors"][0]["field"] == "query"
     problem(api.get(path, query="red", model="nothing"), 404, "unknown-model")
     problem(api.get(f"/images/{'0' * 32}/explain.png", query="red"), 404, "not-found")
+
+
+def test_a_picture_that_a_model_has_no_room_for_is_said_in_words(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    image_id = stored(api, "a.png", png(two_coloured("red", "blue")))
+
+    def overflow(self: FakeMatcher, regions: Regions) -> NoReturn:
+        raise HalfPrecisionOverflow("vectors of a picture hold 7e+04")
+
+    monkeypatch.setattr(FakeMatcher, "encode_regions", overflow)
+    refused = problem(api.get(f"/images/{image_id}/explain.png", query="red"), 422, "invalid-request")
+    assert refused["errors"][0]["problem"] == "vectors of a picture hold 7e+04"
 
 
 def test_it_waits_for_a_decoder_and_for_no_upload(api: Api) -> None:

@@ -3,22 +3,26 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 from models.matching.checkpoint import BadCheckpoint
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from models.matching.matcher import Matcher
+from service.api.dependencies import ClientDisconnected, load_at_first_use
 from service.api.first_use import ModelLoader
 from service.api.schemas.resources import ModelsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.model_loading import LoadedModels
 from service.search.model_views import ModelView
+from service.search.requests import TextSearchRequest
 from service.settings import Settings
-from tests.support.fakes import FakeExtractor, FakeMatcher
+from tests.support.fakes import FakeExtractor, FakeMatcher, at_once
 from tests.support.pictures import encoded
 from tests.support.web_app import Web, checked, problem
 from tests.support.worker_store import Store, noise
@@ -195,7 +199,7 @@ def test_who_stops_to_wait_takes_nobody_along(tmp_path: Path, weights: Weights) 
     model, loader = ModelView("other", weights.lazy(), tmp_path, maintained=True), ModelLoader()
 
     async def wait() -> None:
-        first, second = (asyncio.ensure_future(loader.load(model)) for _ in range(2))
+        first, second = (asyncio.ensure_future(loader.load(model, at_once)) for _ in range(2))
         await asyncio.to_thread(weights.began.wait)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -213,7 +217,7 @@ def test_the_end_waits_for_what_is_being_loaded(tmp_path: Path, weights: Weights
     model, loader = ModelView("other", weights.lazy(), tmp_path, maintained=True), ModelLoader()
 
     async def end() -> None:
-        waiting = asyncio.ensure_future(loader.load(model))
+        waiting = asyncio.ensure_future(loader.load(model, at_once))
         await asyncio.to_thread(weights.began.wait)
         closing = asyncio.ensure_future(asyncio.to_thread(loader.close))
         await asyncio.sleep(0)
@@ -224,3 +228,27 @@ def test_the_end_waits_for_what_is_being_loaded(tmp_path: Path, weights: Weights
         await waiting
 
     asyncio.run(end())
+
+
+@pytest.mark.parametrize("much_is_admitted", [False, True])
+def test_a_model_is_measured_though_nobody_waits_for_it_any_more(
+    web: Web, weights: Weights, much_is_admitted: bool
+) -> None:
+    services, measured = web.services, threading.Event()
+    measure = services.search.measure_costs
+    services.search.measure_costs = lambda: (measure(), measured.set())[0]  # type: ignore[method-assign, func-returns-value]
+    weights.may_end.clear()
+    query = services.search.begin(TextSearchRequest(query="red", model="other", match="pictures"))
+
+    async def hang_up() -> dict[str, str]:
+        await asyncio.to_thread(weights.began.wait)
+        return {"type": "http.disconnect"}
+
+    async def ask(client: httpx.AsyncClient) -> None:
+        with pytest.raises(ClientDisconnected):
+            await load_at_first_use(Request({"type": "http"}, hang_up), services, query)
+
+    web.together(ask)
+    with services.accelerator.admit(2 * services.settings.queue_cost) if much_is_admitted else nullcontext():
+        weights.may_end.set()
+        assert measured.wait(60)

@@ -91,6 +91,13 @@ def test_a_time_is_looked_for_in_texts_alone(full: Library) -> None:
     assert "“2021” is not read as a time" in (dated.note or "")
 
 
+def test_a_date_that_no_picture_has_matches_nothing(full: Library) -> None:
+    outcome = full.text("May 2019", match="both")
+    assert (outcome.matched, outcome.note) == (False, "No picture's date or text says “May 2019”.")
+    assert len(outcome.results) == outcome.k  # the nearest all the same
+    assert full.text("May 2019", match="pictures").note is None
+
+
 def test_a_filter_works_before_the_shortlist(full: Library) -> None:
     outcome = full.text("red", k=5, shortlist=5, filter=PictureFilter(tags={"left": "black"}))
     assert len(outcome.results) == 5

@@ -8,7 +8,7 @@ import pytest
 
 from service.search.foreign_words import FUNCTION_WORDS, NOUNS, PERHAPS_NAMES
 from service.search.languages import ANOTHER, is_in_another_language, language_of
-from service.search.query_notes import Found, note_on
+from service.search.query_notes import FoundCounts, note_on
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_may_be_a_name_tells_a_language_beside_words_of_it_alone(query: str
 
 def test_the_language_is_not_told_where_texts_hold_the_words() -> None:
     assert "This looks like German" in (note_on("Urlaub") or "")
-    assert note_on("Urlaub", found=Found(3, 1)) is None
+    assert note_on("Urlaub", found=FoundCounts(3, 1)) is None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.search.query_notes import Found, note_on
+from service.search.query_notes import FoundCounts, note_on
 
 ORDINARY = (
     "a dog runs on the beach",
@@ -73,9 +73,9 @@ def test_a_time_that_no_text_holds_is_told(query: str, period: str) -> None:
 )
 def test_a_year_that_is_perhaps_a_time_is_told_as_such(query: str, year: str) -> None:
     assert note_on(query) == f"“{year}” is not read as a time; if it is one, filter by date instead."
-    assert note_on(query, found=Found(5, 0)) == note_on(query)
-    assert note_on(query, found=Found(5, 5)) is None
-    assert note_on(query, found=Found(5, 2)) == (
+    assert note_on(query, found=FoundCounts(5, 0)) == note_on(query)
+    assert note_on(query, found=FoundCounts(5, 5)) is None
+    assert note_on(query, found=FoundCounts(5, 2)) == (
         f"Date or text of 2 pictures say “{year}”; the others were found by what they show."
     )
 
@@ -116,17 +116,19 @@ def test_dates_and_other_words_are_no_such_time(query: str) -> None:
 
 
 def test_a_time_that_texts_hold_is_not_told() -> None:
-    assert note_on("winter 2021", found=Found(3, 3)) is None
-    assert "is hardly understood" in (note_on("a beach without people before 2020", found=Found(3, 3)) or "")
-    assert "“this christmas” is not read" in (note_on("dogs this christmas", found=Found(3, 3)) or "")  # of any year
+    assert note_on("winter 2021", found=FoundCounts(3, 3)) is None
+    assert "is hardly understood" in (note_on("a beach without people before 2020", found=FoundCounts(3, 3)) or "")
+    assert "“this christmas” is not read" in (
+        note_on("dogs this christmas", found=FoundCounts(3, 3)) or ""
+    )  # of any year
 
 
 @pytest.mark.parametrize("date", ["May 2019", "2019", "14.05.2019", "2 March 2025", "2025-03-02", "31 February 2020"])
 def test_a_date_that_no_picture_has_is_told(date: str) -> None:
-    assert note_on(date, found=Found(24, 0)) == f"No picture's date or text says “{date}”."
-    assert note_on(date, found=Found(24)) is None  # texts were not looked at
-    assert note_on(date, found=Found(24, 24)) is None
-    assert note_on(date, found=Found(24, 1)) == (
+    assert note_on(date, found=FoundCounts(24, 0)) == f"No picture's date or text says “{date}”."
+    assert note_on(date, found=FoundCounts(24)) is None  # texts were not looked at
+    assert note_on(date, found=FoundCounts(24, 24)) is None
+    assert note_on(date, found=FoundCounts(24, 1)) == (
         f"Date or text of 1 picture says “{date}”; the others were found by what they show."
     )
 
@@ -144,11 +146,11 @@ def test_what_is_left_of_words_that_only_ask_is_said() -> None:
 
 def test_pictures_that_cannot_be_found_yet_are_told_where_they_are_more_than_come_in_at_a_time() -> None:
     assert note_on("pizza", 10) is None
-    assert note_on("pizza", 10, found=Found(1, 0)) is None
+    assert note_on("pizza", 10, found=FoundCounts(1, 0)) is None
     assert note_on("pizza", 11) == "11 pictures that are stored cannot be found yet."
 
 
 def test_the_first_pictures_are_told_of_where_nothing_is_found_yet() -> None:
-    assert note_on("pizza", found=Found(0, 0)) is None
-    assert note_on("pizza", 6, found=Found(0, 0)) == "6 pictures that are stored cannot be found yet."
-    assert note_on("pizza", 1, found=Found(0)) == "1 picture that is stored cannot be found yet."
+    assert note_on("pizza", found=FoundCounts(0, 0)) is None
+    assert note_on("pizza", 6, found=FoundCounts(0, 0)) == "6 pictures that are stored cannot be found yet."
+    assert note_on("pizza", 1, found=FoundCounts(0)) == "1 picture that is stored cannot be found yet."
