@@ -255,6 +255,14 @@ class RateLimited(Problem):
     title = "Too many requests by this API key"
 
 
+class PreconditionFailed(Problem):
+    """The file is not the one that the request asks for, or was changed since."""
+
+    status = 412
+    kind = "precondition-failed"
+    title = "The file is another one"
+
+
 class RangeNotSatisfiable(Problem):
     """The part of a file that is asked for lies behind its end."""
 

@@ -8,7 +8,7 @@ from fastapi import Request, Response
 from fastapi.responses import FileResponse
 from starlette.types import Receive, Scope, Send
 
-from service.errors import RangeNotSatisfiable
+from service.errors import PreconditionFailed, RangeNotSatisfiable
 
 ONE_RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 
@@ -24,10 +24,27 @@ class PartialFileResponse(FileResponse):
 
 
 def not_modified(request: Request, headers: Mapping[str, str]) -> Response | None:
-    """The answer to a client whose copy has the tag in `headers`, by its If-None-Match; None for any other."""
+    """The answer to a client whose copy has the tag in `headers`, by its If-None-Match; None for any other.
+
+    Raises what `check_preconditions` does, which comes first (RFC 9110, 13.2.2).
+    """
+    check_preconditions(request, headers)
     given = ",".join(request.headers.getlist("if-none-match"))
     is_current = any(one.strip().removeprefix("W/") in ("*", headers["ETag"]) for one in given.split(","))
     return Response(status_code=304, headers=dict(headers)) if is_current else None
+
+
+def check_preconditions(request: Request, headers: Mapping[str, str]) -> None:
+    """PreconditionFailed where the request asks for another file than the one with the tag in `headers` (If-Match), or
+    for one that was not changed since a time (If-Unmodified-Since), and the date in `headers` is later."""
+    if given := request.headers.getlist("if-match"):
+        wanted = [one.strip() for one in ",".join(given).split(",")]
+        if not {"*", headers["ETag"]}.intersection(wanted):  # a weak tag matches nothing (RFC 9110, 13.1.1)
+            raise PreconditionFailed(f"The file is another one: its ETag is {headers['ETag']}.")
+    elif changed_at := headers.get("Last-Modified"):
+        since = _seconds(request.headers.get("if-unmodified-since", ""))
+        if since is not None and parsedate_to_datetime(changed_at).timestamp() > since:
+            raise PreconditionFailed(f"The file was changed since: its date is {changed_at}.")
 
 
 def check_range(request: Request, headers: Mapping[str, str], size: int) -> None:
@@ -48,13 +65,16 @@ def check_range(request: Request, headers: Mapping[str, str], size: int) -> None
 
 def is_unchanged(request: Request, changed_at: float) -> bool:
     """Whether the client's copy is the file as it is, by its If-Modified-Since, which counts without If-None-Match."""
-    given = request.headers.get("if-modified-since")
-    if given is None or "if-none-match" in request.headers:
-        return False
+    since = _seconds(request.headers.get("if-modified-since", ""))
+    return since is not None and "if-none-match" not in request.headers and int(changed_at) <= since
+
+
+def _seconds(date: str) -> float | None:
+    """A date of a header as seconds since 1970; None where it is no date, which is to be ignored (RFC 9110, 13.1.3)."""
     try:
-        return int(changed_at) <= parsedate_to_datetime(given).timestamp()
-    except (ValueError, OverflowError):  # no date, which is to be ignored (RFC 9110, 13.1.3)
-        return False
+        return parsedate_to_datetime(date).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _is_range(text: str) -> bool:

@@ -38,7 +38,10 @@ FORWARDED = (  # routes that one picture's own shard answers, as it lies there
     "/images/{image_id}/info",
     "/images/{image_id}/explain.png",
 )
-KEPT_HEADERS = (b"accept", b"range", b"if-none-match", b"if-modified-since", b"if-range")
+KEPT_HEADERS = (
+    *(b"accept", b"range", b"if-range"),
+    *(b"if-match", b"if-none-match", b"if-modified-since", b"if-unmodified-since"),
+)
 OWN_HEADERS = (b"x-request-id", b"x-content-type-options", b"content-security-policy", b"referrer-policy")
 MISSING, SERVER_FAULT = 404, 500
 KEYS_LAST_S = 300.0  # that a copy of the keys counts without word from the director

@@ -9,7 +9,13 @@ from fastapi import APIRouter, Request, Response
 
 from index.records import Image
 from service.api.dependencies import ServicesDep
-from service.api.file_response import PartialFileResponse, check_range, is_unchanged, not_modified
+from service.api.file_response import (
+    PartialFileResponse,
+    check_preconditions,
+    check_range,
+    is_unchanged,
+    not_modified,
+)
 from service.api.picture_files import missing_original
 from service.api.problems import problem_responses
 from service.api.schemas.resources import Box, ImageInfo, RegionsAnswer
@@ -19,6 +25,7 @@ from service.errors import (
     DiskFull,
     NotFound,
     Overloaded,
+    PreconditionFailed,
     Problem,
     RangeNotSatisfiable,
     ReadOnlyCollection,
@@ -37,7 +44,14 @@ PICTURE_RESPONSES: dict[int | str, dict[str, Any]] = {
     304: {"description": "The copy you have is still right."},
 }
 MADE_PICTURE_RESPONSES = PICTURE_RESPONSES | problem_responses(
-    NotFound, ReadOnlyCollection, RangeNotSatisfiable, UnreadablePicture, Overloaded, DiskFull, Problem
+    NotFound,
+    ReadOnlyCollection,
+    PreconditionFailed,
+    RangeNotSatisfiable,
+    UnreadablePicture,
+    Overloaded,
+    DiskFull,
+    Problem,
 )
 
 
@@ -65,7 +79,7 @@ def get_image(image_id: str, request: Request, services: ServicesDep) -> Respons
     responses={
         **PICTURE_RESPONSES,
         200: {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
-        **problem_responses(NotFound, RangeNotSatisfiable, Problem),
+        **problem_responses(NotFound, PreconditionFailed, RangeNotSatisfiable, Problem),
     },
 )
 def get_original(image_id: str, request: Request, services: ServicesDep) -> Response:
@@ -162,7 +176,7 @@ def send_file(
     request: Request, path: Path, media_type: str, headers: Mapping[str, str], download: str | None = None
 ) -> Response:
     """The file, the part of it that the request asks for, or 304. Raises RangeNotSatisfiable for a part behind its end,
-    FileNotFoundError where there is no file.
+    PreconditionFailed for another file than this, FileNotFoundError where there is no file.
 
     Browsers save it by the name `download` where one is given, and show it otherwise.
     """
@@ -170,6 +184,7 @@ def send_file(
     if is_unchanged(request, status.st_mtime):
         return Response(status_code=304, headers=headers)
     response = PartialFileResponse(path, media_type=media_type, headers=headers, stat_result=status, filename=download)
+    check_preconditions(request, response.headers)
     check_range(request, response.headers, status.st_size)
     return response
 

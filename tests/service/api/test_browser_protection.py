@@ -216,3 +216,26 @@ def test_a_tag_inside_another_is_not_recognised(api: Api, image_id: str) -> None
     answer = api.request("GET", f"/images/{image_id}", headers={"if-none-match": f'"x{tag[1:]}'})
     assert answer.status_code == 200
     assert io.BytesIO(answer.content).read(4) == b"\x89PNG"
+
+
+def test_another_file_than_the_one_asked_for_is_refused(api: Api, image_id: str) -> None:
+    for path in (f"/images/{image_id}", f"/images/{image_id}/thumbnail", f"/images/{image_id}/original", "/"):
+        tag = api.get(path).headers["etag"]
+        for given, status in ((tag, 200), ("*", 200), (f'"other", {tag}', 200), ('"other"', 412), (f"W/{tag}", 412)):
+            assert api.request("GET", path, headers={"if-match": given}).status_code == status
+        refused = api.request("GET", path, headers={"if-match": '"other"', "if-none-match": tag, "range": "bytes=0-9"})
+        assert tag in problem(refused, 412, "precondition-failed")["detail"]
+
+
+def test_a_file_that_was_changed_since_is_refused(api: Api, image_id: str) -> None:
+    path = f"/images/{image_id}"
+    whole = api.get(path)
+    for since, status in (
+        (whole.headers["last-modified"], 200),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 200),
+        ("Mon, 01 Jan 1990 00:00:00 GMT", 412),
+        ("yesterday", 200),
+    ):
+        assert api.request("GET", path, headers={"if-unmodified-since": since}).status_code == status
+    both = {"if-unmodified-since": "Mon, 01 Jan 1990 00:00:00 GMT", "if-match": whole.headers["etag"]}
+    assert api.request("GET", path, headers=both).status_code == 200
