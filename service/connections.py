@@ -109,6 +109,10 @@ class LimitedProtocol(H11Protocol):
             self._write_timer.cancel()
             self._write_timer = None
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: whoever sends a header Upgrade is answered as if it were not there (RFC 9110, 7.8), and uvicorn
+        would have a library installed for it."""
+
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(self.header_timeout_s, self._end_incomplete_head)
 

@@ -135,6 +135,16 @@ GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
 
 
+@pytest.mark.parametrize("protocol", [b"websocket", b"h2c"])
+def test_who_asks_for_another_protocol_is_answered_in_this_one_and_not_logged(
+    address: tuple[str, int], protocol: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connected(address) as client:
+        client.sendall(GET[:-2] + b"Connection: Upgrade\r\nUpgrade: %s\r\n\r\n" % protocol)
+        assert whole_answer(client).startswith(b"HTTP/1.1 200 ")
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: loc", b"POST / HTTP/1.1\r\nContent-Length: 5\r\n"])
 def test_a_head_that_is_never_complete_ends_the_connection(impatient_address: tuple[str, int], sent: bytes) -> None:
     with connected(impatient_address) as client:
