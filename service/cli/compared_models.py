@@ -57,11 +57,19 @@ def _write_ranks(kept: KeptRanks, other: KeptRanks, data: CaptionedFeatures, out
 
 def what_was_measured(entries: Sequence[str], data: CaptionedFeatures, given: Mapping[str, Any]) -> dict[str, Any]:
     """A report's `about`: the folders of the models, the options `given`, digests of the pictures, and the release."""
-    names = data.rows.tolist() if data.names is None else data.names
     return {
         "release": VERSION,
         "weights": [[str(folder) for folder in weights_folders([entry]).values()] for entry in entries],
         **given,
+        **digests_of_data(data),
+    }
+
+
+def digests_of_data(data: CaptionedFeatures) -> dict[str, str]:
+    """The digests that a report names its pictures by: of what made their features, of their names with their captions,
+    and of the features."""
+    names = data.rows.tolist() if data.names is None else data.names
+    return {
         "extractor": data.extractor_digest,
         "captions": digest_of_pictures(data.captions, names),
         "features": digest_of_features(data),

@@ -216,12 +216,15 @@ def _measure_with_boxes(
     objects_of = {source.boxes: source.objects(first) for source in dict.fromkeys(sources.values())}
     for source in sources.values():
         source.lines(objects_of[source.boxes])  # which refuses captions in another format
-    from service.model_loading import load_model_as_served  # noqa: PLC0415 - PyTorch comes with it
+    from models.training.inputs import digest_of_file  # noqa: PLC0415 - PyTorch comes with it
+    from service.cli.compared_models import digests_of_data  # noqa: PLC0415
+    from service.model_loading import load_model_as_served  # noqa: PLC0415
 
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
         with progress.activity("loading the model"):
             matcher = load_model_as_served(entry, read_settings({"device": device}))
-        about = {"release": VERSION, "weights": [entry], "first": first, **given.paths()}
+        digests: dict[str, dict[str, str]] = {}
+        about = {"release": VERSION, "weights": [entry], "first": first, **given.paths(), "digests": digests}
         report: dict[str, Any] = {"model": matcher.name, "digest": matcher.digest, "about": about}
         for name, source in sources.items():
             given_objects = objects_of[source.boxes]
@@ -234,6 +237,7 @@ def _measure_with_boxes(
             data, boxes, objects = source.load(name, given_objects, features)
             check_fits(matcher, data, matcher.name)
             check_finite(data)
+            digests[name] = {"boxes": digest_of_file(source.boxes), **digests_of_data(data)}
             with user_input(source.boxes):
                 report[name] = measure_boxed(name, matcher, data, boxes, objects, progress)
             if name == "grounding" and given.captions is not None:

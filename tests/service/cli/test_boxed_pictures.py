@@ -61,6 +61,26 @@ def test_grounding_and_short_questions_are_measured_by_boxes(regard: Regard, giv
     assert "short_questions" not in json.loads(said)
 
 
+def test_a_report_names_the_boxes_and_pictures_it_was_made_of(regard: Regard, given: dict[str, Any]) -> None:
+    def digests(*options: object) -> dict[str, str]:
+        fixed = ["evaluate", "--model", given["model"], "--device", "cpu", "--features", given["features"], "--json"]
+        status, said, noted = regard(*fixed, "--grounding", given["boxes"], *options)
+        assert status == 0, noted
+        found: dict[str, str] = json.loads(said)["about"]["digests"]["grounding"]
+        return found
+
+    def changed_by(*options: object) -> set[str]:
+        return {name for name, digest in digests(*options).items() if digest != whole[name]}
+
+    whole = digests()
+    assert sorted(whole) == ["boxes", "captions", "extractor", "features"]
+    assert changed_by() == set()
+    assert changed_by("--first", 3) == {"captions", "features"}
+    assert changed_by("--captions", given["captions"]) == {"captions"}
+    given["boxes"].write_text(given["boxes"].read_text().replace("20, 20", "20, 19"))
+    assert changed_by() == {"boxes"}
+
+
 def test_what_cannot_be_measured_is_said(regard: Regard, given: dict[str, Any], tmp_path: Path) -> None:
     fixed = ["evaluate", "--model", given["model"], "--device", "cpu"]
     status, _, errors = regard(*fixed, "--grounding", given["captions"], "--features", given["features"])
