@@ -238,6 +238,7 @@ def named(names: Sequence[str]) -> str:
 
 def sent_files_path(url: str, folders: Sequence[Path]) -> Path:
     """The file that keeps what was sent from these folders to that service, where a system keeps a program's state."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    named = Path(os.environ.get("XDG_STATE_HOME", ""))
+    state = named if named.is_absolute() else Path.home() / ".local" / "state"  # as its specification says
     text = "\0".join([url, *sorted(str(folder.resolve()) for folder in folders)])
-    return Path(state) / "regard" / f"sent-{hashlib.sha256(os.fsencode(text)).hexdigest()[:16]}.jsonl"
+    return state / "regard" / f"sent-{hashlib.sha256(os.fsencode(text)).hexdigest()[:16]}.jsonl"

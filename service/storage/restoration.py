@@ -49,6 +49,8 @@ def restore_snapshot(
     no snapshot does; nothing is left of what was written by then.
     """
     was_there = data_dir.exists()
+    if not was_there and data_dir.is_symlink():
+        raise UserError(f"{data_dir} is a link to {data_dir.readlink()}, which is not there: make that folder first")
     if was_there and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise UserError(f"{data_dir} is not empty: name a new folder")
     make_folder(data_dir, private=True)

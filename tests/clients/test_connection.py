@@ -100,7 +100,7 @@ def test_an_address_that_was_read_is_read_as_itself(host: str, port: int) -> Non
 
 
 def test_a_password_in_an_address_is_refused_and_not_shown() -> None:
-    with pytest.raises(Misconfigured, match="api_key") as refused:
+    with pytest.raises(Misconfigured, match="api_key, or in REGARD_API_KEY") as refused:
         Client("http://me:secret@photos.local")
     assert "secret" not in str(refused.value)
 

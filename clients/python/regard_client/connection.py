@@ -28,7 +28,9 @@ def server_url(url: str | None) -> str:
     except (httpx.InvalidURL, ValueError):
         parsed = httpx.URL()
     if parsed.userinfo:  # not shown: it may be a password
-        raise Misconfigured("the address of a server holds no user or password; an API key is given as api_key")
+        raise Misconfigured(
+            f"the address of a server holds no user or password; an API key is given as api_key, or in {API_KEY}"
+        )
     is_whole = parsed.scheme in ("http", "https") and parsed.host and not (parsed.query or parsed.fragment)
     if not is_whole or re.search(r"\s", text) or not 0 < (parsed.port or 80) <= LAST_PORT:
         raise Misconfigured(f"{named!r} is no address of a service: write host:port, http://host:port or https://host")

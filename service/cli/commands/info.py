@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.connection import connect
+from service.cli.given_ids import ids_given
 from service.cli.options import AsJson, Url
 from service.cli.output import print_json, print_table, visible
 
@@ -14,13 +15,18 @@ if TYPE_CHECKING:
 
 
 def info(
-    image_id: Annotated[str, typer.Argument(metavar="ID", help="Id of a picture, as searches and lists print it.")],
+    image_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of a picture, as searches print it; - reads it from a pipe.")
+    ],
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell all that is known of a stored picture: file, date, captions, tags, regions, why it was set aside."""
+    given = ids_given([image_id])
+    if len(given) != 1:
+        raise typer.BadParameter(f"standard input holds {len(given)} ids: info tells of one picture")
     with connect(url) as client:
-        found = client.info(image_id)
+        found = client.info(given[0])
     if as_json:
         print_json(found)
         return

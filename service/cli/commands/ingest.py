@@ -75,7 +75,12 @@ def watch_folders(
     said = descriptions_by_name(captions)
     with connect(url) as client:
         models = client.models()  # a wrong address or key ends it here; later, one that does not answer is waited for
-        sent = SentFiles(path := sent_files_path(client.url, folders))
+        path = sent_files_path(client.url, folders)
+        try:
+            sent = SentFiles(path)
+        except OSError as fault:
+            why = f"{path}, which keeps what was sent, cannot be written: {fault.strerror}"
+            raise UserError(f"{why}; XDG_STATE_HOME names the folder that it lies in") from fault
         sent.turn_to(models.get("collection"))
         if len(sent):
             print_note(f"left out where unchanged: {len(sent)} files sent before, listed in {path}")

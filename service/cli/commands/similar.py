@@ -97,7 +97,7 @@ def asked_picture(written: str) -> Path | str:
         return path
     if IMAGE_ID.fullmatch(written):
         return written
-    what = "is a folder" if path.is_dir() else "does not exist"
+    what = "is a folder" if path.is_dir() else "is a device or a pipe" if path.exists() else "does not exist"
     raise typer.BadParameter(f"the file {written} {what}, and it is no id of a stored picture")
 
 

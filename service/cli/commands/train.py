@@ -157,12 +157,15 @@ def _refuse_others(recipe: str, options: dict[str, Any]) -> None:
 
 def _check_file(path: Path) -> None:
     if not path.is_file():
-        raise UserError(f"there is no file {path}")
+        raise UserError(f"{path} is no file" if path.exists() else f"there is no file {path}")
 
 
 def _check_recipe(name: str, run: TrainingRun, word_vectors: Path | None) -> Recipe:
     """The recipe of that name with its changes. UserError where it lacks what it starts from."""
     recipe = change_recipe(RECIPES[name], run.changes)
+    if recipe.starts_from is not None and recipe.starts_from not in RECIPES:
+        advice = advice_on_name(recipe.starts_from, RECIPES)
+        raise UserError(f"--set starts_from={recipe.starts_from}: no recipe of a model is called so{advice}")
     for field in recipe.set_aside:
         if getattr(recipe, field) != getattr(RECIPES[name], field):
             raise UserError(f"--set {field}: it changes nothing in this recipe, as its other fields are: leave it out")

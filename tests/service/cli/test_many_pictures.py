@@ -63,6 +63,11 @@ def test_ids_go_from_one_command_to_the_next(regard: Regard, url: str, pipe: Cal
         assert len(list(client.images())) == 3
     found = regard("search", "red", "-k", 1, "--ids", *at)[1]
     assert found == f"{walls[0]}\n"
+    pipe(found)
+    assert regard("info", "-", *at)[1] == regard("info", walls[0], *at)[1]
+    pipe(ids)
+    status, _, noted = regard("info", "-", *at)
+    assert (status, "standard input holds 2 ids" in noted) == (2, True)
 
 
 def test_a_list_of_ids_that_is_not_whole_says_so(regard: Regard, url: str) -> None:

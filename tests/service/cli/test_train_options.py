@@ -63,6 +63,13 @@ def test_a_misspelt_recipe_is_told_before_its_options(regard: Regard) -> None:
     assert "no recipe is called something; there are backbone, head, detector" in noted
 
 
+def test_what_is_no_file_is_told_from_what_is_not_there(regard: Regard, tmp_path: Path) -> None:
+    (tmp_path / "captions.jsonl").write_text("{}\n")
+    given = ("train", "backbone", "--out", tmp_path / "run", "--captions", tmp_path / "captions.jsonl", "--backbone")
+    assert regard(*given, "/dev/null")[2] == "regard: /dev/null is no file\n"
+    assert regard(*given, tmp_path / "gone")[2] == f"regard: there is no file {tmp_path / 'gone'}\n"
+
+
 def test_a_misspelt_field_is_told(regard: Regard, tmp_path: Path) -> None:
     scan_layout(tmp_path / "own", arrays(), "train")
     given = ("train", "scan-t2i-avg-flickr8k", "--out", tmp_path / "run", "--precomp", tmp_path / "own")
@@ -71,6 +78,17 @@ def test_a_misspelt_field_is_told(regard: Regard, tmp_path: Path) -> None:
     assert noted.endswith("did you mean learning_rate?\n")
     assert "--set momentum: it changes nothing in this recipe" in regard(*given, "--set", "momentum=0.5")[2]
     assert "; there are model, " in regard(*given, "--set", "zzz=1")[2]
+
+
+def test_weights_of_a_recipe_that_there_is_not_are_refused_with_those_that_there_are(
+    regard: Regard, tmp_path: Path
+) -> None:
+    scan_layout(tmp_path / "own", arrays(), "train")
+    given = ("train", "scan-t2i-avg-flickr8k", "--out", tmp_path / "run", "--precomp", tmp_path / "own")
+    for wrong, advice in (("caan-flickr", ": did you mean caan-flickr8k?"), ("zzz", "; there are scan-t2i-lse-f")):
+        status, _, noted = regard(*given, "--set", f"starts_from={wrong}")
+        assert (status, f"starts_from={wrong}: no recipe of a model is called so{advice}" in noted) == (1, True)
+    assert "give them with --from" in regard(*given, "--set", "starts_from=caan-flickr8k")[2]
 
 
 def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(regard: Regard, tmp_path: Path) -> None:

@@ -76,6 +76,15 @@ def test_what_was_sent_is_kept_apart_by_service_and_folders(tmp_path: Path, monk
     assert sent_files_path("http://a", [one, two]) == sent_files_path("http://a", [two, one])
 
 
+@pytest.mark.parametrize("named", ["", "state", "./state"])
+def test_a_folder_of_states_that_depends_on_where_one_stands_is_not_used(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", named)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert sent_files_path("http://a", [tmp_path]).parent == tmp_path / ".local" / "state" / "regard"
+
+
 def test_another_collection_at_the_same_address_is_sent_what_it_has_not(
     sent: SentFiles, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -319,6 +328,17 @@ def test_a_wrong_address_or_folder_ends_it_at_once(
     assert (status, noted.startswith(f"regard: nobody answers at http://{nowhere}")) == (1, True)
     status, _, noted = regard("ingest", "--watch", tmp_path / "none", "--url", nowhere)
     assert (status, noted) == (1, f"regard: --watch watches folders, and {tmp_path / 'none'} is none\n")
+
+
+def test_a_state_that_cannot_be_kept_ends_it_in_words(
+    regard: Regard, url: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taken").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "taken"))
+    status, _, noted = regard("ingest", "--watch", folder, "--url", url)
+    assert (status, "XDG_STATE_HOME names the folder that it lies in" in noted) == (1, True)
+    assert f"regard: {tmp_path / 'taken' / 'regard'}" in noted
+    assert "cannot be written: Not a directory;" in noted
 
 
 @pytest.mark.slow

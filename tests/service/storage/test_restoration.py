@@ -42,6 +42,15 @@ def test_a_restore_into_a_folder_with_files_is_refused(store: Store, tmp_path: P
         restore_snapshot(tmp_path / "copy", store.folder)
 
 
+def test_a_restore_into_a_link_to_nothing_names_what_is_missing(store: Store, tmp_path: Path) -> None:
+    take_snapshot(store.folder, tmp_path / "copy")
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    with pytest.raises(UserError, match=r"link is a link to .*disk, which is not there: make that folder first"):
+        restore_snapshot(tmp_path / "copy", tmp_path / "link")
+    (tmp_path / "disk").mkdir()
+    assert restore_snapshot(tmp_path / "copy", tmp_path / "link")["ready"] == NUM - 1
+
+
 def broken(change: Callable[[Path], None]) -> Callable[[Path], None]:
     """A change of the catalog of a snapshot."""
     return lambda folder: change(folder / "catalog.sqlite")
