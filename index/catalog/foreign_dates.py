@@ -1,32 +1,39 @@
-"""Months and weekdays as German, French, Spanish and Italian write them, without accents: dates are indexed in English.
+"""Months and weekdays as German, French, Spanish and Italian write them: dates are indexed in English.
 
 Many are other words, too ("mars", "mayo", "julio"), so that each is read as a date beside a number alone.
 """
 
-from index.catalog.text_index import MONTHS, WEEKDAYS
+from index.catalog.text_index import MONTHS, WEEKDAYS, plain_letters
 
 _MONTHS = (
-    "januar februar marz april mai juni juli august september oktober november dezember",
-    "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre",
+    "januar februar märz april mai juni juli august september oktober november dezember",
+    "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
     "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
     "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
 )
 _WEEKDAYS = (
     "montag dienstag mittwoch donnerstag freitag samstag sonntag",
     "lundi mardi mercredi jeudi vendredi samedi dimanche",
-    "lunes martes miercoles jueves viernes sabado domingo",
-    "lunedi martedi mercoledi giovedi venerdi sabato domenica",
+    "lunes martes miércoles jueves viernes sábado domingo",
+    "lunedì martedì mercoledì giovedì venerdì sabato domenica",
 )
-_ELSEWHERE = {"janner": "january", "feber": "february", "maerz": "march", "setiembre": "september"}
+_ELSEWHERE = {"jänner": "january", "feber": "february", "maerz": "march", "setiembre": "september"}
 
-ENGLISH = {
-    foreign: english
-    for lines, names in ((_MONTHS, MONTHS), (_WEEKDAYS, WEEKDAYS))
-    for line in lines
-    for foreign, english in zip(line.split(), names, strict=True)
-    if foreign != english
-} | _ELSEWHERE
+
+def _translated(lines: tuple[str, ...], english: tuple[str, ...]) -> dict[str, str]:
+    """Each foreign name that is not the English one -> the English one."""
+    pairs = (pair for line in lines for pair in zip(line.split(), english, strict=True))
+    return {foreign: name for foreign, name in pairs if foreign != name}
+
+
+_WRITTEN_MONTHS = _translated(_MONTHS, MONTHS) | _ELSEWHERE
+_WRITTEN = _WRITTEN_MONTHS | _translated(_WEEKDAYS, WEEKDAYS)
+
+ENGLISH = {plain_letters(foreign): name for foreign, name in _WRITTEN.items()}
 """The name of a month or weekday, in lower case and without accents -> its English name."""
+
+FOREIGN_MONTHS = frozenset({*_WRITTEN_MONTHS, *map(plain_letters, _WRITTEN_MONTHS)})
+"""The names of months alone, with their accents and without."""
 
 AROUND = frozenset(["am", "im", "den", "der", "vom", "le", "du", "de", "del", "el", "il", "di"])
 """The words that these languages put around the parts of a date: "14 de mayo de 2023", "am 24. Dezember 2022"."""

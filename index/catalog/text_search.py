@@ -117,7 +117,8 @@ def query_terms(question: str) -> list[str]:
 
 def _is_named_date(words: Sequence[str]) -> bool:
     """Whether words that are written together are a date with its month's name, such as May-14-2023."""
-    return any(word in MONTH_NAMES for word in words) and all(word in MONTH_NAMES or word.isdecimal() for word in words)
+    months = MONTH_NAMES | foreign_dates.FOREIGN_MONTHS
+    return any(word in months for word in words) and all(word in months or word.isdecimal() for word in words)
 
 
 def is_date(question: str) -> bool:

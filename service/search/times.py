@@ -8,6 +8,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from index.catalog.foreign_dates import FOREIGN_MONTHS
 from index.catalog.text_index import NUMERIC_DATE, WEEKDAYS, YEAR_FIRST
 from index.catalog.text_search import MONTH_NAMES, STOP_WORDS, is_date, query_terms
 from service.search.foreign_words import FUNCTION_WORDS
@@ -17,11 +18,12 @@ _NO_NOUN = rf"(?!\s+(?!(?:{'|'.join(sorted(_FUNCTION_WORDS))})\b)\w)"  # follows
 _ANY_YEAR = r"(?:19|20)\d\d\b(?![.\-/’']\w)"  # and not the rest of a date
 _YEAR = rf"{_ANY_YEAR}{_NO_NOUN}"
 _SEASON = r"(?:spring|summer|autumn|fall|winter)"
-_MONTH = rf"\b(?:{'|'.join(sorted({*MONTH_NAMES, 'sept'}, key=len, reverse=True))})"
+_MONTHS = {*MONTH_NAMES, "sept", *FOREIGN_MONTHS} - {"mars"}  # which pictures show
+_MONTH = rf"\b(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
 _PLAIN_MONTH = r"(?:january|february|april|june|july|august|september|october|november|december)\b"  # no other word
 _DAY = r"\b(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?(?!\d)"
 _HOLIDAY = r"(?!4(?:th)?\s+(?:of\s+)?july\b|july\s+4(?:th)?\b)"
-_DAY_OF = rf"(?:{_DAY}\s+(?:of\s+)?{_MONTH}|{_MONTH}\.?\s+{_DAY})"
+_DAY_OF = rf"(?:{_DAY}\s+(?:(?:of|de)\s+)?{_MONTH}|{_MONTH}\.?\s+{_DAY})"
 _DAY_OF_PLAIN = rf"{_HOLIDAY}(?:{_DAY}\s+(?:of\s+)?{_PLAIN_MONTH}|{_PLAIN_MONTH}\s+{_DAY}){_NO_NOUN}"
 _IN_NUMBERS = "|".join(
     (
@@ -36,7 +38,7 @@ _PART = (
     r"\s+)?"
 )
 _ON = rf"(?:\b(?:taken\s+)?(?:on|in|from|of|during|dated)\s+)?(?:\b(?:{'|'.join(WEEKDAYS)}),?\s+)?(?:\bthe\s+)?"
-_DATE = rf"(?:{_IN_NUMBERS}|{_DAY_OF},?\s+{_ANY_YEAR}|{_DAY_OF_PLAIN})"
+_DATE = rf"(?:{_IN_NUMBERS}|{_DAY_OF}(?:,|\s+del?)?\s+{_ANY_YEAR}|{_DAY_OF_PLAIN})"
 # Times that are no date of a picture's, so that no text holds them.
 _PERIOD = "|".join(
     (
@@ -54,7 +56,7 @@ _MOMENT = "|".join(
         rf"{_ON}{_DATE}",
         rf"\b(?:in|from|during|dated|the(?=\s+year\b))\s+{_PART}{_YEAR}",
         rf"\b(?:in|during)\s+(?:(?:early|late|mid)\s+)?(?:{_PLAIN_MONTH}|(?:march|may)\b){_NO_NOUN}",
-        rf"{_MONTH}(?:\.?,?|\s+of)\s+{_ANY_YEAR}",
+        rf"{_MONTH}(?:\.?,?|\s+(?:of|del?))\s+{_ANY_YEAR}",
         rf"(?:(?<=,)|(?<=,\s)|(?<=\())(?:{_YEAR}|{_PLAIN_MONTH}{_NO_NOUN})",
         r"^20[0-3]\d(?=\s+[^\W\d])",
     )

@@ -25,6 +25,9 @@ from service.search.times import visible_part
         ("boys in April of 1929", "boys"),
         ("what we ate three days ago", "what we ate"),
         ("2023 garden party", "garden party"),
+        ("dogs, 14. März 2019", "dogs"),
+        ("beach août 2019", "beach"),
+        ("beach 3 de junio de 2019", "beach"),
     ],
 )
 def test_a_time_beside_other_words_is_left_out(subject: str, visible: str) -> None:
@@ -49,6 +52,7 @@ def test_what_pictures_show_of_a_time_stays(subject: str, visible: str) -> None:
         *("2023", "May 2024", "yesterday", "photos from 2021", "2018-2020", "the year 2000"),
         *("a man may jump", "people march", "an august gathering", "fireworks on the 4th of july"),
         *("a room in 1900-style", "a bus number 2021", "a sign that says 1984", "a 1965 ford mustang"),
+        *("Juni 2019", "14 de mayo de 2023", "the mai tai", "a poster of mars 2020 mission"),
         *("screenshot 1920 x 1080", "version 1.2.3", "IMG_20230514"),
     ],
 )
