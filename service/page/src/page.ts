@@ -61,7 +61,7 @@ function show([first, second]: Ranking[], note: string, ...above: HTMLElement[])
   if (second) {
     showWords(null);
     const shown = Math.max(first!.results.length, second.results.length);
-    main.replaceChildren(...above, sideBySide(first!, second, actions), ...more(shown));
+    main.replaceChildren(...above, sideBySide(first!, second, k, actions), ...more(shown));
     return;
   }
   const { grid, words } = resultGrid(first!.results, actions);

@@ -86,3 +86,10 @@ export function inLibrary({ total, queued }: Pick<ImagesAnswer, "total" | "queue
   const waiting = queued ? `; ${counted(queued, "of them waits", "of them wait")} to be looked at` : "";
   return `${counted(total, "picture")}${pass}${waiting}.`;
 }
+
+/** Where another model, which was asked for the best `k`, has a picture, compared with its rank here. */
+export function movement(rank: number, there: number | undefined, other: { model: string; results: unknown[] }, k: number): string {
+  if (there === undefined) return other.results.length < k ? `not among those of ${other.model}` : `beyond the best ${k} of ${other.model}`;
+  if (there === rank) return "the same place";
+  return `${counted(Math.abs(there - rank), "place")} ${there > rank ? "higher" : "lower"} than by ${other.model}`;
+}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PictureHit, TextAnswer } from "../src/openapi";
-import { alike, asTaken, counted, inLibrary, isolated, loadedFirst, messageOf, percent, said, withoutProbabilitiesOfNoMatch } from "../src/text";
+import { alike, asTaken, counted, inLibrary, isolated, loadedFirst, messageOf, movement, percent, said, withoutProbabilitiesOfNoMatch } from "../src/text";
 
 function hit(parts: object): PictureHit {
   return { score: 0.51234, probability: null, found_by: ["picture"], ...parts } as unknown as PictureHit;
@@ -54,6 +54,13 @@ test("a library says how much is in it, and what is not done yet", () => {
 test("an answer that waited for its model says so", () => {
   assert.equal(loadedFirst({ model: "sman", timings_ms: { load: 1234 } }), "sman was loaded first, in 1.2 s.");
   assert.equal(loadedFirst({ model: "sman", timings_ms: {} }), "");
+});
+
+test("a picture that another model does not show is beyond the best that were asked for, where it gave as many", () => {
+  const other = { model: "camp", results: [1, 2, 3] };
+  assert.equal(movement(2, undefined, other, 3), "beyond the best 3 of camp");
+  assert.equal(movement(2, undefined, other, 24), "not among those of camp");
+  assert.deepEqual([1, 2, 4].map((there) => movement(2, there, other, 3)), ["1 place lower than by camp", "the same place", "2 places higher than by camp"]);
 });
 
 test("whatever was thrown has words", () => {
