@@ -126,6 +126,9 @@ def test_a_result_opens_large_and_its_bars_add_up(visit: Visit) -> None:
     assert dialog.locator(".region").all_inner_texts() == ["red · left", "blue · right"]
     parts, (*added, together) = bars_in(dialog)
     assert parts == [("red", [1]), ("blue", [3]), ("the rest", [0, 2, 4])]
+    bars = dialog.locator(".bars .bar").evaluate_all("all => all.map((one) => parseFloat(one.style.width))")
+    most = max(map(abs, added))
+    assert bars == pytest.approx([max(bars) * abs(one) / most for one in added], abs=0.1)  # that of the rest, too
     beside = [fmean(column) for column in zip(*(one["explanation"]["contributions"] for one in others), strict=True)]
     above = [own - mean for own, mean in zip(best["explanation"]["contributions"], beside, strict=True)]
     assert added == pytest.approx([sum(above[n] for n in numbers) for _, numbers in parts], abs=2e-4)

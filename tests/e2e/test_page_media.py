@@ -77,7 +77,7 @@ def test_bars_and_words_are_told_from_the_ground_where_colours_are_the_systems(b
     search(page, "red children")
     page.locator("#main li.card .picture").click()
     bars = dialog.locator(".bars .bar")
-    expect(bars).to_have_count(2)
+    expect(bars).to_have_count(3)
     for name in ("bar", "bar negative"):
         bars.first.evaluate("(one, name) => (one.className = name)", name)
         ground, below = bars.first.evaluate(GROUNDS)

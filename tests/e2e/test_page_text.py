@@ -45,6 +45,14 @@ def test_a_result_says_that_its_text_holds_the_words(visit: Visit) -> None:
     by_pictures = [n for n, hit in enumerate(answer["results"]) if hit["found_by"] == ["pictures"]]
     expect(about.nth(by_pictures[0])).not_to_contain_text("by its text")
 
+    visit.page.locator("li.card .picture").first.click()
+    why, told = visit.page.locator(".why"), "its file name, captions, tags or date hold what was asked."
+    expect(why.locator("p").first).to_have_text(f"Found by its text: {told}")
+    visit.page.get_by_role("button", name="Next").click()
+    expect(why).to_contain_text("Rank 2")
+    expect(why).not_to_contain_text("its text")
+    visit.page.keyboard.press("Escape")
+
     def found_by_text(route: Route) -> None:
         asked = route.request.post_data_json | {"match": "text"}
         route.fulfill(response=route.fetch(post_data=asked))

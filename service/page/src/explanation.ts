@@ -48,8 +48,7 @@ export function aboveOthers(hit: PictureHit, results: PictureHit[]): Compared | 
   const parts = partsOf(hit.explanation.words);
   const { contributions, total, num } = lessOthers(hit, summed, parts);
   const all = [contributions, ...summed.map((one) => lessOthers(one, summed, parts).contributions)];
-  const ofWords = all.flatMap((one) => one.filter((_, n) => !parts[n]!.isRest));
-  return { parts, contributions, total, num, most: Math.max(0, ...ofWords.map(Math.abs)) };
+  return { parts, contributions, total, num, most: Math.max(0, ...all.flat().map(Math.abs)) };
 }
 
 function lessOthers(hit: PictureHit, results: PictureHit[], parts: Part[]): Omit<Compared, "parts" | "most"> {

@@ -2,6 +2,8 @@
 // vector means what the sentence around it means, so what it adds is often much, and nothing that can be pointed at.
 import type { ExplanationAnswer } from "./openapi";
 
+export const REST = "the rest"; // of a question: what names nothing
+
 /** Words of a question that are told of together, by their numbers. */
 export interface Part {
   text: string;
@@ -29,7 +31,7 @@ export function partsOf(words: Word[]): Part[] {
   const isOwn = (word: Word) => isTold(word, words);
   const own: Part[] = words.flatMap((word, n) => (isOwn(word) ? [{ text: word.text, words: [n], isRest: false }] : []));
   const rest = words.flatMap((word, n) => (isOwn(word) ? [] : [n]));
-  return rest.length ? [...own, { text: "the rest", words: rest, isRest: true }] : own;
+  return rest.length ? [...own, { text: REST, words: rest, isRest: true }] : own;
 }
 
 /** Sums of values of words over the words of each part. */

@@ -1,7 +1,7 @@
 // Names of regions: the word that each answered most, and where it lies in the picture.
 import { wordStrengths } from "./explanation";
 import type { Box, ExplanationAnswer } from "./openapi";
-import { offered } from "./parts";
+import { offered, REST } from "./parts";
 
 interface Size {
   width: number | null;
@@ -19,11 +19,11 @@ export function regionNames(size: Size, why: ExplanationAnswer, numbers: number[
   });
 }
 
-/** The word that a region answered most, or its label where it answered none. */
+/** The word that a region answered most; where it answered none, all that it added is the rest's. */
 function answered(why: ExplanationAnswer, region: number): string {
   const strengths = wordStrengths(why, region);
   const best = offered(why.words).sort((one, other) => strengths[other]! - strengths[one]!)[0];
-  return best !== undefined && strengths[best]! > 0 ? why.words[best]!.text : why.regions[region]!.label;
+  return best !== undefined && strengths[best]! > 0 ? why.words[best]!.text : REST;
 }
 
 /** Where a region lies, by the third of the picture that its middle is in; "" where that is not known. */

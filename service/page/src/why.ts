@@ -15,9 +15,11 @@ export function whyOf(hit: PictureHit, overlay: Overlay, results: PictureHit[]):
   const why = hit.explanation;
   if (hit.score === null) return byText(hit);
   const likely = hit.probability === null ? "" : `; ${percent(hit.probability)} likely`;
-  const text = isByText(hit) ? "; its text holds the words, too" : "";
-  const ranks = el("p", {}, `Rank ${hit.rank}; the shortlist had it at ${hit.shortlist_rank}${likely}${text}`);
-  if (!why) return [ranks, el("p", { class: "quiet" }, `Score ${hit.score.toFixed(DIGITS)}`)];
+  const ranks = [
+    isByText(hit) && el("p", {}, "Found by its text: its file name, captions, tags or date hold what was asked."),
+    el("p", {}, `Rank ${hit.rank}; the shortlist had it at ${hit.shortlist_rank}${likely}`),
+  ];
+  if (!why) return [...ranks, el("p", { class: "quiet" }, `Score ${hit.score.toFixed(DIGITS)}`)];
   const words = new Words(why, (word) => overlay.lightWord(word, word === null ? 0 : strongest([why], word)), isByText(hit));
   const show = (region: number | null) => {
     overlay.lightRegion(region);
@@ -26,7 +28,7 @@ export function whyOf(hit: PictureHit, overlay: Overlay, results: PictureHit[]):
   overlay.element.addEventListener("pointermove", (event) => show(overlay.regionAt(event.clientX, event.clientY)));
   overlay.element.addEventListener("pointerleave", () => show(null));
   return [
-    ranks,
+    ...ranks,
     tellsWordsApart(why) && el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
     bars(hit.score, aboveOthers(hit, results)),
     ...regionList(hit, why, show),
@@ -48,16 +50,16 @@ function bars(score: number, compared: Compared | null): HTMLElement {
   const { parts, contributions, total: sum, num, most } = compared;
   const shown = roundedToSum(contributions, sum, DIGITS);
   const rows = shown.map((value, n) => {
-    const bar = el("span", { class: value < 0 ? "bar negative" : "bar" });
+    const part = parts[n]!;
+    const bar = el("span", { class: `bar${part.isRest ? " rest" : value < 0 ? " negative" : ""}` });
     const width = Math.min(50, (50 * Math.abs(value)) / (most || 1)); // of the track, in the middle of which is 0
     bar.style.width = `${width}%`;
     bar.style.marginLeft = `${value < 0 ? 50 - width : 50}%`;
-    const part = parts[n]!;
     return el(
       "tr",
       { "data-words": part.words.join(" ") },
       el("th", { scope: "row", class: part.isRest ? "quiet" : "" }, part.text),
-      part.isRest ? el("td") : el("td", { class: "track" }, bar),
+      el("td", { class: "track" }, bar),
       el("td", { class: "number" }, signed(value)),
     );
   });

@@ -34,13 +34,13 @@ test("what a word added is compared with the mean of the other results", () => {
   assert.equal(compared.most, 2.5);
 });
 
-test("words that name nothing are told of together, and no bar is measured by them", () => {
+test("words that name nothing are told of together, and their bar has the scale of the others", () => {
   const words = [{ text: "<start>", special: true }, { text: "a" }, { text: "bus", content: true }];
   const explanation = explained({ words, contributions: [1, -9, 4] });
   const alone = { image_id: "a", score: -4, explanation } as unknown as PictureHit;
   const compared = aboveOthers(alone, [alone])!;
   assert.deepEqual(compared.parts.map((one) => one.text), ["bus", "the rest"]);
-  assert.deepEqual([compared.contributions, compared.total, compared.most], [[4, -8], -4, 4]);
+  assert.deepEqual([compared.contributions, compared.total, compared.most], [[4, -8], -4, 8]);
 });
 
 test("a result alone is compared with nothing, one that its text alone found is not compared", () => {

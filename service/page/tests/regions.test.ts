@@ -24,8 +24,8 @@ test("a region is named by the content word that it answered most and by where i
   );
 });
 
-test("equal names are told apart by numbers, and what answered no word bears its label", () => {
+test("equal names are told apart by numbers, and what answered no word is named by the rest", () => {
   const box = [0, 0, 60, 40];
   assert.deepEqual(named([[box, [0, 1, 0]], [box, [0, 0, 1]], [box, [0, 2, 0]]]), ["dog · upper left 1", "snow · upper left", "dog · upper left 2"]);
-  assert.deepEqual(named([[null, [1, 0, -1]]]), ["region"]);
+  assert.deepEqual(named([[null, [1, 0, -1]]]), ["the rest"]);
 });
