@@ -331,6 +331,8 @@ def test_a_date_that_is_none_is_told_by_the_name_of_its_field(visit: Visit, ques
     expect(status).to_have_text(
         "From: write a date as 2024, 2024-05, 2024-05-06, 06.05.2024, 6 May 2024 or 2024-05-06 10:00."
     )
+    expect(status.locator(".fault")).to_be_visible()
+    expect(cards(page)).to_have_count(len(YEARS))  # those of before
     page.get_by_label("From").fill("1. May 2022")
     page.get_by_label("From").press("Enter")
     expect(status).to_have_text("3 pictures." if question else "3 pictures pass the filter.")

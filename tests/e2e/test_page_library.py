@@ -14,7 +14,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, search, send_captioned
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, search, send, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -266,3 +266,23 @@ def test_what_waits_is_looked_at_again(visit: Visit) -> None:
     expect(waiting).to_have_count(len(COLOURS))
     page.unroute("**/images?*")
     expect(waiting).to_have_count(0)
+
+
+def test_a_picture_that_failed_says_why_and_is_tried_again(visit: Visit) -> None:
+    page = visit.page
+    send(visit.address, "cut.png", png(two_coloured("red", "red", 640, 480))[:-200])
+    (failure,) = patient.get(f"{visit.address}/failures").json()["failures"]
+    page.reload()
+    failed = cards(page).filter(has_text="cut.png")
+    again = failed.get_by_role("button", name="Try again: cut.png")
+    expect(failed).to_contain_text(failure["reason"])
+    assert accessibility_faults(page) == []
+    with page.expect_response(f"**/failures/{failure['image_id']}/retry") as answered:
+        again.click()
+    assert answered.value.status == 202
+    expect(failed).to_contain_text(failure["reason"])  # as it is damaged still
+    page.route("**/retry", lambda route: route.fulfill(status=409, json={"detail": "Send the file again."}))
+    again.click()
+    expect(failed.get_by_role("alert")).to_have_text("Send the file again.")
+    page.evaluate("document.body.classList.add('read-only')")
+    expect(again).to_be_hidden()

@@ -1,5 +1,5 @@
 // A stored picture as a card of the library: looked at, edited in place, and deleted, which can be undone there.
-import { deletePicture, restorePicture } from "./changes";
+import { deletePicture, reasonOf, restorePicture, retryPicture } from "./changes";
 import { button, el, workButton } from "./dom";
 import { editor, giveUp, isWritten } from "./editing";
 import type { ImageListed } from "./openapi";
@@ -77,7 +77,7 @@ export class Card {
     this.fault.textContent = "";
     this.pick.disabled = false;
     this.pick.setAttribute("aria-label", this.selects);
-    this.element.replaceChildren(this.pick, this.picture(), this.about(), this.actions(), this.fault);
+    this.element.replaceChildren(this.pick, this.picture(), this.about(), ...this.reason(), this.actions(), this.fault);
   }
 
   private get opens(): string {
@@ -119,6 +119,15 @@ export class Card {
     );
   }
 
+  /** Why it cannot be found, where it was set aside; without an answer it stands there without. */
+  private reason(): HTMLElement[] {
+    const { state, image_id } = this.image;
+    if (state !== "failed") return [];
+    const reason = el("p", { class: "about quiet" });
+    void reasonOf(image_id).then((why) => (reason.textContent = why)).catch(() => {});
+    return [reason];
+  }
+
   private title(): HTMLElement {
     return el("span", { class: "title", dir: "auto", title: titleOf(this.image) }, titleOf(this.image));
   }
@@ -131,6 +140,8 @@ export class Card {
       button("Edit", () => this.edit(), { class: "link change", "aria-label": `Edit ${title}` }),
       this.image.state === "ready" &&
         button("More like this", () => this.like(this.image), { class: "link", "aria-label": `More like this: ${title}` }),
+      this.image.state === "failed" &&
+        workButton("Try again", () => this.told(() => this.retry()), { class: "link change", "aria-label": `Try again: ${title}` }),
       downloadButton(this.image, this.fault, "link change"),
       workButton("Delete", () => this.delete(), { class: "link change", "aria-label": `Delete ${title}` }),
     );
@@ -148,6 +159,12 @@ export class Card {
     }
     this.form.querySelector("textarea")?.focus();
     this.form.scrollIntoView({ block: "nearest" });
+  }
+
+  private async retry(): Promise<void> {
+    await retryPicture(this.image_id);
+    this.image = { ...this.image, state: "queued" };
+    this.look();
   }
 
   private delete(): Promise<void> {

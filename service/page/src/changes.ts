@@ -27,6 +27,16 @@ export async function deletePicture(image_id: string): Promise<void> {
   }
 }
 
+/** Why a picture was set aside; "" where it was not. */
+export async function reasonOf(image_id: string): Promise<string> {
+  return (await infoOf(image_id)).failure?.reason ?? "";
+}
+
+/** Has a picture that was set aside looked at once more. */
+export async function retryPicture(image_id: string): Promise<void> {
+  await ask(`/failures/${image_id}/retry`, { method: "POST" });
+}
+
 /** The picture, whose deletion is undone. */
 export function restorePicture(image_id: string): Promise<ImageListed> {
   return ask<ImageListed>(`/images/${image_id}/restore`, { method: "POST" });

@@ -1,6 +1,8 @@
 // What is said of an answer, above its pictures or sentences.
-import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
+import type { CaptionHit, ImageAnswer, PictureHit, TextAnswer } from "./openapi";
 import { counted, isByText, isolated, loadedFirst } from "./text";
+
+type CutOff = { min_score?: number; min_probability?: number };
 
 /** How something was asked, as far as what is said of the answer depends on it. */
 export interface HowAsked {
@@ -11,8 +13,8 @@ export interface HowAsked {
   isFiltered: boolean;
   /** Whether more is written than the service takes. */
   isShortened: boolean;
-  /** Whether results must be likely by so many percent. */
-  isCutByPercent: boolean;
+  /** What results must reach: a score, or a probability. */
+  cutOff: CutOff;
   /** Whether a cut-off was taken away, since it was chosen for scores of another scale. */
   isCutOffGone: boolean;
   /** Options that are set and mean nothing to what was asked. */
@@ -29,7 +31,7 @@ const NO_CAPTIONS = "No captions are stored that could describe it.";
 export function noteOfText(answer: TextAnswer, how: HowAsked): string {
   const shortened = how.isShortened && "The question is long: its beginning alone was asked.";
   const gone = how.isCutOffGone && CUT_OFF_GONE;
-  return [loadedFirst(answer), shortened, ...readings(inText(answer)), gone, ...belowCutOff(answer), ...howMany(answer, how)].filter(Boolean).join(" ");
+  return [loadedFirst(answer), shortened, ...readings(inText(answer)), gone, ...belowCutOff(answer), ...keptByText(answer.results, how.cutOff), ...howMany(answer, how)].filter(Boolean).join(" ");
 }
 
 /** What is said of the pictures that each of some models finds like one. */
@@ -40,7 +42,7 @@ export function noteOfPictures(answers: ImageAnswer[], title: string, how: HowAs
   if (!results.length && !left_out) notes.push(nothing("No other picture can be found.", how));
   notes.push(...belowCutOff(answers[0]!));
   if (how.isCutOffGone) notes.push(CUT_OFF_GONE);
-  if (how.isCutByPercent) notes.push(NO_PERCENTAGE);
+  if (how.cutOff.min_probability !== undefined) notes.push(NO_PERCENTAGE);
   return [...notes, noteOfIdle(how.idle), ...answers.map(loadedFirst)].filter(Boolean).join(" ");
 }
 
@@ -89,6 +91,14 @@ function belowCutOff({ left_out, results }: { left_out: number; results: unknown
   if (!left_out) return [];
   const num = left_out.toLocaleString("en");
   return [results.length ? `“At least” leaves ${num} more out.` : `Nothing reaches “At least”, which leaves ${num} out.`];
+}
+
+/** Why pictures are shown that do not reach what is wanted, where there are some. */
+function keptByText(results: PictureHit[], { min_score = -Infinity, min_probability = 0 }: CutOff): string[] {
+  const isBelow = ({ score, probability }: PictureHit) => score !== null && (score < min_score || (probability ?? 1) < min_probability);
+  const num = results.filter((hit) => isByText(hit) && isBelow(hit)).length;
+  if (!num) return [];
+  return [`${counted(num, "picture")} below “At least” ${num === 1 ? "was found by its text and is" : "were found by their text and are"} shown anyway.`];
 }
 
 /** What is said where nothing was found: that of the filter, too, since on a phone it is out of sight, else `why`. */

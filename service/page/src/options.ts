@@ -32,6 +32,9 @@ const TAG = "tag."; // before the name of a tag, in an address
 const NUMBER = /^(-?\d+(\.\d+)?)?$/;
 const TYPING_MS = 200; // a pause after which what was typed is looked up
 
+/** An option has a value that cannot be read, so that nothing could be asked. */
+export class Unreadable extends Error {}
+
 export class SearchOptions {
   private readonly model = el("select", {});
   private readonly second = el("select", {});
@@ -223,13 +226,13 @@ export class SearchOptions {
     return this.grouped.checked;
   }
 
-  /** The limit that results have to reach, as the service takes it; none where nothing is written. Error for no limit. */
+  /** The limit that results have to reach, as the service takes it; none where nothing is written. Unreadable for no limit. */
   get cutOff(): { min_score?: number; min_probability?: number } {
     const least = this.least.valueAsNumber;
-    if (this.least.validity.badInput) throw new Error("At least: write a number.");
+    if (this.least.validity.badInput) throw new Unreadable("At least: write a number.");
     if (Number.isNaN(least)) return {};
     if (this.unit.value === "min_score") return { min_score: least };
-    if (least < 0 || least > 100) throw new Error("At least: write a percentage from 0 to 100, or choose “score”.");
+    if (least < 0 || least > 100) throw new Unreadable("At least: write a percentage from 0 to 100, or choose “score”.");
     return { min_probability: least / 100 };
   }
 
@@ -247,7 +250,7 @@ export class SearchOptions {
     return MEANT_FOR_OTHERS[asked].filter((name) => set.has(name)).map((name) => SHOWN[name]!);
   }
 
-  /** The filter as the service takes it; null for none. Error where a date is none. */
+  /** The filter as the service takes it; null for none. Unreadable where a date is none. */
   get filter(): Record<string, unknown> | null {
     const [gte, lte, tags] = [dateOf("From", this.from), dateOf("To", this.until), this.tags.filter];
     const filter = {
@@ -273,7 +276,7 @@ function choose(control: Control, value: string): void {
 
 function dateOf(name: string, { value }: HTMLInputElement): string {
   const date = readDate(value);
-  if (date === null) throw new Error(`${name}: ${whyNoDate(value)}`);
+  if (date === null) throw new Unreadable(`${name}: ${whyNoDate(value)}`);
   return date;
 }
 

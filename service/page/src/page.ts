@@ -12,7 +12,7 @@ import { addressParameters, current, noteSeen, putQuestionBelow, remember, seen,
 import { Library } from "./library";
 import { noteOfIdle, noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "./notes";
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
-import { SearchOptions } from "./options";
+import { SearchOptions, Unreadable } from "./options";
 import { pictureForm, textRequest } from "./requests";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
 import { checkSession, keepPictures, mayChange, offerKeys } from "./session";
@@ -47,6 +47,7 @@ let settling = 0;
 let k = K; // results that are asked for
 let again = () => begin(); // what was asked last, asked with the options as they are then
 let latest: Question | null = null; // that was asked
+let answered: Question | null = null; // by what is shown
 let unlimited: Question | null = null; // that was asked without the limit of the score which the one before had
 let prepared: Promise<void> | null = null;
 
@@ -57,6 +58,7 @@ const actions: Actions = {
 
 function show([first, second]: Ranking[], note: string, ...above: HTMLElement[]): void {
   status.textContent = note;
+  answered = latest;
   found = first!.results;
   if (second) {
     showWords(null);
@@ -149,6 +151,8 @@ function attempt(question: Question, waiting: string): Promise<void> {
   const clear = (fault: unknown) => {
     searches.end(); // what was asked before, where this could not be asked at all
     if (isLibrary(question) && library.element.isConnected && canBeTriedAgain(fault)) return; // it comes to no harm there
+    if (fault instanceof Unreadable && question === answered) return; // what is shown still answers it
+    answered = null;
     showWords(null);
     main.replaceChildren();
   };
@@ -214,7 +218,7 @@ function howAsked(): HowAsked {
   const isShortened = query.value.trim() !== asTaken(query.value);
   const isCutOffGone = latest !== null && latest === unlimited;
   const idle = options.idleFor(current().kind);
-  return { k, match, isShortened, isFiltered: filter !== null, isCutByPercent: "min_probability" in cutOff, isCutOffGone, idle, mayChange: mayChange() };
+  return { k, match, isShortened, isFiltered: filter !== null, cutOff, isCutOffGone, idle, mayChange: mayChange() };
 }
 
 async function searchText(text: string): Promise<void> {
@@ -252,6 +256,7 @@ async function searchSentences(question: PictureQuestion): Promise<void> {
     (answer) => {
       const hits = answer.results as CaptionHit[];
       status.textContent = noteOfSentences(answer, title, how);
+      answered = latest;
       showWords(null);
       main.replaceChildren(
         askedPicture(asked, title, button("Pictures like it", () => void askAnew({ kind: "pictures", asked, title }))),
@@ -278,6 +283,7 @@ async function showLibrary(): Promise<void> {
     (signal) => library.load(listed, signal),
     (page) => {
       library.show(listed, page);
+      answered = latest;
       showWords(null);
       const isEmpty = !page.images.length;
       status.textContent = [inLibrary(page, filter !== null), noteOfIdle(options.idleFor("library"), true)].filter(Boolean).join(" ");

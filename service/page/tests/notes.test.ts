@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { noteOfIdle, noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "../src/notes";
 import type { ImageAnswer, TextAnswer } from "../src/openapi";
 
-const HOW: HowAsked = { k: 2, match: "both", isFiltered: false, isShortened: false, isCutByPercent: false, isCutOffGone: false, idle: [], mayChange: true };
+const HOW: HowAsked = { k: 2, match: "both", isFiltered: false, isShortened: false, cutOff: {}, isCutOffGone: false, idle: [], mayChange: true };
 const HIT = { found_by: ["pictures"] };
 const FILTERED = { ...HOW, isFiltered: true };
 
@@ -54,6 +54,15 @@ test("words that the text of some picture has are not said to be unknown", () =>
   assert.equal(noteOfText(read, HOW), "1 picture.");
 });
 
+test("why pictures below the cut-off are shown is told, where there are some", () => {
+  const hits = [0.1, 0.3, 0.5].map((probability) => ({ found_by: ["pictures", "text"], score: 10 * probability, probability }));
+  const note = (cutOff: object, results: object[] = hits) => noteOfText(text({ results }), { ...HOW, k: 9, cutOff });
+  assert.equal(note({ min_probability: 0.2 }), "1 picture below “At least” was found by its text and is shown anyway. 3 pictures.");
+  assert.equal(note({ min_score: 4 }), "2 pictures below “At least” were found by their text and are shown anyway. 3 pictures.");
+  assert.equal(note({ min_score: 1 }), "3 pictures.");
+  assert.equal(note({ min_score: 1 }, [{ found_by: ["text"], score: null, probability: null }]), "1 picture.");
+});
+
 test("a question that was too long is told of", () => {
   assert.equal(noteOfText(text({ results: [HIT] }), { ...HOW, isShortened: true }), "The question is long: its beginning alone was asked. 1 picture.");
 });
@@ -71,7 +80,7 @@ test("pictures like one are told by its title, and what was left out", () => {
   assert.equal(noteOfPictures([image({})], "b.jpg", HOW), "Pictures like b.jpg. No other picture can be found.");
   assert.equal(noteOfPictures([image({})], "b", FILTERED), "Pictures like b. Nothing was found that passes the filter.");
   assert.equal(
-    noteOfPictures([image({ left_out: 1 })], "b", { ...HOW, isCutByPercent: true }),
+    noteOfPictures([image({ left_out: 1 })], "b", { ...HOW, cutOff: { min_probability: 0.1 } }),
     "Pictures like b. Nothing reaches “At least”, which leaves 1 out. How alike pictures are is no percentage: for “At least” choose “score”.",
   );
   const words = { query: "in snow", unknown_words: ["qxz"], read_as: { teh: "the" }, note: "A note." };
