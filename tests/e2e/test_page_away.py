@@ -114,12 +114,12 @@ def test_a_dialog_that_asks_for_a_key_is_cancelled_once(browser: Browser, tmp_pa
     with running_server(tmp_path) as address:
         visit = Visit(browser, address)
         page, dialog = visit.page, visit.page.get_by_role("dialog")
-        expect(dialog).to_contain_text("This service wants a key.")
+        expect(dialog).to_contain_text("This service wants a key")
         dialog.get_by_role("button", name="Cancel").click()
         expect(page.locator("#status")).to_have_text("This service wants a key.")
         expect(dialog).to_be_hidden()
         ask(page, "red")  # a question asks for it again
-        expect(dialog).to_contain_text("This service wants a key.")
+        expect(dialog).to_contain_text("This service wants a key")
         dialog.get_by_role("button", name="Cancel").click()
         expect(dialog).to_be_hidden()
         ask(page, "")

@@ -1,6 +1,6 @@
 // A stored picture as a card of the library: looked at, edited in place, and deleted, which can be undone there.
 import { deletePicture, reasonOf, restorePicture, retryPicture } from "./changes";
-import { button, el, workButton } from "./dom";
+import { breakable, button, el, workButton } from "./dom";
 import { editor, giveUp, isWritten } from "./editing";
 import type { ImageListed } from "./openapi";
 import { downloadButton } from "./original";
@@ -110,12 +110,11 @@ export class Card {
   }
 
   private about(): HTMLElement {
-    const tags = tagButtons(this.image.tags).flatMap((tag) => [" · ", tag]);
     return el(
       "p",
       { class: "about" },
       this.title(),
-      el("span", { class: "quiet" }, day(this.image.taken_at), ...tags),
+      el("span", { class: "quiet facts" }, el("span", {}, day(this.image.taken_at)), ...tagButtons(this.image.tags)),
     );
   }
 
@@ -129,7 +128,7 @@ export class Card {
   }
 
   private title(): HTMLElement {
-    return el("span", { class: "title", dir: "auto", title: titleOf(this.image) }, titleOf(this.image));
+    return el("span", { class: "title", dir: "auto", title: titleOf(this.image) }, ...breakable(titleOf(this.image)));
   }
 
   private actions(): HTMLElement {

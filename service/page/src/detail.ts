@@ -1,6 +1,6 @@
 // One picture large: its regions and why it was found, where it was, and all that is known of it, to be changed there.
 import { deletePicture, restorePicture } from "./changes";
-import { button, el, find, workButton, type Child } from "./dom";
+import { breakable, button, el, find, workButton, type Child } from "./dom";
 import { editor, giveUp } from "./editing";
 import { enterLarge, leaveLarge, place } from "./history";
 import type { ImageListed, PictureHit } from "./openapi";
@@ -10,6 +10,8 @@ import { onSwipe } from "./swiping";
 import { tagButtons } from "./tagged";
 import { day, isolated, messageOf, titleOf } from "./text";
 import { whyOf } from "./why";
+
+const PANORAMA = 2.5; // times as wide as high
 
 /** A picture of the library, or a result. */
 export type Shown = ImageListed | PictureHit;
@@ -145,7 +147,9 @@ export class Detail {
 
   private show(): void {
     const picture = this.pictures[this.place]!;
-    this.title.textContent = this.title.title = titleOf(picture);
+    this.title.title = titleOf(picture);
+    this.title.replaceChildren(...(breakable(titleOf(picture)) as (Node | string)[]));
+    this.shown.classList.toggle("wide", isPanorama(picture));
     this.allow();
     this.full.hidden = !picture.url || this.deleted.has(picture.image_id);
     if (picture.url) this.full.href = picture.url;
@@ -258,6 +262,11 @@ export class Detail {
     this.show();
     this.shown.querySelector("button")?.focus();
   }
+}
+
+/** Whether what is said of a picture stands below it, since beside it there would be little of it and much of nothing. */
+function isPanorama({ width, height }: Shown): boolean {
+  return !!width && !!height && width > PANORAMA * height;
 }
 
 /** The picture large; its thumbnail, until it is there. */

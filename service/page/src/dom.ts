@@ -25,6 +25,11 @@ export function find<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T;
 }
 
+/** A name that is broken between lines behind the marks in it, and elsewhere only where it has none. */
+export function breakable(name: string): Child[] {
+  return name.split(/(?<=[/_.-])(?=.)/su).flatMap((part, n) => (n ? [el("wbr"), part] : [part]));
+}
+
 export function button(text: string, onclick: () => void, properties: Properties = {}): HTMLButtonElement {
   return el("button", { type: "button", onclick, ...properties }, text);
 }

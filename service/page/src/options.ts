@@ -91,6 +91,9 @@ export class SearchOptions {
       ["Model", this.model],
       ["beside", this.second],
       ["Sort by", this.sort],
+    ];
+    // Which go on together where the line is too short for all.
+    const filters: [string, HTMLElement][] = [
       ["From", this.from],
       ["to", this.until],
       ["Tag", this.tags.input],
@@ -110,6 +113,7 @@ export class SearchOptions {
         "div",
         { class: "line" },
         ...named.map(labelled),
+        el("div", { class: "group" }, ...filters.map(labelled)),
         ...this.tags.elements.filter((one) => one instanceof Node),
         el("div", { class: "line" }, ...rest.map(labelled)),
         this.known,

@@ -315,6 +315,7 @@ function start(): void {
   const first = current();
   settle();
   if (first.kind === "text") query.value = first.text;
+  if (!matchMedia("(min-width: 30rem)").matches) query.placeholder = "Search pictures"; // the other would be cut
   options.restore(addressParameters());
   query.addEventListener("input", () => {
     clearTimeout(typing);

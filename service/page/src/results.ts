@@ -1,5 +1,5 @@
 // The grid of results. A word lights its regions in all of them; a region lights its words.
-import { button, el, find } from "./dom";
+import { breakable, button, el, find } from "./dom";
 import { strongest, tellsWordsApart } from "./explanation";
 import type { CaptionHit, PictureHit } from "./openapi";
 import { Overlay } from "./overlay";
@@ -61,8 +61,8 @@ function card(hit: PictureHit, overlay: Overlay, words: Words | null, open: () =
     el(
       "p",
       { class: "about" },
-      el("span", { class: "title", dir: "auto", title: titleOf(hit) }, titleOf(hit)),
-      el("span", { class: "quiet" }, `${said(hit)} · ${day(hit.taken_at)}${alike(hit)}`),
+      el("span", { class: "title", dir: "auto", title: titleOf(hit) }, ...breakable(titleOf(hit))),
+      el("span", { class: "quiet facts" }, ...[said(hit), day(hit.taken_at), alike(hit)].map((fact) => fact && el("span", {}, fact))),
       button("More like this", like, { class: "link", "aria-label": `More like this: ${titleOf(hit)}` }),
     ),
   );

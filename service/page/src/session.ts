@@ -89,8 +89,9 @@ function keyDialog(why: string): Promise<boolean> {
       el(
         "form",
         { onsubmit: (event: SubmitEvent) => (event.preventDefault(), void signIn(key, fault, dialog)) },
-        el("h2", { id: "key-title" }, signedIn ? "Another key, or none" : "This library asks for a key"),
-        why && el("p", {}, why),
+        el("h2", { id: "key-title" }, signedIn ? "Another key, or none" : KEY_WANTED.replace(/\.$/, "")),
+        why && why !== KEY_WANTED && el("p", {}, why),
+        el("p", { class: "quiet" }, "Whoever runs the service makes one with ", el("code", {}, "regard keys create"), "."),
         fault,
         el("label", { for: "key" }, "API key"),
         key,

@@ -54,7 +54,7 @@ export function withoutProbabilitiesOfNoMatch(answer: TextAnswer): TextAnswer {
 
 /** How many near duplicates a result stands for besides itself. */
 export function alike(hit: PictureHit): string {
-  return hit.near_duplicates?.length ? ` · and ${hit.near_duplicates.length} alike` : "";
+  return hit.near_duplicates?.length ? `and ${hit.near_duplicates.length} alike` : "";
 }
 
 /** What is said of an answer that waited for its model; "" for any other. */

@@ -16,7 +16,7 @@ test("a result says by what it was found", () => {
   assert.equal(said(hit({ probability: 0.5 })), "50 %");
   assert.equal(said(hit({ found_by: ["picture", "text"], probability: 0.5 })), "by its text; 50 % by the picture");
   assert.equal(said(hit({ score: null, found_by: ["text"] })), "by its text");
-  assert.equal(alike(hit({ near_duplicates: ["a", "b"] })), " · and 2 alike");
+  assert.equal(alike(hit({ near_duplicates: ["a", "b"] })), "and 2 alike");
   assert.equal(alike(hit({})), "");
 });
 

@@ -1,0 +1,68 @@
+"""What stands where on the page: names and lines that are broken, panoramas, options in a window that is not wide."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.library import two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Locator, Route, expect
+
+from tests.e2e.browser import Visit, open_large, send
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("layout")) as url:
+        about = {"tags": {"album": "Summer"}, "taken_at": "2024-05-01"}
+        send(url, "IMG_0412.jpg", png(two_coloured("red", "blue", 320, 240)), about)
+        send(url, "panorama.png", png(two_coloured("green", "blue", 1600, 200)))
+        yield url
+
+
+def bounds(one: Locator) -> dict[str, float]:
+    found = one.bounding_box()
+    assert found is not None
+    return {**found, "bottom": found["y"] + found["height"]}
+
+
+def test_names_are_broken_behind_their_marks_and_no_separator_stands_alone(browser: Browser, address: str) -> None:
+    visit = Visit(browser, address, viewport={"width": 320, "height": 640})
+    card = visit.page.locator("#main li.card", has_text="IMG")
+    expect(card.locator(".title")).to_have_js_property("innerHTML", "IMG_<wbr>0412.<wbr>jpg")
+    expect(card.locator(".facts > *")).to_have_text(["May 1, 2024", "album: Summer"])
+    expect(visit.page.get_by_label("What do the pictures show?")).to_have_attribute("placeholder", "Search pictures")
+    assert visit.page.locator(".selection").evaluate("(one) => getComputedStyle(one).borderBottomStyle") == "solid"
+    visit.close()
+
+
+def test_what_is_said_of_a_panorama_stands_below_it(browser: Browser, address: str) -> None:
+    visit = Visit(browser, address, viewport={"width": 1280, "height": 800})
+    dialog = open_large(visit.page, "panorama.png")
+    assert bounds(dialog.locator("figure"))["bottom"] <= bounds(dialog.locator(".why"))["y"]
+    assert bounds(dialog.locator("figure"))["width"] > 1200
+    visit.page.keyboard.press("ArrowRight")
+    expect(dialog.get_by_role("heading", level=2)).to_have_text("IMG_0412.jpg")
+    assert bounds(dialog.locator("figure"))["y"] == bounds(dialog.locator(".why"))["y"]
+    visit.close()
+
+
+def test_what_filters_stays_together_in_a_window_that_is_not_wide(browser: Browser, address: str) -> None:
+    def long_names(route: Route) -> None:
+        answer = route.fetch().json()
+        (model,) = answer["models"]
+        others = [{**model, "name": f"{n}-model-of-a-long-name", "default": n == 0} for n in range(2)]
+        route.fulfill(json={**answer, "models": others})
+
+    visit = Visit(browser, address, viewport={"width": 1100, "height": 800})
+    visit.page.route("**/models", long_names)
+    visit.page.reload()
+    expect(visit.page.get_by_label("beside")).to_be_visible()
+    lines = [bounds(visit.page.get_by_label(name, exact=True))["y"] for name in ("Model", "From", "to", "Tag")]
+    assert lines[0] < lines[1] == lines[2] == lines[3]
+    visit.close()
