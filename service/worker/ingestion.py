@@ -31,6 +31,7 @@ from service.worker.detection import (
     ended_with_fault,
     packed_records,
 )
+from service.worker.filename_dates import date_in_name
 from service.worker.open_store import OpenStore
 from service.worker.reverse_geocoding import Places
 
@@ -214,7 +215,7 @@ class Ingestion:
 
     def _commit(self, part: Sequence[Decoded], extractor: str | None) -> None:
         """Make the pictures ready, in the next slots, where their records are; for None these are made later."""
-        first = self._catalog.num_slots()
+        first, now = self._catalog.num_slots(), self._clocks.time_of_day()
         self._catalog.commit(
             [
                 DetectedPicture(
@@ -223,7 +224,7 @@ class Ingestion:
                     width=decoded.width,
                     height=decoded.height,
                     extractor=extractor,
-                    taken_at=decoded.taken_at,
+                    taken_at=date_in_name(picture.filename, now) if decoded.taken_at is None else decoded.taken_at,
                     perceptual_hash=perceptual_hash(decoded.picture),
                     captions=[decoded.caption] if decoded.caption else [],
                     tags=self._tags(decoded),

@@ -46,7 +46,12 @@ class Store:
         self.originals = Originals(folder)
 
     def accept(
-        self, content: bytes, kind: str = "png", captions: Sequence[str] = (), taken: float | None = None
+        self,
+        content: bytes,
+        kind: str = "png",
+        captions: Sequence[str] = (),
+        taken: float | None = None,
+        name: str | None = None,
     ) -> str:
         """Take a file in as the web side does; its id."""
         image_id = hashlib.sha256(content).hexdigest()[:32]
@@ -55,7 +60,7 @@ class Store:
         self.originals.store([StagedFile(path, image_id, kind)])
         new = NewPicture(
             image_id=image_id,
-            filename=f"{image_id}.{kind}",
+            filename=name or f"{image_id}.{kind}",
             extension=kind,
             num_bytes=len(content),
             captions=captions,

@@ -62,14 +62,19 @@ def test_boxes_and_size_are_those_of_the_full_upright_picture(store: Store) -> N
     np.testing.assert_allclose(boxes[1], [0, 0, 1000, 3000], atol=3)
 
 
-def test_the_date_given_wins_over_the_cameras(store: Store) -> None:
+def test_the_date_given_wins_over_the_cameras_and_that_over_the_names(store: Store) -> None:
     exif = PIL.Image.Exif()
     exif.get_ifd(0x8769)[0x9003] = "2024:05:06 07:08:09"
-    dated = store.accept(encoded(noise(1), "JPEG", exif=exif), "jpg")
-    told = store.accept(encoded(noise(2), "JPEG", exif=exif), "jpg", taken=12.0)
+    name = "WhatsApp/IMG-20230315-WA0001.jpg"
+    dated = store.accept(encoded(noise(1), "JPEG", exif=exif), "jpg", name=name)
+    told = store.accept(encoded(noise(2), "JPEG", exif=exif), "jpg", taken=12.0, name=name)
+    named, said = (
+        store.accept(encoded(noise(3 + n), "PNG"), taken=taken, name=name) for n, taken in enumerate((None, 12.0))
+    )
     store.drain()
     assert store.image(dated).taken_at == 1714979289.0
-    assert store.image(told).taken_at == 12.0
+    assert store.image(named).taken_at == 1678838400.0
+    assert store.image(told).taken_at == store.image(said).taken_at == 12.0
 
 
 def test_what_a_file_says_joins_what_was_said_of_it(store: Store) -> None:
