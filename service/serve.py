@@ -31,6 +31,7 @@ from service.settings import Settings
 from service.storage.ballast import give_up_ballast, lay_ballast
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import require_enterable, require_no_cluster, wait_for_lock
+from service.storage.kinds import require_kinds
 from service.storage.same_collection import collection_of, require_collection
 from service.supervisor import supervised_worker
 from service.web_processes import (
@@ -229,12 +230,13 @@ def _load(settings: Settings) -> "LoadedModels":
 
 
 def _prepare_data_dir(settings: Settings) -> None:
-    """Make the room that opening what is stored needs. Misconfigured where the disk is full all the same; UserError
-    where the data directory may not be entered, is a cluster's, or a restore into it did not come to its end: it would
-    pass for an empty one.
+    """Make the room that opening what is stored needs. Misconfigured where the disk is full all the same, or a file
+    lies where a folder belongs; UserError where the data directory may not be entered, is a cluster's, or a restore
+    into it did not come to its end: it would pass for an empty one.
     """
     require_enterable(settings.data_dir)
     require_no_cluster(settings.data_dir)
+    require_kinds(DataDir(settings.data_dir))
     if DataDir(settings.data_dir).unchecked_catalog.exists():
         raise UserError(
             f"a restore into {settings.data_dir} did not come to its end: remove that folder, and run `regard restore`"

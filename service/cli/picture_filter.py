@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 TAG = re.compile(r"([^=<>]+)(>=|<=|=)(.+)", re.DOTALL)
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+LONGEST_INT64 = len(str(-(2**63)))
 ENDS = {">=": "gte", "<=": "lte"}
 
 WithTags = Annotated[
@@ -76,13 +77,14 @@ def tag_conditions(texts: Sequence[str]) -> dict[str, list[str | float] | dict[s
 
 
 def number_in(text: str) -> int | float | None:
-    """The number that the text is, written as JSON writes numbers; None for any other text."""
+    """The number that the text is, written as JSON writes numbers; None for any other text, and for a whole number of
+    more than 64 bits, which no tag is: as a text it stays what it is."""
     if NUMBER.fullmatch(text) is None:
         return None
+    if text.lstrip("-").isdigit():
+        return int(text) if len(text) <= LONGEST_INT64 and -(2**63) <= int(text) < 2**63 else None
     number = float(text)
-    if not math.isfinite(number):
-        return None
-    return int(text) if text.lstrip("-").isdigit() and -(2**63) <= int(text) < 2**63 else number
+    return number if math.isfinite(number) else None
 
 
 def _checked_date(option: str, text: str | None) -> str | None:

@@ -36,6 +36,8 @@ def _strip_caption(text: str) -> str:
 
 
 def _check_tag(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # which a filter could not ask for either
+        raise PydanticCustomError("tag", "a whole number of more than 64 bits is no tag: write it as a text")
     try:
         return check(value)
     except ValidationError:  # which has a line for each type that it might have been
@@ -54,7 +56,7 @@ DistinctNames = BeforeValidator(_check_names)  # for tags by name, behind their 
 
 Caption = Annotated[str, StringConstraints(max_length=LONGEST_SENT_CAPTION), AfterValidator(_strip_caption)]
 TagName = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(composed)]
-Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # larger ones become floats: SQLite has no such integers
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # SQLite has no larger ones
 Number = Annotated[float, Field(allow_inf_nan=False)]
 TagText = Annotated[str, StringConstraints(max_length=512), AfterValidator(composed)]
 TagContent = TagText | Int64 | Number

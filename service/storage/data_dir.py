@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from index.lock import LOCK_NAME
+
 
 @dataclass(frozen=True)
 class DataDir:
@@ -39,6 +41,11 @@ class DataDir:
     def keys(self) -> Path:
         """The API keys' digests, for the owner of the folder alone."""
         return self.root / "keys.json"
+
+    @property
+    def writer_lock(self) -> Path:
+        """The file that the worker has locked."""
+        return self.root / LOCK_NAME
 
     @property
     def originals(self) -> Path:

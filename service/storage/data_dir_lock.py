@@ -9,6 +9,7 @@ from service.errors import Misconfigured
 from service.storage.ballast import give_up_ballast
 from service.storage.data_dir import DataDir
 from service.storage.free_space import FORBIDDEN
+from service.storage.kinds import require_kinds
 
 PATIENCE_S = 15.0  # a worker whose parent was killed needs a moment to notice
 
@@ -17,11 +18,12 @@ log = logging.getLogger(__name__)
 
 def lock_data_dir(folder: Path) -> WriterLock:
     """The writer's lock; Locked where another process has it, Misconfigured where the folder may not be written, its
-    disk is full, or it is a cluster's."""
+    disk is full, a place in it is of the wrong kind, or it is a cluster's."""
     require_enterable(folder)
     if folder.exists() and not folder.is_dir():
         raise Misconfigured(f"{folder} is a file: name a folder with --data-dir")
     require_no_cluster(folder)
+    require_kinds(DataDir(folder))
     give_up_ballast(folder)
     try:
         return WriterLock(folder)

@@ -24,6 +24,7 @@ Verify = Annotated[
 ]
 Check = Callable[[Settings], str]
 BROUGHT_UP = "brought up to date when `regard serve` or `regard worker` starts next"
+OLD_CATALOG = f"the catalog is of an older version, and is {BROUGHT_UP}"
 FAULTS = (
     UserError,
     ValueError,
@@ -86,7 +87,7 @@ def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
         if (path := catalog_of(settings)) is None:
             return [{"part": "stored", "ok": True, "found": "nothing is stored"}]
         if check_schema(path).is_old:
-            return [{"part": "stored", "ok": False, "found": f"compared once the catalog is {BROUGHT_UP}"}]
+            return [{"part": "stored", "ok": False, "found": f"not compared yet: {OLD_CATALOG}; ask again then"}]
     except FAULTS as fault:
         return [{"part": "stored", "ok": False, "found": told(fault)}]
     task = progress.add_task("reading what is stored", None)
@@ -174,6 +175,7 @@ def _data_dir(settings: Settings) -> str:
     from service.storage.data_dir_lock import lock_data_dir, require_enterable  # noqa: PLC0415
     from service.storage.forbidden import forbidden_to_worker  # noqa: PLC0415
     from service.storage.free_space import FreeSpace  # noqa: PLC0415
+    from service.storage.kinds import require_kinds  # noqa: PLC0415
 
     folder = settings.data_dir
     require_enterable(folder)
@@ -183,6 +185,7 @@ def _data_dir(settings: Settings) -> str:
         raise UserError(f"the disk of {folder.resolve()} is full: make room there, a megabyte or more")
     if (shortage := FreeSpace(folder, settings.disk_reserve_bytes).shortage()) is not None:
         raise UserError(f"{shortage}; uploads are refused until then")
+    require_kinds(DataDir(folder))
     if is_cluster(settings):
         of = "head" if DataDir(folder).cluster_plan.exists() else "node"
         return f"{folder.resolve()} is that of a cluster's {of}: `regard cluster status` tells of its replicas"

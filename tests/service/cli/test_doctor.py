@@ -1,6 +1,7 @@
 """`regard doctor` on keys, the disk and a catalog of an earlier release, none of which it changes."""
 
 import json
+import re
 import shutil
 import sqlite3
 import tarfile
@@ -12,7 +13,10 @@ import pytest
 
 from index.catalog.catalog import Catalog
 from service.cli.commands import doctor
+from service.errors import Misconfigured
+from service.serve import listening_socket, run_api
 from service.settings import Settings
+from service.storage.data_dir_lock import lock_data_dir
 from tests.support.catalogs import make_ready, picture
 from tests.support.cli_runner import Regard
 from tests.support.pictures import encoded
@@ -64,7 +68,7 @@ def test_doctor_leaves_a_catalog_of_an_earlier_release_as_it_is(
     assert (data / "catalog.sqlite").read_bytes() == before
     assert found["catalog"].startswith(f"schema 1, {doctor.BROUGHT_UP}, ")
     assert (found["regions"], status) == (f"looked at once the catalog is {doctor.BROUGHT_UP}", 1)
-    assert found["stored"] == f"compared once the catalog is {doctor.BROUGHT_UP}"
+    assert found["stored"] == f"not compared yet: {doctor.OLD_CATALOG}; ask again then"
 
 
 def test_doctor_says_that_uploads_are_refused_where_the_disk_has_less_than_is_kept_free(tmp_path: Path) -> None:
@@ -119,3 +123,20 @@ def test_doctor_reads_what_the_records_of_regions_are(tmp_path: Path, header: st
     found = doctor.run_check("regions", doctor.CHECKS["regions"], Settings(data_dir=tmp_path))
     assert found["ok"] is is_whole, found
     assert is_whole or f"{tmp_path / 'regions'} cannot be read" in found["found"]
+
+
+@pytest.mark.parametrize("name", ["incoming", "thumbnails", "views", "originals", "writer.lock", "catalog.sqlite"])
+def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path, name: str) -> None:
+    path, is_file = tmp_path / name, "." in name
+    path.mkdir() if is_file else path.write_text("here")
+    found = doctor.run_check("data", doctor.CHECKS["data"], Settings(data_dir=tmp_path, disk_reserve_bytes=0))
+    words = f"{path} is {'a folder' if is_file else 'a file'}, and {'a file' if is_file else 'a folder'} belongs there"
+    assert not found["ok"]
+    assert found["found"].startswith(f"{words}: move it away; ")
+    assert ("backup" in found["found"]) is (name in ("originals", "catalog.sqlite"))
+    with listening_socket("127.0.0.1", 0) as taken:
+        taken.listen()  # so that nothing is served where this is not refused
+        with pytest.raises(Misconfigured, match=re.escape(words)):
+            run_api(Settings(data_dir=tmp_path, port=taken.getsockname()[1]), with_worker=True)
+    with pytest.raises(Misconfigured, match=re.escape(words)):
+        lock_data_dir(tmp_path)

@@ -39,6 +39,13 @@ def test_what_is_written_as_a_number_lies_in_a_range(catalog: Catalog) -> None:
     assert [VALUES[place] for place in found.nonzero()[0]] == ["5", "5.0", "2.50", "19.90"]
 
 
+@pytest.mark.parametrize("text", [str(2**63), str(-(2**63) - 1), "9" * 5000])
+def test_a_whole_number_of_more_than_64_bits_is_not_rounded(text: str) -> None:
+    assert read_tag(f"serial={text}") == ("serial", text)
+    assert tag_conditions([f"serial={text}"]) == {"serial": [text]}
+    assert read_tag(f"serial={2**63 - 1}") == ("serial", 2**63 - 1)
+
+
 def test_a_time_reaches_to_the_end_of_the_period_that_is_named_last() -> None:
     wanted = {"taken_at": {"gte": "2024-06", "lte": "2024"}}
     assert picture_filter(None, None, since="2024-06", until="2024") == wanted

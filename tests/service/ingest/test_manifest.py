@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from service.api.schemas.changes import PictureEdit
 from service.errors import InvalidRequest
 from service.ingest.manifest import parse_manifest
 
@@ -73,6 +75,17 @@ def test_a_wrong_tag_is_told_once_and_in_words(tag: object) -> None:
     assert refused.value.extra["errors"] == [
         {"field": "manifest.a.jpg.tags.seen", "problem": "a tag is a text of at most 512 characters or a finite number"}
     ]
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30])
+def test_a_whole_number_that_no_filter_could_ask_for_is_refused_as_a_tag(number: int) -> None:
+    for name in ("tags", "default_tags"):
+        with pytest.raises(InvalidRequest, match="more than 64 bits"):
+            parsed({name: {"n": number}})
+    with pytest.raises(ValidationError, match="more than 64 bits"):
+        PictureEdit.model_validate({"tags": {"n": number}})
+    kept = {"low": -(2**63), "high": 2**63 - 1, "float": float(number)}
+    assert parsed({"tags": kept}).tags == kept
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"a.jpg": 1}', '{"a.jpg": {"tags": {"x": NaN}}}', '"\\ud800"'])

@@ -1,0 +1,16 @@
+"""Places of a data directory where a file lies in the place of a folder, or the other way round."""
+
+from service.errors import Misconfigured
+from service.storage.data_dir import DataDir
+
+REBUILT = ("incoming", "thumbnails", "stripped", "views", "found", "writer.lock")  # what nothing is lost with
+
+
+def require_kinds(data: DataDir) -> None:
+    """Misconfigured where a place of the data directory is of the wrong kind, in words that say what to do."""
+    folders = (data.incoming, data.originals, data.thumbnails, data.stripped, data.regions, data.views, data.found)
+    wrong = [(path, "a file", "a folder") for path in folders if path.exists() and not path.is_dir()]
+    wrong += [(path, "a folder", "a file") for path in (data.catalog, data.writer_lock, data.keys) if path.is_dir()]
+    for path, found, wanted in wrong:
+        again = "the next start makes it anew" if path.name in REBUILT else "put the right one back from a backup"
+        raise Misconfigured(f"{path} is {found}, and {wanted} belongs there: move it away; {again}")
