@@ -49,14 +49,22 @@ def make_folder(folder: Path, private: bool = False) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Give the file this content, durably: a reader, or a crash, sees the old content or the new, no mixture."""
-    with temporary_beside(path) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-        reach(FaultPoint.REPLACEMENT_WRITTEN)
-        Path(file.name).replace(path)
-        reach(FaultPoint.REPLACEMENT_RENAMED)
+    """Give the file this content, durably: a reader, or a crash, sees the old content or the new, no mixture.
+
+    An OSError names the file, also where the system's does not, as that of a full disk.
+    """
+    try:
+        with temporary_beside(path) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            reach(FaultPoint.REPLACEMENT_WRITTEN)
+            Path(file.name).replace(path)
+            reach(FaultPoint.REPLACEMENT_RENAMED)
+    except OSError as fault:
+        if fault.errno is None or fault.filename is not None:
+            raise
+        raise OSError(fault.errno, fault.strerror, str(path)) from fault
     sync_folder(path.parent)
 
 

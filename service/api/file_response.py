@@ -1,8 +1,10 @@
 """Files as responses, whole or in part."""
 
+import os
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from typing import IO
 
 from fastapi import Request, Response
 from fastapi.responses import FileResponse
@@ -14,13 +16,23 @@ ONE_RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 
 
 class PartialFileResponse(FileResponse):
-    """A file, or the one part of it that the header Range asks for; several parts at once are answered whole."""
+    """An open file, or the one part of it that the header Range asks for; several parts at once are answered whole.
+
+    It is sent as it was opened, also where its name is erased meanwhile, and closed then.
+    """
+
+    def __init__(self, file: IO[bytes], headers: Mapping[str, str], media_type: str, filename: str | None) -> None:
+        """Browsers save it by the name `filename` where one is given, and show it otherwise."""
+        status, self._file = os.fstat(file.fileno()), file
+        opened = f"/proc/self/fd/{file.fileno()}"  # which opens the file anew, whatever became of its name
+        super().__init__(opened, headers=headers, media_type=media_type, filename=filename, stat_result=status)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         ranges = [value.decode("latin-1") for name, value in scope["headers"] if name == b"range"]
         if len(ranges) != 1 or not _is_range(ranges[0]):
             scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"range"]}
-        await super().__call__(scope, receive, send)
+        with self._file:
+            await super().__call__(scope, receive, send)
 
 
 def not_modified(request: Request, headers: Mapping[str, str]) -> Response | None:

@@ -1,5 +1,6 @@
 """The exceptions that tell of a user's mistake. Any other one is a bug, and shows its traceback."""
 
+import errno
 import sqlite3
 
 from service.errors import UserError
@@ -33,10 +34,18 @@ LIBRARY_ERRORS = frozenset(
     }
 )
 
+# What to do about a file that a disk does not take, by the system's numbers.
+DISK_ADVICE = {
+    errno.ENOSPC: ": the disk is full: make room there, and try again",
+    errno.EDQUOT: ": the quota of this user is used up: remove files of this user there, and try again",
+    errno.EFBIG: ": the disk, or a limit of this process (`ulimit -f`), takes no file of this size: raise the limit",
+}
+
 # What to do about faults of a catalog that are no bugs, by SQLite's numbers.
 SQLITE_ADVICE = {
     sqlite3.SQLITE_BUSY: "another process keeps the catalog: let it end, or end it, and try again",
-    sqlite3.SQLITE_IOERR: "a disk does not read or write: see that it is there and well, and takes so large a file",
+    sqlite3.SQLITE_IOERR: "a disk does not read or write: see that it is there and well, takes so large a file,"
+    " and that no quota is used up",
     sqlite3.SQLITE_CANTOPEN: "see that the catalog's folder is there, and may be read and written by this user",
 }
 
@@ -51,7 +60,7 @@ def is_user_error(error: BaseException) -> bool:
 def one_line(error: BaseException) -> str:
     """The error's message in one line."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+        return f"{error.filename}: {error.strerror}{DISK_ADVICE.get(error.errno or 0, '')}"
     if is_disk_full(error):
         return "the disk that is written to is full: make room there, and try again"
     if (advice := sqlite_advice(error)) is not None:

@@ -18,8 +18,9 @@ from index.views.slab import HEADER, RECORDS, LayoutMismatch, Slab, stored_layou
 from index.views.view_manifest import NAME as VIEW_MANIFEST
 from models.extractors.base import PICTURE, Extractor
 from models.extractors.coco_classes import COCO_CLASSES
-from models.extractors.config import CONFIG_FILE
+from models.extractors.config import CONFIG_FILE, BadExtractor
 from models.extractors.precomputed import PrecomputedConfig, PrecomputedExtractor, load_precomputed
+from service.errors import Misconfigured
 from service.storage.data_dir import DataDir
 from service.storage.extractor_identity import holds_features_alone, stored_extractor
 from service.storage.region_records import RecordLayout
@@ -60,10 +61,16 @@ def describe_store(folder: Path, extractor: Extractor) -> None:
 def described_extractor(folder: Path, digest: str) -> PrecomputedExtractor:
     """The extractor of the store in `folder` as it is described there: shapes, and labels where they are known.
 
-    FileNotFoundError where there is no store.
+    FileNotFoundError where there is no store, Misconfigured where its description is damaged.
     """
     if (folder / CONFIG_FILE).is_file():
-        return load_precomputed(folder)
+        try:
+            return load_precomputed(folder)
+        except BadExtractor as fault:
+            raise Misconfigured(
+                f"the description of the stored regions is damaged ({fault}): restore the file from a backup; where the"
+                " detector that found them is still the one in use, remove the file, and a worker writes it anew"
+            ) from fault
     num_regions, feature_dim = stored_layout(folder)["features"][0]
     labels = EARLIER_LABELS.get(digest, ())
     return PrecomputedExtractor(

@@ -1,7 +1,9 @@
 """One stored picture: its bytes, thumbnail and regions, and all that is known of it."""
 
 import logging
+import os
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -180,13 +182,16 @@ def send_file(
 
     Browsers save it by the name `download` where one is given, and show it otherwise.
     """
-    status = path.stat()
-    if is_unchanged(request, status.st_mtime):
-        return Response(status_code=304, headers=headers)
-    response = PartialFileResponse(path, media_type=media_type, headers=headers, stat_result=status, filename=download)
-    check_preconditions(request, response.headers)
-    check_range(request, response.headers, status.st_size)
-    return response
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("rb"))  # before the status goes out, which nothing takes back
+        status = os.fstat(file.fileno())
+        if is_unchanged(request, status.st_mtime):
+            return Response(status_code=304, headers=headers)
+        response = PartialFileResponse(file, headers, media_type, download)
+        check_preconditions(request, response.headers)
+        check_range(request, response.headers, status.st_size)
+        stack.pop_all()
+        return response
 
 
 def find_image_in_any_state(services: Services, image_id: str) -> Image:

@@ -237,9 +237,11 @@ def _regions(settings: Settings) -> str:
     from index.catalog.catalog import Catalog  # noqa: PLC0415
     from index.catalog.check import check_schema  # noqa: PLC0415
     from index.views.slab import stored_layout  # noqa: PLC0415
+    from models.extractors.config import CONFIG_FILE  # noqa: PLC0415
     from service.model_loading import device_of, extractor_of  # noqa: PLC0415
     from service.storage.extractor_identity import check_extractor  # noqa: PLC0415
     from service.storage.migration_progress import migration_progress  # noqa: PLC0415
+    from service.storage.region_folders import described_extractor  # noqa: PLC0415
     from service.storage.region_store_entries import answering_folders  # noqa: PLC0415
     from service.storage.verification import BAD_DESCRIPTION  # noqa: PLC0415
 
@@ -254,6 +256,10 @@ def _regions(settings: Settings) -> str:
         for name in (name for name, count in answering_folders(catalog).items() if count):
             try:
                 stored_layout(settings.data_dir / name)
+                if (settings.data_dir / name / CONFIG_FILE).exists():  # not every release wrote one
+                    described_extractor(settings.data_dir / name, extractor.digest)
+            except UserError:  # which names the file
+                raise
             except BAD_DESCRIPTION as fault:
                 raise UserError(f"{settings.data_dir / name} cannot be read: {fault}") from fault
         progress = migration_progress(catalog, extractor.digest)

@@ -2,11 +2,16 @@
 
 import contextlib
 import io
+from pathlib import Path
 
 import PIL.Image
 import pytest
+from fastapi import Request
+from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
 from service.api.openapi_headers import HEADERS
+from service.api.routes.images import send_file
 from service.api.routes.search import SMALL_FORM_BYTES
 from service.api.schemas.resources import ImagesAnswer, IngestAnswer, RegionsAnswer, TagsAnswer
 from service.api.schemas.results import TextAnswer
@@ -246,3 +251,18 @@ def test_uploads_over_the_bound_are_told_to_come_back(api: Api) -> None:
         asked = {"image_id": (None, api.library.add("red", two_coloured("red", "red"))), "target": (None, "images")}
         assert api.request("POST", "/search/image", files=asked).status_code == 200  # which sends no picture
     assert api.request("POST", "/ingest", files=files).status_code == 202
+
+
+def test_a_file_whose_name_is_erased_before_it_is_sent_is_sent_whole(tmp_path: Path) -> None:
+    path, content = tmp_path / "picture.jpg", bytes(range(256)) * 1000
+    path.write_bytes(content)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        response = send_file(Request(scope, receive), path, "image/jpeg", {"ETag": '"a"'})
+        path.unlink()
+        await response(scope, receive, send)
+
+    answer = TestClient(app).get("/")
+    assert (answer.status_code, answer.content) == (200, content)
+    with pytest.raises(FileNotFoundError):  # which its routes answer with 404
+        TestClient(app).get("/")

@@ -140,3 +140,16 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path, name: str) -> 
             run_api(Settings(data_dir=tmp_path, port=taken.getsockname()[1]), with_worker=True)
     with pytest.raises(Misconfigured, match=re.escape(words)):
         lock_data_dir(tmp_path)
+
+
+def test_a_damaged_description_of_the_stored_regions_is_named(tmp_path: Path) -> None:
+    with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
+        catalog.take_in([picture("a")], now=1.0)
+        make_ready(catalog, "a")
+    (tmp_path / "regions").mkdir()
+    (tmp_path / "regions" / "header.json").write_text('{"format": 1, "layout": {}}')
+    (tmp_path / "regions" / "config.json").write_text("{}")
+    found = doctor.run_check("regions", doctor.CHECKS["regions"], Settings(data_dir=tmp_path))
+    assert not found["ok"]
+    assert f"{tmp_path / 'regions' / 'config.json'}: 'digest' is missing" in found["found"]
+    assert "restore the file from a backup" in found["found"]

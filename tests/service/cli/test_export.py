@@ -1,7 +1,11 @@
 """`regard export`: originals and descriptions taken out to a folder, and taken in again as they were."""
 
+import errno
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,6 +18,7 @@ from regard_client import Client, Picture
 from service.cli import export_folder
 from service.cli.export_folder import DESCRIPTIONS, ExportFolder, is_picture_name, names_of
 from service.cli.picture_files import find_files
+from service.cli.user_errors import one_line
 from service.storage.originals import Originals
 from tests.support.cli_runner import Regard
 from tests.support.described_pictures import described, jpeg
@@ -306,3 +311,27 @@ def test_a_name_as_long_as_the_disk_allows_is_kept(tmp_path: Path) -> None:
         assert folder.add(ID, "png", name, RED) == name
     assert folder.add(ID, "png", f"{'x' * 252}.png", RED) == f"{ID}.png"
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_file_that_the_disk_does_not_take_is_named(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, resource, sys\n"
+        "from service.cli.export_folder import ExportFolder\n"
+        "from service.cli.user_errors import one_line\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))\n"
+        "try:\n"
+        "    ExportFolder(pathlib.Path(sys.argv[1])).add('a' * 32, 'jpg', 'beach.jpg', bytes(5000))\n"
+        "except OSError as fault:\n"
+        "    sys.exit(one_line(fault))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert ended.stderr.startswith(f"{tmp_path / 'beach.jpg'}: File too large: ")
+    assert "ulimit -f" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_with_what_to_do(number: int) -> None:
+    said = one_line(OSError(number, os.strerror(number), "photos/beach.jpg"))
+    assert said.startswith(f"photos/beach.jpg: {os.strerror(number)}: ")
+    assert said.endswith("try again")
