@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from index.catalog.catalog import Catalog
 from index.catalog.check import check_catalog
-from index.catalog.database import reading_address
+from index.catalog.database import is_writable, reading_address
 from index.catalog.faults import DamagedCatalog, telling_damage
 from index.catalog.text_index import TEXTS
 
@@ -39,15 +39,24 @@ UNION SELECT name FROM sqlite_master WHERE name = 'texts' AND sql != ?
 def copy_catalog(source: Path, target: Path) -> None:
     """Copy the catalog as it is at one moment, whoever is writing to it, into a file that stands alone.
 
-    DamagedCatalog where it is none.
+    DamagedCatalog where it is none, or where the copy cannot be read.
     """
     with (
-        closing(sqlite3.connect(reading_address(source), uri=True)) as original,
+        closing(sqlite3.connect(locking_address(source), uri=True)) as original,
         closing(sqlite3.connect(target)) as copy,
     ):
         with telling_damage(source):
             original.backup(copy)
+            (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise DamagedCatalog(source, found)
         copy.execute("PRAGMA journal_mode = DELETE")
+
+
+def locking_address(path: Path) -> str:
+    """The address by which SQLite reads the file under its lock, so that nobody begins to write into it meanwhile; for
+    that SQLite makes files beside it. Where there can be none, nobody can write either: as `reading_address`."""
+    return f"{path.resolve().as_uri()}?mode=rw" if is_writable(path) else reading_address(path)
 
 
 def check_foreign_catalog(path: Path) -> None:
