@@ -18,6 +18,7 @@ from torch import Tensor
 from models.quantised_rows import quantise_rows
 from models.safe_load.weight_files import read_safetensors
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, load_bert_encoder
+from models.text.compressed_text import write_compressed
 from models.text.lexicon import LETTERS
 from models.text.pretrained_reader import (
     CONFIG_FILE,
@@ -54,7 +55,7 @@ def convert_sentence_encoder(folder: Path, captions: Iterable[str], names: Itera
     tokenizer.no_padding()
     write_pieces(out, tokenizer)
     words, num_common = known_words(PretrainedReader(published), captions, names)
-    write_whole(out / WORDS_FILE, ("\n".join(words) + "\n").encode())
+    write_compressed(out / WORDS_FILE, ("\n".join(words) + "\n").encode())
     config = {"format": 1, "common_words": num_common}
     write_whole(out / CONFIG_FILE, (json.dumps(config, indent=1) + "\n").encode())
     digest = digest_of_encoder(out)

@@ -5,8 +5,8 @@ removed, each punctuation mark a word. A word's state is the mean of the last la
 the state of [CLS], <end> that of [SEP]. A sentence of more pieces than the encoder has positions is read in several
 parts, so that no word is lost.
 
-A folder of such an encoder holds model.safetensors and vocab.txt.gz (bert_encoder.py), words.txt with known words
-besides the tokenizer's, the most frequent first, config.json with the number of those that are common, and digest.
+A folder of such an encoder holds model.safetensors and vocab.txt.gz (bert_encoder.py), words.txt.gz with known
+words besides the tokenizer's, the most frequent first, config.json with the number of those that are common, and digest.
 """
 
 import json
@@ -24,6 +24,7 @@ from models.batches import Words, tiles
 from models.digests import digest_of_contents
 from models.kernels.transformer import TransformerKernels
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, BertEncoder, load_bert_encoder
+from models.text.compressed_text import stored_text
 from models.text.lexicon import LETTERS, Lexicon
 from models.text.reader import END, NO_WORDS, START
 from models.text.spellings import misspelt_words, right_words
@@ -227,8 +228,8 @@ def _rows_of(runs: Sequence[range]) -> list[int]:
 def digest_of_encoder(folder: Path) -> str:
     """The digest of a folder's configuration, weights, tokenizer and words; it is the same whichever file has the
     tokenizer."""
-    config, weights, words = ((folder / name).read_bytes() for name in (CONFIG_FILE, BERT_WEIGHTS_FILE, WORDS_FILE))
-    return digest_of_contents([config, weights, stored_tokenizer(folder).encode(), words])
+    config, weights = ((folder / name).read_bytes() for name in (CONFIG_FILE, BERT_WEIGHTS_FILE))
+    return digest_of_contents([config, weights, stored_tokenizer(folder).encode(), stored_text(folder / WORDS_FILE)])
 
 
 def load_pretrained_reader(folder: Path, device: torch.device | str = "cpu") -> PretrainedReader:
@@ -237,7 +238,7 @@ def load_pretrained_reader(folder: Path, device: torch.device | str = "cpu") -> 
     if digest != stated:
         raise ValueError(f"{folder}: files give digest {digest}, not {stated}; the copy is damaged or edited")
     config = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
-    words = (folder / WORDS_FILE).read_text("utf-8").split()
+    words = stored_text(folder / WORDS_FILE).decode("utf-8").split()
     encoder = load_bert_encoder(folder, keep_quantised=torch.device(device).type == "cpu").to(device)
     return PretrainedReader(encoder, words, config["common_words"], digest)
 

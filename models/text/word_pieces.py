@@ -1,17 +1,15 @@
 """The tokenizer of uncased BERT models (Devlin et al. 2019): words in small letters, cut into pieces from the left."""
 
-import gzip
 import json
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
-from models.whole_files import write_whole
+from models.text.compressed_text import stored_text, write_compressed
 
-PIECES_FILE, PLAIN_PIECES_FILE, TOKENIZER_FILE = "vocab.txt.gz", "vocab.txt", "tokenizer.json"
+PIECES_FILE, TOKENIZER_FILE = "vocab.txt", "tokenizer.json"
 CLS, SEP, UNKNOWN_PIECE = "[CLS]", "[SEP]", "[UNK]"
 SPECIAL = ("[PAD]", UNKNOWN_PIECE, CLS, SEP, "[MASK]")
 
@@ -71,17 +69,7 @@ def stored_tokenizer(folder: Path) -> str:
     each. ValueError where the compressed one is damaged, OSError where none of them is there."""
     if (folder / TOKENIZER_FILE).is_file():
         return (folder / TOKENIZER_FILE).read_text("utf-8")
-    return tokenizer_json(_pieces(folder).decode("utf-8").removesuffix("\n").split("\n"))
-
-
-def _pieces(folder: Path) -> bytes:
-    """The content of vocab.txt, as the file itself or a compressed one has it."""
-    if not (folder / PIECES_FILE).is_file():
-        return (folder / PLAIN_PIECES_FILE).read_bytes()
-    try:
-        return gzip.decompress((folder / PIECES_FILE).read_bytes())
-    except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
-        raise ValueError(f"{folder / PIECES_FILE}: {fault}; the copy is damaged") from fault
+    return tokenizer_json(stored_text(folder / PIECES_FILE).decode("utf-8").removesuffix("\n").split("\n"))
 
 
 def write_pieces(folder: Path, tokenizer: Tokenizer) -> None:
@@ -91,4 +79,4 @@ def write_pieces(folder: Path, tokenizer: Tokenizer) -> None:
     if Tokenizer.from_str(tokenizer_json(pieces)).to_str() != tokenizer.to_str():
         raise ValueError("the tokenizer is none of an uncased BERT model, with its special pieces and no options")
     content = ("\n".join(pieces) + "\n").encode()
-    write_whole(folder / PIECES_FILE, gzip.compress(content, mtime=0))  # the same bytes whenever they are written
+    write_compressed(folder / PIECES_FILE, content)

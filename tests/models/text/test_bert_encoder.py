@@ -1,6 +1,5 @@
 """The sentence encoder against its formula in plain loops, on small random weights named as published ones are."""
 
-import gzip
 import math
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, normalizers
 
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, load_bert_encoder
-from models.text.word_pieces import PIECES_FILE, PLAIN_PIECES_FILE, TOKENIZER_FILE, stored_tokenizer, write_pieces
+from models.text.compressed_text import compressed, stored_text
+from models.text.word_pieces import PIECES_FILE, TOKENIZER_FILE, stored_tokenizer, write_pieces
 from tests.support.small_bert import HEADS, LAYERS, WIDTH, published_weights, write_published
 
 SENTENCES = ["a dog runs", "cat", "a cat running", "", "quokka"]
@@ -124,10 +124,10 @@ def test_the_tokenizer_is_read_from_each_of_three_files(folder: Path) -> None:
     (folder / TOKENIZER_FILE).unlink()
     assert stored_tokenizer(folder) == published
     assert load_bert_encoder(folder).tokenizer.encode("Running!").tokens == ["[CLS]", "run", "##ning", "[UNK]", "[SEP]"]
-    (folder / PLAIN_PIECES_FILE).write_bytes(gzip.decompress((folder / PIECES_FILE).read_bytes()))
-    (folder / PIECES_FILE).unlink()
+    (folder / PIECES_FILE).write_bytes(stored_text(folder / PIECES_FILE))
+    compressed(folder / PIECES_FILE).unlink()
     assert stored_tokenizer(folder) == published
-    (folder / PLAIN_PIECES_FILE).write_text("a\ndog\n")
+    (folder / PIECES_FILE).write_text("a\ndog\n")
     with pytest.raises(ValueError, match=r"the pieces lack \[CLS\]"):
         load_bert_encoder(folder)
 

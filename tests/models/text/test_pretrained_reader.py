@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from models.conversion.sentence_encoder import convert_sentence_encoder
+from models.text.compressed_text import stored_text
 from models.text.pretrained_reader import (
     SENTENCE_ENCODER,
     PretrainedReader,
@@ -88,11 +89,11 @@ def test_an_encoder_is_converted_and_loaded(tmp_path: Path) -> None:
     digest = convert_sentence_encoder(published, ["a dog runs", "the dog"] * 3, ["fish"], tmp_path / "out")
     reader = load_pretrained_reader(tmp_path / "out")
     assert reader.identity == digest
-    assert (tmp_path / "out" / "words.txt").read_text().split() == ["dog", "a", "runs", "the", "fish"]
+    assert stored_text(tmp_path / "out" / "words.txt").decode().split() == ["dog", "a", "runs", "the", "fish"]
     exact = load_full(published)
     shipped, full = (each.encoder.embed(["a dog runs", "cat"]) for each in (reader, exact))
     assert (shipped * full).sum(1).min() > 0.9
-    for name in ("config.json", "model.safetensors", "vocab.txt.gz", "words.txt"):
+    for name in ("config.json", "model.safetensors", "vocab.txt.gz", "words.txt.gz"):
         content = bytearray((tmp_path / "out" / name).read_bytes())
         content[-3] ^= 1
         (tmp_path / "out" / name).write_bytes(content)

@@ -1,0 +1,31 @@
+"""Lists of words and of pieces, which are shipped compressed: vocab.txt as vocab.txt.gz, a fifth of it."""
+
+import gzip
+import zlib
+from pathlib import Path
+
+from models.whole_files import write_whole
+
+
+def compressed(path: Path) -> Path:
+    """The file with the compressed content of another."""
+    return path.with_name(f"{path.name}.gz")
+
+
+def stored_text(path: Path) -> bytes:
+    """The content of a file, as the compressed one has it, or the file itself where there is none.
+
+    ValueError where the compressed one is damaged, OSError where there is neither.
+    """
+    packed = compressed(path)
+    if not packed.is_file():
+        return path.read_bytes()
+    try:
+        return gzip.decompress(packed.read_bytes())
+    except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
+        raise ValueError(f"{packed}: {fault}; the copy is damaged") from fault
+
+
+def write_compressed(path: Path, content: bytes) -> None:
+    """Write the content of the file, compressed."""
+    write_whole(compressed(path), gzip.compress(content, mtime=0))  # the same bytes whenever they are written
