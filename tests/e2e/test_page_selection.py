@@ -83,6 +83,19 @@ def give_tag(page: Page, tag: str) -> None:
     bar(page).get_by_role("button", name="Add tag").click()
 
 
+def test_tags_in_use_are_offered_as_they_are_written(visit: Visit) -> None:
+    page = visit.page
+    page.get_by_role("button", name="Select several").click()
+    press(page, "green")
+    give_tag(page, "who: Oma")
+    expect(told(page)).to_have_text("1 picture tagged. Undo")
+    page.reload()
+    page.get_by_role("button", name="Select several").click()
+    expect(page.locator("#tags option[value='who: Oma']")).to_have_count(1)
+    offered = "input => [...(input.list?.options ?? [])].map((one) => one.value)"
+    assert bar(page).get_by_label("Tag for those selected").evaluate(offered) == ["who: Oma"]
+
+
 def test_values_that_a_tag_takes_the_place_of_are_told_of_and_come_back(visit: Visit) -> None:
     page = visit.page
     page.get_by_role("button", name="Select several").click()

@@ -18,7 +18,12 @@ export class Selection {
   private readonly progress = el("span", { class: "quiet" }); // which nobody wants to hear step by step
   private readonly told = el("span", { role: "status" });
   private readonly undo = el("span");
-  private readonly tag = el("input", { type: "text", placeholder: "album: Summer", "aria-label": "Tag for those selected" });
+  private readonly tag = el("input", {
+    type: "text",
+    placeholder: "album: Summer",
+    list: "tags", // those in use, so that one is not written in two ways
+    "aria-label": "Tag for those selected",
+  });
   private readonly bar = el(
     "div",
     { class: "actions", hidden: true, role: "group", "aria-label": "Pictures selected" },
