@@ -150,8 +150,8 @@ function attempt(question: Question, waiting: string): Promise<void> {
   };
   const clear = (fault: unknown) => {
     searches.end(); // what was asked before, where this could not be asked at all
-    if (isLibrary(question) && library.element.isConnected && canBeTriedAgain(fault)) return; // it comes to no harm there
-    if (fault instanceof Unreadable && question === answered) return; // what is shown still answers it
+    const isShown = isLibrary(question) ? library.element.isConnected : question === answered;
+    if (isShown && (fault instanceof Unreadable || (isLibrary(question) && canBeTriedAgain(fault)))) return; // it comes to no harm
     answered = null;
     showWords(null);
     main.replaceChildren();
