@@ -68,10 +68,14 @@ def list_parts(order: ImageOrder, latest: ListPart) -> Sequence[ListPart]:
 
 def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedAt:
     """The place in a list of one catalog. UnknownPlace where the picture is unknown, or known for erased alone."""
-    found = db.execute("SELECT number, taken_at FROM images WHERE image_id = ?", [after.image_id]).fetchone()
-    if found is None:
-        found = number_of_erased(db, after, order), None
-    number, taken_at = found
+    found = db.execute("SELECT number, taken_at, added_at FROM images WHERE image_id = ?", [after.image_id]).fetchone()
+    number, taken_at = (None, None) if found is None else (found["number"], found["taken_at"])
+    # One that was erased since may have been sent again, and lies elsewhere; one that failed then stays where it was.
+    if found is None or after.added_at not in (None, found["added_at"]):
+        erased = number_of_erased(db, after, order)
+        number, taken_at = (number, taken_at) if erased is None else (erased, None)
+    if number is None:
+        raise UnknownPlace(after.image_id)
     if order != "date":
         return ListedAt(0, number, number)
     if after.taken_at is not UNCHANGED:
@@ -79,17 +83,15 @@ def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedA
     return ListedAt(1, number, number) if taken_at is None else ListedAt(0, taken_at, number)
 
 
-def number_of_erased(db: Connection, after: ListPlace, order: ImageOrder) -> int:
-    """The number of a picture that was erased since its list was read. UnknownPlace where there is none.
+def number_of_erased(db: Connection, after: ListPlace, order: ImageOrder) -> int | None:
+    """The number of a picture that was erased since its list was read; None where there is none.
 
     Of several that were taken in together, and erased, it is the first in the order: nothing is passed over.
     """
     first = "min" if order == "arrival" else "max"
     sql = f"SELECT {first}(number) FROM images WHERE added_at = ? AND state = 'erased'"
     (number,) = db.execute(sql, [after.added_at]).fetchone()
-    if number is None:
-        raise UnknownPlace(after.image_id)
-    return int(number)
+    return None if number is None else int(number)
 
 
 def page_key(image: Image, order: ImageOrder) -> PageKey:

@@ -84,6 +84,8 @@ def test_a_list_goes_on_where_it_was_though_its_last_picture_is_erased(
         catalog.erasures.erase_deleted(101.0, 101.0, 10)
         catalog.erasures.forget(catalog.erasures.being_erased(10))
         assert page(last) == whole[cut:]
+        catalog.take_in([picture(last.image_id)], 200.0)
+        assert [one for one in page(last) if one.image_id != last.image_id] == whole[cut:]
 
 
 def test_of_pictures_taken_in_together_and_erased_none_behind_is_passed_over(tmp_path: Path) -> None:
