@@ -10,11 +10,12 @@ removed lives on for who has opened it.
 import fcntl
 import json
 import logging
+import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import faiss
 
@@ -28,9 +29,21 @@ SHORTLIST_FORMAT = 2  # 1 held float32 vectors in its lists
 READ_AT_ONCE = 1 << 24  # bytes
 
 
+class Building:
+    """The right to build indexes for a folder."""
+
+    def __init__(self, lock: IO[bytes] | None) -> None:
+        self._lock = lock
+
+    @property
+    def is_void(self) -> bool:
+        """Whether all in the folder was removed since, as when rows are overwritten: an index may hold them still."""
+        return self._lock is not None and os.fstat(self._lock.fileno()).st_nlink == 0
+
+
 @contextmanager
-def one_builder(folder: Path) -> Iterator[bool]:
-    """Whether this process may build indexes for the folder inside the block, rather than wait for another's.
+def one_builder(folder: Path) -> Iterator[Building | None]:
+    """The right to build indexes for the folder inside the block; None where another process has it.
 
     Where nothing can be written there, everybody builds.
     """
@@ -38,15 +51,15 @@ def one_builder(folder: Path) -> Iterator[bool]:
         make_folder(folder)
         lock = (folder / LOCK).open("wb")
     except OSError:
-        yield True
+        yield Building(None)
         return
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield False
+            yield None
         else:
-            yield True
+            yield Building(lock)
 
 
 def save_part(folder: Path, name: str, part: Part, generation: str) -> None:
@@ -68,6 +81,12 @@ def save_part(folder: Path, name: str, part: Part, generation: str) -> None:
         temporary.replace(content)
     # Last: a description never speaks of an index that is not on disk.
     replace_file(_about_path(folder, name), json.dumps(about, indent=1).encode())
+
+
+def remove_part(folder: Path, name: str) -> None:
+    """Remove a stored part, if there is one."""
+    for path in (_about_path(folder, name), _content_path(folder, name)):
+        path.unlink(missing_ok=True)
 
 
 def load_part(folder: Path, name: str, *, generation: str, exact: Floats) -> Part | None:

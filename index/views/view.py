@@ -17,7 +17,7 @@ import numpy.typing as npt
 from index.views import view_manifest
 from index.views.ragged import Half
 from index.views.shortlist import IVF_FROM, Floats, Part, Shortlist, inverted_part
-from index.views.shortlist_files import load_part, one_builder, save_part
+from index.views.shortlist_files import Building, load_part, one_builder, remove_part, save_part
 from index.views.slab import Arrays, RowNumbers
 from index.views.view_manifest import Counts, Manifest
 from index.views.view_stores import IMAGES, NAMES, Stores, refuse_past
@@ -152,15 +152,15 @@ class View:
         """Build the indexes that are due, of images and of captions; True when one was.
 
         Rows are searched exactly until then, and all others while it lasts. False also while another process builds
-        one, which is taken up once that is done.
+        one, which is taken up once that is done, and where rows were overwritten meanwhile, whose vectors it may hold.
         """
         if not any(self._snapshot.shortlist(name).index_is_due for name in NAMES):
             return False
-        with one_builder(self._folder / SHORTLISTS) as may_build:
-            built = [self._build(name) for name in NAMES if may_build]
+        with one_builder(self._folder / SHORTLISTS) as building:
+            built = [self._build(name, building) for name in NAMES if building is not None]
         return any(built)
 
-    def _build(self, name: str) -> bool:
+    def _build(self, name: str, building: Building) -> bool:
         snapshot = self._snapshot
         shortlist = snapshot.shortlist(name)
         if not shortlist.index_is_due:
@@ -169,6 +169,9 @@ class View:
         part = self._stored_part(name, manifest, exact)  # another process may have built it
         if part is None or shortlist.indexed(part).index_is_due:
             part = self._kept(name, manifest, inverted_part(exact))
+            if building.is_void:  # once it is stored: what is removed later takes it along
+                remove_part(self._folder / SHORTLISTS, name)
+                return False
         with self._refreshing:
             now = self._snapshot
             if now.manifest.generation == manifest.generation:  # otherwise rows were cut meanwhile

@@ -230,8 +230,8 @@ def test_an_index_of_rows_that_were_cut_back_is_not_used(tmp_path: Path, trainin
 def test_one_process_builds_and_the_others_take_it_up(tmp_path: Path, trainings: list[int]) -> None:
     build(tmp_path, 100, 3)
     first, second = View(tmp_path, IVF_FROM), View(tmp_path, IVF_FROM)
-    with one_builder(tmp_path / "shortlists") as may_build:
-        assert may_build
+    with one_builder(tmp_path / "shortlists") as building:
+        assert building is not None
         assert not first.build_index()
         check_counts(first, 100)  # searched exactly meanwhile
     assert trainings == []

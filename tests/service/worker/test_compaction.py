@@ -16,7 +16,9 @@ from index.catalog.text_search import TextSearch
 from index.lock import Locked
 from index.records import PictureChange
 from index.views import ragged as ragged_slabs
+from index.views import view as views
 from index.views.ragged import RaggedSlab
+from index.views.shortlist import Floats, Part
 from index.views.slab import Corrupt, Slab
 from index.views.view import View
 from service.errors import UserError
@@ -124,6 +126,29 @@ def test_no_index_keeps_the_code_of_an_erased_picture(store: Store) -> None:
     assert list(folder.rglob("*.faiss"))
     assert compact(store) == (2, 2 + 6)
     assert list(folder.rglob("*.faiss")) == []
+
+
+def test_an_index_that_is_built_across_a_compaction_keeps_no_code_either(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, build, compacted = store.folder / "views" / "fake-matcher", views.inverted_part, list[tuple[int, int]]()
+
+    def slow(exact: Floats) -> Part:
+        part = build(exact)
+        if not compacted:
+            compacted.append(compact(store))
+        return part
+
+    monkeypatch.setattr(views, "inverted_part", slow)
+    with closing(View(folder, ivf_from=1)) as view:
+        assert not view.build_index()
+        assert list(folder.rglob("*.faiss")) == []
+        assert view.build_index()  # of the rows as they are now
+        (part,) = view.snapshot().images.parts
+        part.index.make_direct_map()
+        assert compacted == [(2, 2 + 6)]
+        assert not part.vectors()[1].any()
+        np.testing.assert_allclose(part.index.reconstruct(1), 0, atol=0.01)  # a byte a number
 
 
 def test_a_compaction_after_a_killed_one_leaves_no_code_and_no_damage(
