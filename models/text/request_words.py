@@ -37,7 +37,9 @@ _REQUESTS = "|".join(
         rf"(?:in|on)\s+which\s+{_MEDIA}\s+(?:is|are)",
     )
 )
-_QUESTION = re.compile(rf"\s*(?:{_GREETINGS}(?:please\s+)?(?:{_REQUESTS})\s+)?(?:{_PICTURES})?", re.IGNORECASE)
+# "With" is of the pictures only where somebody asks for these: "photos with frames" may be what a picture shows.
+_REQUEST = rf"{_GREETINGS}(?:please\s+)?(?:{_REQUESTS})\s+(?:{_DETERMINERS}{_MEDIA}\s+with\s+)?"
+_QUESTION = re.compile(rf"\s*(?:{_REQUEST})?(?:{_PICTURES})?", re.IGNORECASE)
 _END = re.compile(r"[\s,?!.]*(?:\b(?:please|thanks|thank\s+you)[\s?!.]*)?$", re.IGNORECASE)
 _LONGEST_END = 20  # characters of what is left out at the end
 

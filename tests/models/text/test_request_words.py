@@ -34,6 +34,8 @@ from models.text.request_words import subject_of
         ("a photo of a man taking a photo of a dog", "a man taking a photo of a dog"),
         ("find Minka", "Minka"),
         ("Can you please show me a bus?", "a bus"),
+        ("show me all pictures with a bus", "a bus"),
+        ("find photos with two dogs", "two dogs"),
         ("hey, could you find the bus", "the bus"),
         ("let me see a photo of a dog", "a dog"),
         ("where is my cat?", "my cat"),
@@ -60,6 +62,8 @@ def test_words_that_ask_are_left_out(question: str, subject: str) -> None:
         "a blurry picture of a dog",  # says something of the picture
         "a photo",
         "pictures of",
+        "a wall with pictures",
+        "photos with frames",
         "show me",
         "show jumping",
         "show US flags",
