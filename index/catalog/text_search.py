@@ -39,15 +39,17 @@ UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 SPELT_UMLAUT = re.compile(r"(?<![aeiouq])([aou])e(?=[bcdfghj-np-tvwxz]|(?<=ae)u)(?!s\b)")
 NO_UMLAUT = frozenset({"coed", "coeds", "guest", "guests", "poet", "poets"})  # are other words without their "e"
 BETWEEN_PARTS = re.compile(r"[\s/\\]+")
-# Words that a question holds besides what it asks for, in English.
+# Words that a question holds besides what it asks for, in English, then in other languages where they are none of it.
 # fmt: off
 STOP_WORDS = frozenset({
-    "a", "album", "albums", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "for", "from",
-    "had", "has", "have", "he", "her", "him", "his", "i", "image", "images", "in", "is", "it", "its", "me",
-    "my", "of", "on", "or", "our", "photo", "photograph", "photographs", "photos", "pic", "pics", "picture",
-    "pictures", "pix", "please", "she", "some", "taken", "that", "the", "their", "them", "there", "these",
-    "they", "this", "those", "to", "was", "we", "were", "what", "when", "where", "which", "who", "with",
-    "you", "your",
+    "a", "album", "albums", "all", "an", "and", "any", "anything", "are", "as", "at", "be", "been", "by", "did",
+    "do", "everything", "for", "from", "had", "happened", "has", "have", "he", "her", "him", "his", "i", "image",
+    "images", "in", "is", "it", "its", "me", "my", "of", "on", "or", "our", "photo", "photograph", "photographs",
+    "photos", "pic", "pics", "picture", "pictures", "pix", "please", "she", "some", "taken", "that", "the",
+    "their", "them", "there", "these", "they", "this", "those", "to", "took", "was", "we", "were", "what", "when",
+    "where", "which", "who", "with", "you", "your",
+    "aus", "bild", "bilder", "foto", "fotos", "ist", "unsere", "vom", "von", "wo", "zeige",
+    "de", "des", "del", "della", "di", "du", "imagenes", "immagini",
 })
 # fmt: on
 

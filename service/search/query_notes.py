@@ -56,20 +56,20 @@ def _time_note(subject: str, found: FoundCounts | None) -> str | None:
     times = sorted(times_in(subject), key=lambda time: not time.is_period)
     is_period = bool(times) and times[0].is_period
     if not is_period and (times or by_text is not None) and is_date(subject):
-        return f"No picture's date or text says “{subject}”." if by_text == 0 else _note_on_others(subject, found)
+        return f"No picture's date or text says “{subject}”." if by_text == 0 else _note_on_others(found)
     if not times:
         return None
     written = subject[times[0].begin : times[0].end]
     # "this" is a stop word, so that texts hold "this summer" where they hold "summer".
     if by_text and not (is_period and written.lower().startswith("this ")):
-        return _note_on_others(written, found)
+        return _note_on_others(found)
     perhaps = ":" if is_period else "; if it is one,"
     return f"“{written}” is not read as a time{perhaps} {HOW_TO_SEARCH_BY_DATE}"
 
 
-def _note_on_others(time: str, found: FoundCounts | None) -> str | None:
-    """Of a time that dates or texts of some of the pictures hold, and not of others."""
+def _note_on_others(found: FoundCounts | None) -> str | None:
+    """Of pictures whose dates and texts hold all words, among them those of a time, and others."""
     if found is None or not found.by_text or found.by_text >= found.all:
         return None
-    say = "1 picture says" if found.by_text == 1 else f"{found.by_text} pictures say"
-    return f"Date or text of {say} “{time}”; the others were found by what they show."
+    some = "1 picture holds" if found.by_text == 1 else f"{found.by_text} pictures hold"
+    return f"Date and text of {some} all words; the others were found by what they show, whenever they were taken."
