@@ -17,7 +17,7 @@ import numpy.typing as npt
 from index.views import view_manifest
 from index.views.ragged import Half
 from index.views.shortlist import IVF_FROM, Floats, Part, Shortlist, inverted_part
-from index.views.shortlist_files import Building, load_part, one_builder, remove_part, save_part
+from index.views.shortlist_files import LOCK, Building, load_part, one_builder, remove_part, save_part
 from index.views.slab import Arrays, RowNumbers
 from index.views.view_manifest import Counts, Manifest
 from index.views.view_stores import IMAGES, NAMES, Stores, refuse_past
@@ -215,4 +215,6 @@ class View:
 
 def remove_shortlists(folder: Path) -> None:
     """Remove a view's stored shortlists, which are trained anew at the next opening."""
+    # First: who stores a part once the folder was listed finds its right to do so void.
+    (folder / SHORTLISTS / LOCK).unlink(missing_ok=True)
     shutil.rmtree(folder / SHORTLISTS, ignore_errors=True)

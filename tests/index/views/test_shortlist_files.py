@@ -241,6 +241,18 @@ def test_one_process_builds_and_the_others_take_it_up(tmp_path: Path, trainings:
     assert searched(first) == searched(second)
 
 
+def test_who_builds_across_a_removal_has_no_right_to_before_the_folder_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voids = list[bool]()
+    with one_builder(tmp_path / "shortlists") as building:
+        assert building is not None
+        assert not building.is_void
+        monkeypatch.setattr(views.shutil, "rmtree", lambda *_, **__: voids.append(building.is_void))
+        views.remove_shortlists(tmp_path)
+    assert voids == [True]
+
+
 def test_an_index_is_built_anew_once_a_row_is_replaced(tmp_path: Path, trainings: list[int]) -> None:
     writer = build(tmp_path, 100, 3)
     opened(tmp_path)
