@@ -20,6 +20,7 @@ from service.clocks import Clocks
 from service.errors import UserError
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
+from service.storage.found_regions import FoundRegions
 from service.storage.originals import Originals
 from service.storage.region_store_entries import answering_folders
 from service.worker.erasure import LOOK_EVERY_S, Erasure
@@ -45,7 +46,7 @@ def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] 
     data = DataDir(data_dir)
     with lock_data_dir(data_dir), closing(Catalog(data.catalog)) as catalog:
         before = _room(data)
-        erasure = Erasure(catalog, Originals(data_dir), grace_s, Clocks(clock))
+        erasure = Erasure(catalog, Originals(data_dir), FoundRegions(data_dir), grace_s, Clocks(clock))
         _erase_all(erasure, catalog)
         images, captions = catalog.erasures.slots()
         records = sum(_blank_records(data.root / folder, images) for folder in answering_folders(catalog))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from index.catalog.catalog import Catalog
 from index.fault_points import FaultPoint, reach
 from service.clocks import Clocks
+from service.storage.found_regions import FoundRegions
 from service.storage.originals import Originals
 
 LOOK_EVERY_S = 1.0
@@ -25,11 +26,12 @@ class Erasure:
         self,
         catalog: Catalog,
         originals: Originals,
+        found: FoundRegions,
         grace_s: float,
         clocks: Clocks,
     ) -> None:
         self._erasures, self._originals, self._grace_s = catalog.erasures, originals, grace_s
-        self._texts = catalog.texts
+        self._texts, self._found = catalog.texts, found
         self._clocks = clocks
         self._next = self._next_purge = self._next_removal = clocks.timer()
         self._in_vain = 0  # tries to remove files, one after the other
@@ -72,6 +74,7 @@ class Erasure:
             for picture in pictures:
                 reach(FaultPoint.ERASURE_FILES)
                 self._originals.remove(picture.image_id, picture.extension)
+                self._found.remove(picture.image_id)  # of one that never came to its turn
                 reach(FaultPoint.FILES_FORGOTTEN)
             self._erasures.forget(pictures)
         return len(pictures)

@@ -92,7 +92,7 @@ def open_worker(
             ],
             when_idle=_steps_when_idle(store),
             space=FreeSpace(data.root, settings.disk_reserve_bytes),
-            erasure=Erasure(catalog, originals, settings.delete_grace_s, clocks),
+            erasure=Erasure(catalog, originals, found, settings.delete_grace_s, clocks),
         )
         yield worker, stack.enter_context(closing(open_wakeups(settings.redis_url, catalog)))
 

@@ -234,14 +234,14 @@ class ViewBuilders:
                 self._open_one(self._waiting.pop(digest))
 
     def _open_one(self, model: LazyMatcher) -> None:
-        """Open the view of a model that is asked for; one that cannot be loaded is logged, and stops no other."""
+        """Open the view of a model that is asked for; one that cannot be loaded or opened is logged, and stops no
+        other."""
         try:
-            matcher = model.matcher
+            self._open(model.matcher)
         except Exception:
             log.exception("the view of %s is not built before the worker starts again", model.header.name)
             return
-        log.info("the view of %s is built from now on, as was asked for", matcher.name)
-        self._open(matcher)
+        log.info("the view of %s is built from now on, as was asked for", model.header.name)
 
     def hold(self, images: int) -> bool:
         """Whether every view that goes on holds at least `images` pictures."""

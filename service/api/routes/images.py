@@ -65,7 +65,7 @@ MADE_PICTURE_RESPONSES = PICTURE_RESPONSES | problem_responses(
     responses=MADE_PICTURE_RESPONSES,
 )
 def get_image(image_id: str, request: Request, services: ServicesDep) -> Response:
-    """The uploaded file without GPS, maker notes and other metadata; TIFF, HEIC and AVIF come as JPEG."""
+    """The uploaded file without GPS, maker notes and other metadata; TIFF, HEIC, AVIF and RAW come as JPEG."""
     image = require_picture(find_image(services, image_id))
     headers = {"ETag": f'"{image_id}"', **CACHE_HEADERS}
     return not_modified(request, headers) or send_made(

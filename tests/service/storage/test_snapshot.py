@@ -21,6 +21,7 @@ from service.clocks import Clocks
 from service.errors import UserError
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
+from service.storage.found_regions import FoundRegions
 from service.storage.restoration import restore_snapshot
 from service.storage.snapshot import SCRATCH, SnapshotContent, take_snapshot
 from service.storage.temporary_folders import locked_folder
@@ -42,7 +43,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.drain()
     made.catalog.delete(ids[1], NOW)
     made.catalog.delete(ids[2], NOW - 100)
-    Erasure(made.catalog, made.originals, 50.0, Clocks(lambda: NOW)).advance()
+    Erasure(made.catalog, made.originals, FoundRegions(made.folder), 50.0, Clocks(lambda: NOW)).advance()
     made.accept(encoded(noise(NUM - 1), "PNG"), captions=["waits"])
     yield made
     made.catalog.close()
@@ -182,7 +183,7 @@ def test_nothing_is_erased_under_a_snapshot(store: Store, tmp_path: Path) -> Non
     store.catalog.delete(young, NOW - 100)
 
     def erase() -> None:
-        Erasure(store.catalog, store.originals, 50.0, Clocks(lambda: NOW)).advance()
+        Erasure(store.catalog, store.originals, FoundRegions(store.folder), 50.0, Clocks(lambda: NOW)).advance()
 
     tried = list[bool]()
 

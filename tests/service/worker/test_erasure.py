@@ -7,6 +7,7 @@ import pytest
 
 from index.catalog.catalog import Catalog
 from service.clocks import Clocks
+from service.storage.found_regions import FoundRegions
 from service.storage.originals import Originals
 from service.worker.erasure import BUSY_PAUSE_S, LOOK_EVERY_S, PATIENT_EVERY, Erasure
 from tests.support.pictures import encoded
@@ -26,7 +27,8 @@ class Clock:
 
 
 def erasure(store: Store, now: float, timer: Clock | None = None) -> Erasure:
-    return Erasure(store.catalog, store.originals, GRACE_S, Clocks(Clock(now), timer or Clock(0.0)))
+    clocks = Clocks(Clock(now), timer or Clock(0.0))
+    return Erasure(store.catalog, store.originals, FoundRegions(store.folder), GRACE_S, clocks)
 
 
 def files_of(store: Store, image_id: str) -> list[Path]:
@@ -51,6 +53,14 @@ def test_nothing_is_left_of_a_picture_after_the_grace(store: Store) -> None:
     assert (store.image(image_id).captions, store.image(image_id).slot) == ((), 2)
     assert len(files_of(store, image_id)) == 3
     assert [image.image_id for image in store.catalog.list_images(None, 9)] == [other, image_id]
+
+
+def test_nothing_is_left_of_what_was_seen_in_a_picture_that_never_came_to_its_turn(store: Store) -> None:
+    image_id = store.accept(encoded(noise(1), "PNG"))
+    FoundRegions(store.folder).put(image_id, b"regions that came with it")
+    store.catalog.delete(image_id, NOW)
+    assert erasure(store, NOW + GRACE_S + 1).advance()
+    assert files_of(store, image_id) == []
 
 
 def test_a_worker_erases_what_is_due_and_goes_on(store: Store) -> None:

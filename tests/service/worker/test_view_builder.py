@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from index.views.view import View
+from index.views.view_writer import ViewWriter
 from models.batches import Regions, Words
 from models.extractors.base import Detections
 from models.matching.calibration import Calibration
@@ -160,21 +161,25 @@ def test_a_new_models_view_is_built_without_new_detection(store: Store) -> None:
 def test_a_view_that_is_asked_for_is_built_by_a_model_read_then_and_one_that_cannot_be_stops_nobody(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    good, bad = (FakeMatcher(name, f"{name}-matcher") for name in ("good", "bad"))
+    good, bad, odd = (FakeMatcher(name, f"{name}-matcher") for name in ("good", "bad", "odd"))
+    shape = {"layout": {"x": (3,)}, "embed_dim": 7, "word_dim": 2, "extractor": "fake-extractor"}
+    ViewWriter(store.folder / "views" / odd.digest, digest=odd.digest, **shape).close()  # type: ignore[arg-type]
 
     def damaged() -> Matcher:
         raise BadCheckpoint("model.safetensors is damaged")
 
-    on_request = [LazyMatcher(MatcherHeader.of(good), lambda: good), LazyMatcher(MatcherHeader.of(bad), damaged)]
+    reads = {good: lambda: good, bad: damaged, odd: lambda: odd}
+    on_request = [LazyMatcher(MatcherHeader.of(model), read) for model, read in reads.items()]
     store.accept(encoded(noise(1), "PNG"))
     store.drain(on_request=on_request)
-    assert [one.loaded for one in on_request] == [False, False]
-    for model in (bad, good):
+    assert [one.loaded for one in on_request] == [False] * 3
+    for model in (odd, bad, good):
         store.catalog.request_view(model.digest, 0.0)
     store.accept(encoded(noise(2), "PNG"))
     store.drain(on_request=on_request)
-    assert [one.loaded for one in on_request] == [True, False]
+    assert [one.loaded for one in on_request] == [True, False, True]
     assert "the view of bad is not built before the worker starts again" in caplog.text
+    assert "the view of odd is not built before the worker starts again" in caplog.text
     assert not (store.folder / "views" / "bad-matcher").exists()
     for digest in ("fake-matcher", "good-matcher"):
         view = View(store.folder / "views" / digest)
