@@ -119,8 +119,8 @@ def query_terms(question: str) -> list[str]:
 
 def _is_named_date(words: Sequence[str]) -> bool:
     """Whether words that are written together are a date with its month's name, such as May-14-2023."""
-    months = MONTH_NAMES | foreign_dates.FOREIGN_MONTHS
-    return any(word in months for word in words) and all(word in months or word.isdecimal() for word in words)
+    are_months = [word in MONTH_NAMES or word in foreign_dates.FOREIGN_MONTHS for word in words]
+    return any(are_months) and all(one or word.isdecimal() for one, word in zip(are_months, words, strict=True))
 
 
 def is_date(question: str) -> bool:

@@ -1,4 +1,4 @@
-"""What stands where on the page: names and lines that are broken, panoramas, options in a window that is not wide."""
+"""The layout of the page: names and lines that are broken, panoramas, options in a window that is not wide."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What files say of a picture that is known already: of one that says too much, no more is taken."""
+"""Descriptions of pictures that are known already: of one that says too much, no more is taken."""
 
 from pathlib import Path
 
