@@ -1,9 +1,9 @@
 """Stage one: which rows' embeddings have the largest inner product with a query's."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import faiss
@@ -38,6 +38,8 @@ class Part:
 
     index: Any
     exact: Floats | None = None
+    stale: frozenset[int] = frozenset()
+    """Rows whose vectors were replaced since they were indexed: every search compares them exactly."""
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -63,12 +65,22 @@ class Part:
         num_lists = self.index.nlist
         compared = max(PROBED, PROBED_LISTS / num_lists) * len(self)
         lists = min(num_lists, math.ceil(num_lists * max(compared, 8 * k) / num_allowed))
-        found, padded = min(num_allowed, math.ceil(RESCORED * k)), _padded(query)
+        found, padded = min(num_allowed, math.ceil(RESCORED * k) + len(self.stale)), _padded(query)
         _, rows = self.index.search(padded, found, params=untyped.SearchParametersIVF(nprobe=lists, **chosen))
         if (rows[:, k - 1] < 0).any():
             everywhere = untyped.SearchParametersIVF(nprobe=num_lists, **chosen)
             _, rows = self.index.search(padded, found, params=everywhere)
-        return _rescored(self.exact, query, rows, k)
+        return _rescored(self.exact, query, self._with_stale(rows, allowed), k)
+
+    def _with_stale(self, rows: Ints, allowed: Mask | None) -> Ints:
+        """[Q, n] found rows, with every stale row that is allowed once, wherever its former vector led."""
+        if not self.stale:
+            return rows
+        stale = np.array(sorted(self.stale))
+        others = np.where(np.isin(rows, stale), -1, rows)
+        if allowed is not None:
+            stale = stale[allowed[stale]]
+        return np.concatenate([others, np.broadcast_to(stale, (len(rows), len(stale)))], axis=1)
 
     def _search_flat(self, query: Floats, k: int, num_allowed: int, params: Any) -> tuple[Floats, Ints]:
         """The exact best k of a flat index, of `num_allowed` rows that the parameters let pass."""
@@ -87,6 +99,12 @@ class Part:
         below = np.nextafter(alone[0, -1] - np.finfo(np.float32).tiny, np.float32(-np.inf))
         _, scores, rows = self.index.range_search(query, float(below), params=params)
         return _best(scores[None], rows[None], k)
+
+    def overwritten(self, rows: Collection[int], vectors: Floats) -> "Part":
+        """The part with the [len(self), dim] vectors that its rows have now, of which these have other ones."""
+        if self.exact is not None:
+            return replace(self, exact=vectors, stale=self.stale.union(rows))
+        return flat_part(vectors) if rows else self
 
     def vectors(self) -> Floats:
         """[rows, dim] embeddings, not copied; those of a flat index are valid while the index lives."""
@@ -146,9 +164,9 @@ def _one_thread() -> Iterator[None]:
 class Shortlist:
     """Embeddings to search by inner product. Immutable, so it is safe to search from any thread.
 
-    `extended` and `indexed` give new shortlists that share what is large. Rows lie in a few parts: an index of inverted
-    lists, where one was built, then flat ones, each several times larger than the next, so that a row is copied a
-    bounded number of times however slowly the shortlist grows.
+    `extended`, `overwritten` and `indexed` give new shortlists that share what is large. Rows lie in a few parts: an
+    index of inverted lists, where one was built, then flat ones, each several times larger than the next, so that a row
+    is copied a bounded number of times however slowly the shortlist grows.
     """
 
     def __init__(self, dim: int, parts: Sequence[Part] = (), ivf_from: int = IVF_FROM) -> None:
@@ -176,10 +194,23 @@ class Shortlist:
         fresh = flat_part(np.concatenate([*(part.vectors() for part in absorbed), embeddings]))
         return type(self)(self.dim, [*kept, fresh], self._ivf_from)
 
+    def overwritten(self, rows: Collection[int], embeddings: Floats) -> Self:
+        """The shortlist with the vectors that some of its rows have now, of the [len(self), dim] of all rows.
+
+        Where an index holds these rows, their new vectors are searched exactly.
+        """
+        parts, start = list[Part](), 0
+        for part in self.parts:
+            stop = start + len(part)
+            changed = [row - start for row in rows if start <= row < stop]
+            parts.append(part.overwritten(changed, embeddings[start:stop]))
+            start = stop
+        return type(self)(self.dim, parts, self._ivf_from)
+
     @property
     def index_is_due(self) -> bool:
         """Whether enough rows lie in no index of inverted lists that a new one of all rows is worth its building."""
-        indexed = sum(len(part) for part in self.parts if part.exact is not None)
+        indexed = sum(len(part) - len(part.stale) for part in self.parts if part.exact is not None)
         return len(self) >= self._ivf_from and GROWTH * (len(self) - indexed) >= indexed
 
     def indexed(self, part: Part) -> Self:

@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -62,8 +62,9 @@ def one_builder(folder: Path) -> Iterator[Building | None]:
             yield Building(lock)
 
 
-def save_part(folder: Path, name: str, part: Part, generation: str) -> None:
-    """Store the part, durably, as the first rows of a view's `generation`. OSError when the disk refuses."""
+def save_part(folder: Path, name: str, part: Part, generation: str, num_replaced: int = 0) -> None:
+    """Store the part, durably, as the first rows of a view's `generation`, after the first `num_replaced` of its
+    replacements. OSError when the disk refuses."""
     make_folder(folder)
     remove_strays(folder)
     content = _content_path(folder, name)
@@ -73,6 +74,7 @@ def save_part(folder: Path, name: str, part: Part, generation: str) -> None:
         about = {
             "format": SHORTLIST_FORMAT,
             "generation": generation,
+            "replaced": num_replaced,
             "rows": len(part),
             "dim": part.vectors().shape[1],
             "crc32": _checksum_of(temporary),
@@ -89,8 +91,9 @@ def remove_part(folder: Path, name: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def load_part(folder: Path, name: str, *, generation: str, exact: Floats) -> Part | None:
-    """The stored part of the first of the [n, dim] exact rows that count now, its index mapped.
+def load_part(folder: Path, name: str, *, generation: str, exact: Floats, replaced: Sequence[int] = ()) -> Part | None:
+    """The stored part of the first of the [n, dim] exact rows that count now, its index mapped. `replaced`: the rows
+    that were replaced in this generation, in their order.
 
     None where there is none that checks, or it covers more rows.
     """
@@ -108,12 +111,14 @@ def load_part(folder: Path, name: str, *, generation: str, exact: Floats) -> Par
                 return None
             # Only what this program wrote passes the checksum: FAISS itself trusts the files that it is given.
             index = faiss.read_index(str(opened), faiss.IO_FLAG_MMAP_IFC)
+        # An earlier version does not say how many, and built an index anew whenever a row was replaced.
+        stale = frozenset(row for row in replaced[about.get("replaced", 0) :] if row < index.ntotal)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, RuntimeError) as fault:  # the last is FAISS'
         log.warning("the stored shortlist in %s cannot be read and is built anew: %s", folder, fault)
         return None
-    return Part(index, exact[: index.ntotal])
+    return Part(index, exact[: index.ntotal], stale)
 
 
 def _content_path(folder: Path, name: str) -> Path:

@@ -179,6 +179,7 @@ class Slab:
         size = self.dtype.itemsize
         for row, record in zip(rows, self._packed(records).view(np.uint8).reshape(-1, size), strict=True):
             write_at(self._file.handle, record.data, row * size)
+        reach(FaultPoint.RECORDS_WRITTEN)
         os.fsync(self._file.handle)
 
     def _packed(self, records: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:

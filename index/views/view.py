@@ -7,7 +7,7 @@ and keeps it to the end, so that everything it reads belongs to the same state.
 import logging
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -87,7 +87,15 @@ class Snapshot:
         counts = manifest.counts
         if not self.is_whole:
             counts = self.stores.undamaged_counts(self.counts, counts)
-        return self.extended(manifest, counts)
+        replaced = manifest.replaced[len(self.manifest.replaced) :]
+        return self.overwritten(IMAGES, replaced).extended(manifest, counts)
+
+    def overwritten(self, name: str, rows: Sequence[int]) -> Self:
+        """The state with the embeddings that these rows of images or captions have by now."""
+        if not rows:
+            return self
+        shortlist = self.shortlist(name)
+        return self._with(name, shortlist.overwritten(rows, self.stores.embeddings(name, len(shortlist))))
 
     def shortlist(self, name: str) -> Shortlist:
         """The shortlist over the embeddings of images or of captions."""
@@ -95,9 +103,10 @@ class Snapshot:
 
     def indexed(self, name: str, part: Part) -> Self:
         """The state with an index of the first images or captions, see Shortlist.indexed."""
-        if name == IMAGES:
-            return replace(self, images=self.images.indexed(part))
-        return replace(self, captions=self.captions.indexed(part))
+        return self._with(name, self.shortlist(name).indexed(part))
+
+    def _with(self, name: str, shortlist: Shortlist) -> Self:
+        return replace(self, images=shortlist) if name == IMAGES else replace(self, captions=shortlist)
 
 
 class View:
@@ -157,7 +166,7 @@ class View:
         if not any(self._snapshot.shortlist(name).index_is_due for name in NAMES):
             return False
         with one_builder(self._folder / SHORTLISTS) as building:
-            built = [self._build(name, building) for name in NAMES if building is not None]
+            built = [self._build(name, building) for name in NAMES if building is not None and not building.is_void]
         return any(built)
 
     def _build(self, name: str, building: Building) -> bool:
@@ -168,14 +177,18 @@ class View:
         manifest, exact = snapshot.manifest, snapshot.stores.embeddings(name, len(shortlist))
         part = self._stored_part(name, manifest, exact)  # another process may have built it
         if part is None or shortlist.indexed(part).index_is_due:
-            part = self._kept(name, manifest, inverted_part(exact))
-            if building.is_void:  # once it is stored: what is removed later takes it along
+            built = inverted_part(exact)
+            if building.is_void:
+                return False
+            part = self._kept(name, manifest, built)
+            if building.is_void:  # since then: what is removed later takes it along
                 remove_part(self._folder / SHORTLISTS, name)
                 return False
         with self._refreshing:
             now = self._snapshot
             if now.manifest.generation == manifest.generation:  # otherwise rows were cut meanwhile
-                self._snapshot = now.indexed(name, part)
+                since = replaced_rows(name, now.manifest)[len(replaced_rows(name, manifest)) :]
+                self._snapshot = now.indexed(name, part).overwritten(name, since)
         return True
 
     def _load(self, manifest: Manifest) -> Snapshot:
@@ -200,17 +213,26 @@ class View:
         return Shortlist(manifest.embed_dim, [] if part is None else [part], self._ivf_from)
 
     def _stored_part(self, name: str, manifest: Manifest, exact: Floats) -> Part | None:
-        return load_part(self._folder / SHORTLISTS, name, generation=manifest.generation, exact=exact)
+        replaced = replaced_rows(name, manifest)
+        return load_part(
+            self._folder / SHORTLISTS, name, generation=manifest.generation, exact=exact, replaced=replaced
+        )
 
     def _kept(self, name: str, manifest: Manifest, built: Part) -> Part:
         """The part as it is stored, whose memory other processes share; as it was built where it cannot be."""
         try:
-            save_part(self._folder / SHORTLISTS, name, built, manifest.generation)
+            num_replaced = len(replaced_rows(name, manifest))
+            save_part(self._folder / SHORTLISTS, name, built, manifest.generation, num_replaced)
         except OSError as fault:  # a full or read-only disk: it is built again at the next opening
             log.warning("the shortlist of %s is not stored: %s", self._folder, fault)
             return built
         stored = self._stored_part(name, manifest, built.vectors())
         return built if stored is None else stored
+
+
+def replaced_rows(name: str, manifest: Manifest) -> tuple[int, ...]:
+    """The rows of images or of captions that were replaced in the manifest's generation; of captions none ever are."""
+    return manifest.replaced if name == IMAGES else ()
 
 
 def remove_shortlists(folder: Path) -> None:

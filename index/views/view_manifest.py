@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -11,6 +12,7 @@ from index.views.slab import Corrupt
 
 NAME = "manifest.json"
 MANIFEST_FORMAT = 1
+MOST_REPLACED = 1000  # in a generation: beyond, readers load the view afresh
 
 
 class Counts(NamedTuple):
@@ -30,7 +32,10 @@ class NoView(FileNotFoundError):
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """`layout`: field -> [shape, numpy dtype] of one image's record. A new `generation`: rows were cut or replaced."""
+    """The content of a view. `layout`: field -> [shape, numpy dtype] of one image's record.
+
+    A new `generation`: rows were cut, or many replaced. `replaced`: rows of images that were in this one, in order.
+    """
 
     digest: str
     extractor: str
@@ -40,6 +45,7 @@ class Manifest:
     images: int = 0
     captions: int = 0
     generation: str = field(default_factory=lambda: secrets.token_hex(8))
+    replaced: tuple[int, ...] = ()
 
     @property
     def counts(self) -> Counts:
@@ -52,7 +58,19 @@ class Manifest:
 
     def renewed(self, counts: Counts) -> Self:
         """The manifest with fewer rows, or others in their places, which readers must load afresh."""
-        return replace(self.at(counts), generation=secrets.token_hex(8))
+        return replace(self.at(counts), generation=secrets.token_hex(8), replaced=())
+
+    def overwritten(self, rows: Sequence[int]) -> Self:
+        """The manifest with other images in the places of these rows."""
+        replaced = (*self.replaced, *rows)
+        if len(replaced) > MOST_REPLACED:
+            return self.renewed(self.counts)
+        return replace(self, replaced=replaced)
+
+    @property
+    def edition(self) -> str:
+        """A word that changes whenever rows that were there are gone, or are others."""
+        return f"{self.generation}-{len(self.replaced)}"
 
     def refuse_other(self, wanted: "Manifest", folder: Path) -> None:
         """Raise ViewMismatch, naming every difference, unless both describe the same view."""
@@ -77,6 +95,7 @@ class Manifest:
             found: dict[str, Any] = json.loads(content)
             version = found.pop("format")
             layout = {name: (tuple(shape), dtype) for name, (shape, dtype) in found.pop("layout").items()}
+            replaced = tuple(int(row) for row in found.pop("replaced", ()))
         except (ValueError, LookupError, AttributeError, TypeError) as error:
             raise Corrupt(f"{folder / NAME} is damaged: {error}") from error
         if version != MANIFEST_FORMAT:
@@ -84,7 +103,7 @@ class Manifest:
                 f"the view in {folder} has format {version}, not {MANIFEST_FORMAT}: it must be built anew"
             )
         try:
-            return cls(layout=layout, **found)
+            return cls(layout=layout, replaced=replaced, **found)
         except TypeError as error:  # a part is missing, or there is one too many
             raise Corrupt(f"{folder / NAME} is damaged: {error}") from error
 

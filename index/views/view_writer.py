@@ -96,7 +96,7 @@ class ViewWriter:
         self._publish(self._manifest.at(counts._replace(captions=at + len(embeddings))))
 
     def replace_images(self, rows: Sequence[int], records: Mapping[str, npt.NDArray[Any]], embeddings: Floats) -> None:
-        """Write [n, ...] records and [n, E] embeddings over published rows; readers load the view afresh.
+        """Write [n, ...] records and [n, E] embeddings over published rows, then publish which.
 
         A search that runs meanwhile may read a row that is partly old and partly new. IndexError for a row that is not
         published.
@@ -104,11 +104,9 @@ class ViewWriter:
         counts = self.counts()
         refuse_past(rows, counts.images)
         _refuse_uneven({"rows": rows, "embeddings": embeddings, **records}, embeddings)
-        for place, row in enumerate(rows):
-            part = slice(place, place + 1)
-            self.stores.images.append(row, {name: array[part] for name, array in records.items()})
-            self.stores.image_embeddings.append(row, {"embedding": embeddings[part]})
-        self._publish(self._manifest.renewed(counts))
+        self.stores.images.overwrite(rows, records)
+        self.stores.image_embeddings.overwrite(rows, {"embedding": embeddings})
+        self._publish(self._manifest.overwritten(rows))
 
     def cut_back(self, images: int, captions: int) -> None:
         """Drop the rows past these counts; readers follow at their next refresh."""

@@ -49,8 +49,8 @@ class LocalGallery:
     ) -> None:
         """`snapshot` None: the store is empty; `regions` is what the model's extractor found, None for nothing."""
         pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
-        generation = snapshot.manifest.generation if snapshot else "0"  # rows that were made anew are others
-        self.version = f"{catalog_version}-{pictures}-{captions}-{generation}"
+        edition = snapshot.manifest.edition if snapshot else "0"  # rows that were made anew are others
+        self.version = f"{catalog_version}-{pictures}-{captions}-{edition}"
         self._catalog_version = catalog_version
         self._galleries, self._catalog = galleries, galleries.catalog
         self._model, self._snapshot, self._regions = model, snapshot, regions

@@ -82,6 +82,15 @@ class Growing(RuleBasedStateMachine):
             assert self.shortlist.parts[0].exact is not None
             assert later or not self.shortlist.index_is_due
 
+    @rule(share=st.floats(0, 0.3), seed=st.integers(0, 2**32 - 1))
+    def replace(self, share: float, seed: int) -> None:
+        """Other vectors for some rows: those that an index holds are found by the new ones, and not by the old."""
+        changed = np.flatnonzero(np.random.default_rng(seed).random(len(self.rows)) < share)
+        self.published.clear()  # their rows are overwritten where they lie
+        self.rows = self.rows.copy()
+        self.rows[changed] = whole_numbers(len(changed), seed)
+        self.shortlist = self.shortlist.overwritten(changed.tolist(), self.rows)
+
     @rule(share=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
     def hide(self, share: float, seed: int) -> None:
         self.allowed &= np.random.default_rng(seed).random(len(self.allowed)) >= share
@@ -234,6 +243,40 @@ def test_rows_found_by_their_codes_are_ordered_by_their_vectors() -> None:
         products = rows @ one
         assert (np.diff(products[found]) <= 1e-5).all()  # as far as rounding tells
         assert set(found[:10]) <= set(np.argsort(-products)[:12])
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_replaced_rows_are_found_by_their_new_vectors_alone(is_indexed: bool) -> None:
+    rows = np.random.default_rng(0).normal(size=(900, DIM)).astype(np.float32)
+    before = Shortlist(DIM, [inverted_part(rows[:800])] if is_indexed else []).extended(rows[800 * is_indexed :])
+    new = rows.copy()
+    new[[3, 700, 850]] = 9 * new[[850, 3, 700]]  # each where it was in no list that is looked through
+    shortlist = before.overwritten([3, 850], new).overwritten([700], new)
+    for row in (3, 700, 850):
+        assert shortlist.search(new[[row]], 1)[1].item() == row
+        allowed = np.arange(len(rows)) != row
+        scores, found = shortlist.search(new[[row]], 20, allowed)
+        assert row not in found
+        np.testing.assert_allclose(scores[0], new[found[0]] @ new[row], rtol=1e-5)
+        assert len(set(found[0])) == 20
+    assert before.search(rows[[850]], 1)[1].item() == np.argmax(rows @ rows[850])
+
+
+def test_rows_that_were_near_before_they_were_replaced_hide_no_others() -> None:
+    rows = np.random.default_rng(0).normal(size=(200, DIM)).astype(np.float32)
+    query = np.ones((1, DIM), np.float32)
+    nearest = np.argsort(-rows @ query[0])
+    new = rows.copy()
+    new[nearest[:60]] *= -1
+    _, found = Shortlist(DIM, [inverted_part(rows)]).overwritten(nearest[:60].tolist(), new).search(query, 20)
+    np.testing.assert_array_equal(found[0], nearest[60:80])
+
+
+def test_an_index_whose_rows_were_replaced_is_due_again() -> None:
+    rows = whole_numbers(90, 0)
+    shortlist = Shortlist(DIM, [inverted_part(rows)], ivf_from=50)
+    assert not shortlist.overwritten(range(9), rows).index_is_due
+    assert shortlist.overwritten(range(10), rows).index_is_due
 
 
 def test_equal_vectors_score_alike_wherever_they_lie() -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from index.views import view as views
-from index.views.shortlist import Floats, Part, inverted_part
+from index.views import view_manifest
+from index.views.shortlist import Floats, Part, Shortlist, inverted_part
 from index.views.shortlist_files import load_part, one_builder, save_part
 from index.views.view import View
 from tests.support.small_views import EMBED, build, check, images
@@ -253,14 +254,78 @@ def test_who_builds_across_a_removal_has_no_right_to_before_the_folder_is_looked
     assert voids == [True]
 
 
-def test_an_index_is_built_anew_once_a_row_is_replaced(tmp_path: Path, trainings: list[int]) -> None:
-    writer = build(tmp_path, 100, 3)
-    opened(tmp_path)
-    records, embeddings = images(100, 101)
-    writer.replace_images([40], records, 100 * embeddings)
+def test_who_lost_the_right_stores_nothing_and_trains_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path, 100, 80)
+    first, second = View(tmp_path, IVF_FROM), View(tmp_path, IVF_FROM)
+    trained = list[int]()
+
+    def built(exact: Floats) -> Part:
+        trained.append(len(exact))
+        if len(trained) == 1:
+            views.remove_shortlists(tmp_path)
+            assert second.build_index()
+        return inverted_part(exact)
+
+    monkeypatch.setattr(views, "inverted_part", built)
+    stored = tmp_path / "shortlists" / "images.faiss"
+    assert not first.build_index()
+    assert trained == [100, 100, 80]
+    assert stored.is_file(), "that of the second"
+
+
+def test_indexes_live_on_when_rows_are_replaced(tmp_path: Path, trainings: list[int]) -> None:
+    writer = build(tmp_path, 100, 80)
     view = opened(tmp_path)
+    assert trainings == [100, 80]
+    for place, row in enumerate((40, 7)):
+        records, embeddings = images(100 + place, 101 + place)
+        writer.replace_images([row], records, 100 * embeddings)
+        assert view.refresh()
+        for one in (view, opened(tmp_path)):
+            assert one.snapshot().images.search(embeddings, 1)[1].item() == row
+            assert all(shortlist.parts[0].exact is not None for shortlist in shortlists_of(one))
+            assert one.snapshot().images.parts[0].stale == {40, row}
+    assert trainings == [100, 80]
+
+
+def test_a_row_that_is_replaced_while_an_index_is_built_is_compared_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = build(tmp_path, 100, 3)
+    view = View(tmp_path, IVF_FROM)
+    records, embeddings = images(100, 101)
+
+    def built(exact: Floats) -> Part:
+        part = inverted_part(exact)
+        writer.replace_images([40], records, 100 * embeddings)
+        view.refresh()
+        return part
+
+    monkeypatch.setattr(views, "inverted_part", built)
+    assert view.build_index()
+    for one in (view, View(tmp_path, IVF_FROM)):
+        assert one.snapshot().images.parts[0].stale == {40}
+        assert one.snapshot().images.search(embeddings, 1)[1].item() == 40
+
+
+def test_views_are_loaded_afresh_once_many_rows_were_replaced(
+    tmp_path: Path, trainings: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_manifest, "MOST_REPLACED", 2)
+    writer = build(tmp_path, 100, 3)
+    view = opened(tmp_path)
+    for row in (1, 2, 3):
+        writer.replace_images([row], *images(row, row + 1))
+    assert view.refresh()
+    assert view.build_index()
     assert trainings == [100, 100]
-    assert view.snapshot().images.search(embeddings, 1)[1].item() == 40
+    assert writer.counts() == view.snapshot().counts
+    check_counts(view, 100)
+
+
+def shortlists_of(view: View) -> tuple[Shortlist, Shortlist]:
+    """The shortlists over images and over captions."""
+    return view.snapshot().images, view.snapshot().captions
 
 
 def test_a_disk_that_takes_nothing_stops_no_view(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -21,7 +21,7 @@ from tests.support.small_views import ABOUT, EMBED, build, captions, check, embe
 
 
 class Following(RuleBasedStateMachine):
-    """A writer adds, cuts back and restarts; readers that refresh see what it published."""
+    """A writer adds, replaces, cuts back and restarts; readers that refresh see what it published."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,6 +43,15 @@ class Following(RuleBasedStateMachine):
     def cut_back(self, images_kept: float, captions_kept: float) -> None:
         at = self.writer.counts()
         self.writer.cut_back(round(images_kept * at.images), round(captions_kept * at.captions))
+
+    @rule(row=st.integers(0, 20), between=st.booleans())
+    def replace(self, row: int, between: bool) -> None:
+        """Another picture in a row, and then its own again."""
+        if row < self.writer.counts().images:
+            self.writer.replace_images([row], *images(row + 1, row + 2))
+            if between:
+                self.reader.refresh()
+            self.writer.replace_images([row], *images(row, row + 1))
 
     @rule()
     def restart_writer(self) -> None:
