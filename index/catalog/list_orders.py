@@ -70,7 +70,7 @@ def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedA
     """The place in a list of one catalog. UnknownPlace where the picture is unknown, or known for erased alone."""
     found = db.execute("SELECT number, taken_at, added_at FROM images WHERE image_id = ?", [after.image_id]).fetchone()
     number, taken_at = (None, None) if found is None else (found["number"], found["taken_at"])
-    # One that was erased since may have been sent again, and lies elsewhere; one that failed then stays where it was.
+    # One that was erased since may have been sent again, and lies elsewhere.
     if found is None or after.added_at not in (None, found["added_at"]):
         erased = number_of_erased(db, after, order)
         number, taken_at = (number, taken_at) if erased is None else (erased, None)

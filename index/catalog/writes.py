@@ -63,8 +63,7 @@ def upsert_picture(
             restart_picture(db, number)
         elif found["state"] == "failed":
             restart_picture(db, number)
-            sql = "UPDATE images SET filename = ?, added_at = ? WHERE number = ?"
-            db.execute(sql, [picture.filename, added_at, number])
+            db.execute("UPDATE images SET filename = ? WHERE number = ?", [picture.filename, number])
         if found["slot"] is not None:  # where its regions could not be found, they are looked for once more
             db.execute("UPDATE images SET starts = 0 WHERE number = ?", [number])
             read_again(db, [found["slot"]])

@@ -99,7 +99,9 @@ class ClusterPictures:
 
     def _key(self, after: ListPlace, order: ImageOrder) -> PageKey:
         last, taken_at = self.image(after.image_id), after.taken_at
-        added_at = after.added_at if last is None else last.added_at
+        added_at = after.added_at  # of the list: it may have been erased since, and sent again
+        if added_at is None and last is not None:
+            added_at = last.added_at
         if taken_at is UNCHANGED:
             taken_at = None if last is None else last.taken_at
         if added_at is None:

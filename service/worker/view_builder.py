@@ -21,6 +21,7 @@ from models.matching.encoded import EncodedImages, HalfPrecisionOverflow, stored
 from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
 from models.text.reader import readable
+from service.storage.free_space import is_disk_full
 
 ROWS_AT_ONCE = 128
 PICTURES_TOGETHER = 8  # encoded together
@@ -189,17 +190,19 @@ class ViewBuilders:
         """`folder_of` gives the view's folder for a model's digest. ValueError as ViewBuilder raises it."""
         self._folder_of, self._extractor = folder_of, extractor
         self._builders: dict[str, ViewBuilder] = {}
-        self._waiting = {model.header.digest: model for model in on_request}
+        self._waiting = dict[str, LazyMatcher]()
         self._stopped = set[str]()  # digests of models whose views have no room for their numbers
         try:
             for matcher in matchers:
                 self._open(matcher)
+            self._waiting = {
+                model.header.digest: model for model in on_request if model.header.digest not in self._builders
+            }
         except BaseException:
             self.close()
             raise
 
     def _open(self, matcher: Matcher) -> None:
-        self._waiting.pop(matcher.digest, None)
         if matcher.digest not in self._builders:
             folder = self._folder_of(matcher.digest)
             self._builders[matcher.digest] = ViewBuilder(matcher, folder, self._extractor)
@@ -231,14 +234,17 @@ class ViewBuilders:
         """Open the views that were asked for and are not open yet."""
         if self._waiting:
             for digest in catalog.requested_views() & self._waiting.keys():
-                self._open_one(self._waiting.pop(digest))
+                self._open_one(self._waiting[digest])
+                del self._waiting[digest]
 
     def _open_one(self, model: LazyMatcher) -> None:
         """Open the view of a model that is asked for; one that cannot be loaded or opened is logged, and stops no
-        other."""
+        other. OSError where the disk is full: it is opened once there is room."""
         try:
             self._open(model.matcher)
-        except Exception:
+        except Exception as fault:
+            if is_disk_full(fault):
+                raise
             log.exception("the view of %s is not built before the worker starts again", model.header.name)
             return
         log.info("the view of %s is built from now on, as was asked for", model.header.name)

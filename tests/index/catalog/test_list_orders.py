@@ -88,6 +88,25 @@ def test_a_list_goes_on_where_it_was_though_its_last_picture_is_erased(
         assert [one for one in page(last) if one.image_id != last.image_id] == whole[cut:]
 
 
+@pytest.mark.parametrize(
+    ("order", "after", "erased"), [("latest", "5", "3"), ("arrival", "3", "5"), ("date", "5", "3")]
+)
+def test_a_list_goes_on_where_it_was_though_its_last_picture_failed_and_was_sent_again(
+    tmp_path: Path, order: ImageOrder, after: str, erased: str
+) -> None:
+    with closing(filled(tmp_path)) as catalog:
+        catalog.set_aside(after, "cannot be read", 61.0)
+        whole = catalog.list_images(None, 100, order=order)
+        last = next(image for image in whole if image.image_id == after)
+        catalog.take_in([picture(after)], 200.0)
+        catalog.delete(erased, 100.0)  # of the same upload
+        catalog.erasures.erase_deleted(101.0, 101.0, 10)
+        catalog.erasures.forget(catalog.erasures.being_erased(10))
+        found = catalog.list_images(ListPlace(after, last.taken_at, last.added_at), 100, order=order)
+        behind = [image.image_id for image in whole[whole.index(last) + 1 :] if image.image_id != erased]
+        assert [image.image_id for image in found] == behind
+
+
 def test_of_pictures_taken_in_together_and_erased_none_behind_is_passed_over(tmp_path: Path) -> None:
     with closing(filled(tmp_path)) as catalog:
         for order in ORDERS:

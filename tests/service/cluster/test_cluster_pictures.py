@@ -82,6 +82,26 @@ def test_pages_are_those_of_one_catalog(shards: Shards, whole: Directory, tmp_pa
         shards.pictures.page(ListPlace("f" * 32), 7, EVERY, order)
 
 
+@pytest.mark.parametrize("order", ["arrival", "latest", "date"])
+def test_a_list_goes_on_where_it_was_though_its_last_picture_was_erased_and_sent_again(
+    shards: Shards, whole: Directory, tmp_path: Path, order: ImageOrder
+) -> None:
+    fill(shards, whole, tmp_path, 6)
+    listed = shards.pictures.page(None, 100, EVERY, order)
+    last = listed[2]
+    names = [f"picture {number}" for number in range(6)]
+    sent = next(one for one in received(tmp_path, names) if one.picture.image_id == last.image_id)
+    shards.pictures.delete(last.image_id, NOW + 1)
+    for directory in shards.directories:
+        erasures = directory.catalog.erasures
+        erasures.erase_deleted(NOW + 2, NOW + 2, 10)
+        erasures.forget(erasures.being_erased(10))
+    assert shards.store.take_in([sent], NOW + 100, 0.0).outcomes == [FileOutcome(False, False)]
+    place = ListPlace(last.image_id, last.taken_at, last.added_at)
+    found = [image.image_id for image in shards.pictures.page(place, 100, EVERY, order)]
+    assert [one for one in found if one != last.image_id] == [image.image_id for image in listed[3:]]
+
+
 def test_tags_counts_and_jobs_are_those_of_one_catalog(shards: Shards, whole: Directory, tmp_path: Path) -> None:
     fill(shards, whole, tmp_path)
     assert shards.pictures.counts() == whole.catalog.counts()
