@@ -35,5 +35,5 @@ ENGLISH = {plain_letters(foreign): name for foreign, name in _WRITTEN.items()}
 FOREIGN_MONTHS = frozenset({*_WRITTEN_MONTHS, *map(plain_letters, _WRITTEN_MONTHS)})
 """The names of months alone, with their accents and without."""
 
-AROUND = frozenset(["am", "im", "den", "der", "vom", "le", "du", "de", "del", "el", "il", "di"])
-"""The words that these languages put around the parts of a date: "14 de mayo de 2023", "am 24. Dezember 2022"."""
+AROUND = frozenset(["am", "im", "den", "der", "le", "el", "il"])
+"""The words that these languages put around a date, but for stop words: "am 24. Dezember 2022"."""

@@ -39,7 +39,7 @@ UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 SPELT_UMLAUT = re.compile(r"(?<![aeiouq])([aou])e(?=[bcdfghj-np-tvwxz]|(?<=ae)u)(?!s\b)")
 NO_UMLAUT = frozenset({"coed", "coeds", "guest", "guests", "poet", "poets"})  # are other words without their "e"
 BETWEEN_PARTS = re.compile(r"[\s/\\]+")
-# Words that a question holds besides what it asks for, in English, then in other languages where they are none of it.
+# Words that a question holds besides what it asks for.
 # fmt: off
 STOP_WORDS = frozenset({
     "a", "album", "albums", "all", "an", "and", "any", "anything", "are", "as", "at", "be", "been", "by", "did",
@@ -48,7 +48,10 @@ STOP_WORDS = frozenset({
     "photos", "pic", "pics", "picture", "pictures", "pix", "please", "she", "some", "taken", "that", "the",
     "their", "them", "there", "these", "they", "this", "those", "to", "took", "was", "we", "were", "what", "when",
     "where", "which", "who", "with", "you", "your",
-    "aus", "bild", "bilder", "foto", "fotos", "ist", "unsere", "vom", "von", "wo", "zeige",
+})
+# Those of German, French, Spanish and Italian that English questions hardly hold.
+FOREIGN_STOP_WORDS = frozenset({
+    "aus", "bild", "bilder", "foto", "fotos", "ist", "mir", "unsere", "vom", "von", "wo", "zeige",
     "de", "des", "del", "della", "di", "du", "imagenes", "immagini",
 })
 # fmt: on
@@ -105,14 +108,16 @@ class TextSearch:
 def query_terms(question: str) -> list[str]:
     """The words that a picture must hold. Words written together, such as IMG_0412 and 2023-05, are one, with spaces.
 
-    A slash stands between a folder and a file, which are apart in the index. Stop words count only where there are no
-    others.
+    A slash stands between a folder and a file, which are apart in the index. Stop words count only where nothing else
+    is there, or the number of a picture: "photo 12".
     """
     plain = DAY_AFTER_MONTH.sub(r"\1", DAY_BEFORE_MONTH.sub(r"\1", numeric_dates(question)))
     found = (split_words(part) for part in BETWEEN_PARTS.split(plain))
     parts = (each for words in found for each in ([[word] for word in words] if _is_named_date(words) else [words]))
     terms = list(dict.fromkeys(" ".join(part) for part in parts if part))
-    asked = [word for word in terms if word not in STOP_WORDS] or terms
+    asked = [word for word in terms if word not in STOP_WORDS | FOREIGN_STOP_WORDS]
+    if all(word.isdecimal() and not YEAR.fullmatch(word) for word in asked):
+        asked = terms
     date = [word for word in asked if word not in foreign_dates.AROUND]
     return date if len(date) < len(asked) and _are_date(date) else asked
 

@@ -16,7 +16,7 @@ _PICTURES = rf"{_DETERMINERS}{_MEDIA}\s+{_SHOWING}\s+"
 _ME = r"(?:me|(?-i:us))"  # "US flags" are no flags for us
 _GREETINGS = r"(?:(?:hey|hi|hello|ok(?:ay)?|google|siri|alexa)\b[\s,!.]*)*"
 _THEN = rf"(?=\s+(?:{_OWN}|{_MEDIA})\b)"  # "Find Nemo" is a title, and "show dogs" are dogs
-_REQUESTS = "|".join(
+_REQUESTS_FOR_PICTURES = "|".join(
     (
         rf"(?:show|find|give|get)\s+{_ME}",
         r"(?:search|look)(?:ing)?\s+for",
@@ -26,19 +26,25 @@ _REQUESTS = "|".join(
         rf"(?:(?:can|could|may)\s+(?:i|we)|let\s+{_ME}|(?:i|we)(?:\s+would|['’]d)\s+like\s+to|(?:i|we)\s+want\s+to)\s+see",
         rf"(?:i|we)\s+(?:want|need|would\s+like)(?=\s+{_DETERMINERS}{_MEDIA}\b)",
         r"(?:i\s+am|i['’]?m|we\s+are|we['’]re)\s+(?:looking|searching)\s+for",
-        r"where(?:\s+is|\s+are|['’]s)",
-        r"where\s+did\s+(?:i|we)\s+see",
         r"(?:is|are|was|were)\s+there",
         r"do\s+(?:i|we|you)\s+have",
         r"(?:have\s+(?:i|we|you)\s+)?got\s+(?:any|some)",
         r"have\s+(?:i|we|you)\s+got",
         r"(?:what|how)\s+about",
+    )
+)
+_OTHER_REQUESTS = "|".join(
+    (
+        r"where(?:\s+is|\s+are|['’]s)",
+        r"where\s+did\s+(?:i|we)\s+see",
         rf"(?:which|what)\s+{_MEDIA}\s+(?:has|have|shows?|contains?)",
         rf"(?:in|on)\s+which\s+{_MEDIA}\s+(?:is|are)",
     )
 )
 # "With" is of the pictures only where somebody asks for these: "photos with frames" may be what a picture shows.
-_REQUEST = rf"{_GREETINGS}(?:please\s+)?(?:{_REQUESTS})\s+(?:{_DETERMINERS}{_MEDIA}\s+with\s+)?"
+_WITH = rf"(?:{_DETERMINERS}{_MEDIA}\s+with\s+(?!(?:and|or)\b))?"
+_ASKING = rf"(?:(?:{_REQUESTS_FOR_PICTURES})\s+{_WITH}|(?:{_OTHER_REQUESTS})\s+)"
+_REQUEST = rf"{_GREETINGS}(?:please\s+)?{_ASKING}"
 _QUESTION = re.compile(rf"\s*(?:{_REQUEST})?(?:{_PICTURES})?", re.IGNORECASE)
 _END = re.compile(r"[\s,?!.]*(?:\b(?:please|thanks|thank\s+you)[\s?!.]*)?$", re.IGNORECASE)
 _LONGEST_END = 20  # characters of what is left out at the end

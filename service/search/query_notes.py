@@ -71,5 +71,5 @@ def _note_on_others(found: FoundCounts | None) -> str | None:
     """Of pictures whose dates and texts hold all words, among them those of a time, and others."""
     if found is None or not found.by_text or found.by_text >= found.all:
         return None
-    some = "1 picture holds" if found.by_text == 1 else f"{found.by_text} pictures hold"
-    return f"Date and text of {some} all words; the others were found by what they show, whenever they were taken."
+    some = "1 picture" if found.by_text == 1 else f"{found.by_text} pictures"
+    return f"Date and text of {some} hold all words; the others were found by what they show."

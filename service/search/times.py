@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from index.catalog.foreign_dates import FOREIGN_MONTHS
 from index.catalog.text_index import NUMERIC_DATE, WEEKDAYS, YEAR_FIRST
-from index.catalog.text_search import MONTH_NAMES, STOP_WORDS, is_date, query_terms
+from index.catalog.text_search import FOREIGN_STOP_WORDS, MONTH_NAMES, STOP_WORDS, is_date, query_terms
 from service.search.foreign_words import FUNCTION_WORDS
 
 _FUNCTION_WORDS = STOP_WORDS.union(FUNCTION_WORDS["English"].split())
@@ -98,7 +98,7 @@ def visible_part(subject: str) -> str:
         rest += subject[end : time.begin] + " ".join(_VISIBLE.findall(subject[time.begin : time.end]))
         end = time.end
     rest = " ".join(_EMPTY.sub("", rest + subject[end:]).split()).strip(" ,;:-–")
-    return rest if set(query_terms(rest)) - STOP_WORDS else subject
+    return rest if set(query_terms(rest)) - STOP_WORDS - FOREIGN_STOP_WORDS else subject
 
 
 def _is_numbered(found: re.Match[str], subject: str) -> bool:

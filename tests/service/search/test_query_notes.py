@@ -76,7 +76,7 @@ def test_a_year_that_is_perhaps_a_time_is_told_as_such(query: str, year: str) ->
     assert note_on(query, found=FoundCounts(5, 0)) == note_on(query)
     assert note_on(query, found=FoundCounts(5, 5)) is None
     assert note_on(query, found=FoundCounts(5, 2)) == (
-        "Date and text of 2 pictures hold all words; the others were found by what they show, whenever they were taken."
+        "Date and text of 2 pictures hold all words; the others were found by what they show."
     )
 
 
@@ -129,7 +129,7 @@ def test_a_date_that_no_picture_has_is_told(date: str) -> None:
     assert note_on(date, found=FoundCounts(24)) is None  # texts were not looked at
     assert note_on(date, found=FoundCounts(24, 24)) is None
     assert note_on(date, found=FoundCounts(24, 1)) == (
-        "Date and text of 1 picture holds all words; the others were found by what they show, whenever they were taken."
+        "Date and text of 1 picture hold all words; the others were found by what they show."
     )
 
 

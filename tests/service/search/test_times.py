@@ -28,6 +28,7 @@ from service.search.times import visible_part
         ("dogs, 14. März 2019", "dogs"),
         ("beach août 2019", "beach"),
         ("beach 3 de junio de 2019", "beach"),
+        ("Hund Bilder 2021", "Hund Bilder"),
     ],
 )
 def test_a_time_beside_other_words_is_left_out(subject: str, visible: str) -> None:
