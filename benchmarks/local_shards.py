@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -88,7 +89,7 @@ class LocalDirectory:
         own = replace(sources[0].collection, pictures=lambda: iter([one.record for one in sources]))
         arrivals = iter([one.added_at for one in sources])
         for outcome in import_features(
-            own, self._folder, lambda: self._loaded.extractor, batch=1, clock=arrivals.__next__
+            own, self._folder, lambda: self._loaded.extractor, inf, batch=1, clock=arrivals.__next__
         ):
             assert not outcome.rejected, outcome.rejected
 

@@ -32,8 +32,7 @@ from index.catalog.region_stores import RegionStoreTable
 from index.catalog.text_search import TextSearch
 from index.catalog.text_statistics import SharedTexts
 from index.catalog.writes import (
-    assign_caption_slots,
-    assign_slot,
+    assign_slots,
     next_caption_slot,
     next_slot,
     requeue,
@@ -203,20 +202,23 @@ class Catalog:
         with self._database.changing() as db:
             return job_id if requeue(db, image_id, job_id, now) else None
 
-    def commit(self, detected: Sequence[DetectedPicture], new: Sequence[NewPicture] = (), now: float = 0.0) -> None:
+    def commit(self, detected: Sequence[DetectedPicture]) -> None:
         """Give pictures their region slots, and their captions the next caption slots.
 
-        Slots must continue num_slots() without a gap, ValueError otherwise. `new` are taken in first, as `take_in`
-        does but without a job: what comes with its regions is never seen waiting for them.
+        Slots must continue num_slots() without a gap, ValueError otherwise.
         """
         with self._database.changing() as db:
-            for picture in new:
-                upsert_picture(db, picture, now)
-            first = next_slot(db)
-            slots = [picture.slot for picture in detected]
-            if slots != list(range(first, first + len(slots))):
-                raise ValueError(f"the next region slots are {first} and on, not {slots}")
-            assign_caption_slots(db, [assign_slot(db, picture) for picture in detected])
+            assign_slots(db, detected)
+
+    def take_in_ready(
+        self, pictures: Sequence[NewPicture], detected: Sequence[DetectedPicture], now: float, kept_since: float
+    ) -> None:
+        """`take_in`, without a job or a bound, and `commit` in one: what comes with its regions is never seen waiting
+        for them."""
+        with self._database.changing() as db:
+            for picture in pictures:
+                upsert_picture(db, picture, now, kept_since)
+            assign_slots(db, detected)
 
     # -- what is committed
 

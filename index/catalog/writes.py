@@ -1,6 +1,6 @@
 """The steps of taking pictures in, each inside a transaction of the caller's."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from sqlite3 import Connection
 
 from index.catalog.decided_fields import decide, decided_fields, forget_decided, undecided_tags
@@ -32,9 +32,7 @@ def upsert_pictures(
     return numbers
 
 
-def upsert_picture(
-    db: Connection, picture: NewPicture, now: float, kept_since: float = float("-inf")
-) -> tuple[int, Excess | None]:
+def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: float) -> tuple[int, Excess | None]:
     """Add the picture, or bring it back, or add what is new of it; its number, and what is said too much of it now.
 
     Nothing comes back of one that was deleted before `kept_since`. ValueError for a bad tag, caption.
@@ -127,6 +125,18 @@ def set_tag(db: Connection, number: int, name: str, value: object) -> None:
         " ON CONFLICT (image, name) DO UPDATE SET value = excluded.value",
         [number, composed(name), checked_value(f"tag {name!r}", value)],
     )
+
+
+def assign_slots(db: Connection, detected: Sequence[DetectedPicture]) -> None:
+    """Give the pictures their region slots, and their captions the next caption slots.
+
+    ValueError where the slots do not go on without a gap, or as `assign_slot` raises it.
+    """
+    first = next_slot(db)
+    slots = [picture.slot for picture in detected]
+    if slots != list(range(first, first + len(slots))):
+        raise ValueError(f"the next region slots are {first} and on, not {slots}")
+    assign_caption_slots(db, [assign_slot(db, picture) for picture in detected])
 
 
 def assign_slot(db: Connection, picture: DetectedPicture) -> int:

@@ -60,7 +60,7 @@ def fill_with_pictures(settings: Settings, loaded: LoadedModels, pictures: int) 
             labels=(REGION,),
             pictures=lambda: random_pictures(extractor, present, pictures - present),
         )
-        for batch in import_features(collection, settings.data_dir, lambda: extractor):
+        for batch in import_features(collection, settings.data_dir, lambda: extractor, settings.delete_grace_s):
             if batch.rejected:
                 raise ValueError(f"a synthetic picture is refused: {batch.rejected[0].problem}")
     with open_worker(settings, loaded.extractor, loaded.in_views()) as (worker, _):

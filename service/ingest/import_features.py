@@ -50,21 +50,24 @@ def import_features(
     collection: FeatureCollection,
     data_dir: Path,
     load_detector: Callable[[], Extractor],
+    delete_grace_s: float,
     batch: int = BATCH,
     clock: Callable[[], float] = time.time,
 ) -> Iterator[ImportedBatch]:
     """Imports the pictures of a collection, which come when `clock` says; yields the outcome of each batch.
 
-    `load_detector` loads the detector that this data directory uses for pictures. Locked while a worker runs;
-    Misconfigured where the features do not go together with what is stored; UserError where they cannot be read.
+    A picture deleted longer ago than `delete_grace_s` comes in as if it had never been there. `load_detector` loads the
+    detector that this data directory uses for pictures. Locked while a worker runs; Misconfigured where the features do
+    not go together with what is stored; UserError where they cannot be read.
     """
     with lock_data_dir(data_dir), closing(Catalog(DataDir(data_dir).catalog)) as catalog:
         extractor = _extractor_of(collection, data_dir, catalog, load_detector)
         with closing(_open_slab(data_dir, catalog, extractor)) as slab:
-            importer = _Importer(catalog, slab, extractor, DataDir(data_dir).extractor, clock)
+            importer = _Importer(catalog, slab, extractor, DataDir(data_dir).extractor)
             pictures = collection.pictures()
             while records := _read_batch(pictures, batch):
-                yield importer.add(records)
+                now = clock()
+                yield importer.add(records, now, now - delete_grace_s)
 
 
 def _read_batch(pictures: Iterator[FeatureRecord], size: int) -> list[FeatureRecord]:
@@ -135,14 +138,12 @@ def _open_slab(data_dir: Path, catalog: Catalog, extractor: Extractor) -> Slab:
 class _Importer:
     """Adds batches to the data directory, one after the other."""
 
-    def __init__(
-        self, catalog: Catalog, slab: Slab, extractor: Extractor, folder: Path, clock: Callable[[], float]
-    ) -> None:
-        self._catalog, self._slab, self._clock = catalog, slab, clock
+    def __init__(self, catalog: Catalog, slab: Slab, extractor: Extractor, folder: Path) -> None:
+        self._catalog, self._slab = catalog, slab
         self._extractor, self._folder = extractor, folder
 
-    def add(self, batch: Sequence[FeatureRecord]) -> ImportedBatch:
-        """Store the pictures of a batch that are new."""
+    def add(self, batch: Sequence[FeatureRecord], now: float, kept_since: float) -> ImportedBatch:
+        """Store the pictures of a batch that are new, as those deleted before `kept_since` are."""
         outcome, valid = ImportedBatch([one.name for one in batch]), []
         for one in batch:
             problem = find_problem(one, self._extractor)
@@ -150,7 +151,7 @@ class _Importer:
                 valid.append((one.image_id(self._extractor.digest), one))
             else:
                 outcome.rejected.append(RejectedFile(display_name(one.name), problem))
-        fresh = self._without_record(valid, outcome)
+        fresh = self._without_record(valid, kept_since, outcome)
         first = self._catalog.num_slots()
         if fresh:
             self._add_labels(list(fresh.values()))
@@ -165,20 +166,23 @@ class _Importer:
             )
             for slot, (image_id, one) in enumerate(fresh.items(), start=first)
         ]
-        self._catalog.commit(ready, [_new_picture(image_id, one) for image_id, one in valid], self._clock())
+        pictures = [_new_picture(image_id, one) for image_id, one in valid]
+        self._catalog.take_in_ready(pictures, ready, now, kept_since)
         return outcome
 
     def _without_record(
-        self, valid: Sequence[tuple[str, FeatureRecord]], outcome: ImportedBatch
+        self, valid: Sequence[tuple[str, FeatureRecord]], kept_since: float, outcome: ImportedBatch
     ) -> dict[str, FeatureRecord]:
-        """The pictures that have no region record yet, by id; a deleted one keeps its record and comes back with it.
+        """The pictures that have no region record yet, by id; a deleted one keeps its record and comes back with it,
+        unless it was deleted before `kept_since`.
 
         Counts all of them in `outcome`.
         """
         fresh: dict[str, FeatureRecord] = {}
         seen: set[str] = set()
         for image_id, one in valid:
-            image = self._catalog.image(image_id)
+            found = self._catalog.image(image_id)
+            image = None if found is None or found.is_gone(kept_since) else found
             if image_id in seen or (image is not None and image.state == "ready"):
                 outcome.duplicates += 1
             else:

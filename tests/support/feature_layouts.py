@@ -3,6 +3,7 @@ directory that took them in."""
 
 import json
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def jsonl(path: Path, captions: dict[str, list[str]]) -> Path:
 
 def take_in(collection: FeatureCollection, data: Path, batch: int = 2) -> list[ImportedBatch]:
     """Import a collection; the outcome of each batch."""
-    return list(import_features(collection, data, FakeExtractor, batch))
+    return list(import_features(collection, data, FakeExtractor, inf, batch))
 
 
 def totals(taken: list[ImportedBatch]) -> tuple[int, int, int]:

@@ -79,7 +79,10 @@ def _import(collection: "FeatureCollection", settings: "Settings", captioned: se
     with show_progress() as progress:
         task = progress.add_task("taking in", collection.total)
         for batch in import_features(
-            collection, settings.data_dir, lambda: load_detector(settings.detector, settings.device)
+            collection,
+            settings.data_dir,
+            lambda: load_detector(settings.detector, settings.device),
+            settings.delete_grace_s,
         ):
             task.advance(len(batch.names))
             unused.difference_update(batch.names)

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -288,4 +289,4 @@ def test_features_that_cannot_be_read_are_a_mistake_also_in_the_middle(folder: P
 
     (tmp_path / "cut.tsv").write_text(six("1", 2) + "2\tcut off\n")
     with pytest.raises(UserError, match=r"cut\.tsv:2"):
-        list(import_features(open_collection([tmp_path / "cut.tsv"]), tmp_path / "data", FakeExtractor))
+        list(import_features(open_collection([tmp_path / "cut.tsv"]), tmp_path / "data", FakeExtractor, inf))

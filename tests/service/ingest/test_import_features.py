@@ -5,15 +5,19 @@ import random
 import signal
 import subprocess
 import sys
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from index.catalog.catalog import Catalog
 from index.lock import Locked, WriterLock
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord, open_collection
 from service.errors import Misconfigured
+from service.ingest.import_features import import_features
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.region_folders import features_extractor
@@ -146,6 +150,24 @@ def test_running_again_adds_captions_and_what_is_missing_and_nothing_twice(tmp_p
     assert state(tmp_path / "data") == found
 
 
+def test_a_picture_deleted_longer_ago_than_the_grace_comes_as_if_it_had_never_been_there(tmp_path: Path) -> None:
+    def take_in_at(now: float, *records: FeatureRecord) -> list[tuple[int, int]]:
+        took = import_features(collection(*records), tmp_path, FakeExtractor, delete_grace_s=10.0, clock=lambda: now)
+        return [(one.accepted, one.restored) for one in took]
+
+    pictures = [feature_record(name, captions=(f"{name} before",)) for name in ("a", "bb")]
+    take_in_at(1.0, *pictures)
+    with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
+        for image, deleted_at in zip(catalog.list_images(None, 2), (2.0, 5.0), strict=True):
+            catalog.delete(image.image_id, deleted_at)
+    again = [replace(one, captions=(f"{one.name} again",)) for one in pictures]
+    assert take_in_at(13.0, *again) == [(2, 1)]
+    assert [(name, slot, captions) for _, name, slot, *_, captions in state(tmp_path)] == [
+        ("bb", 1, ("bb before", "bb again")),
+        ("a", 2, ("a again",)),
+    ]
+
+
 KILLED = """
 import os, signal, sys, time
 from pathlib import Path
@@ -156,7 +178,7 @@ for line in sys.stdin:
     child = os.fork()
     if child == 0:
         source = open_collection([Path(sys.argv[1])], extractor="their-features")
-        for taken in import_features(source, Path(sys.argv[2]), FakeExtractor, 3):
+        for taken in import_features(source, Path(sys.argv[2]), FakeExtractor, 0.0, batch=3):
             pass
         os._exit(0)
     if float(line):
