@@ -27,8 +27,8 @@ WRITTEN_NUMBER = "CAST(CAST(value AS NUMERIC) AS TEXT) = value"  # of a text: it
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """All conditions must hold. `tags`: name -> condition; `taken_at`: {"gte","lte"} in unix seconds; `deleted`: lists
-    hold what was deleted and can be brought back, in the place of what was not. Searches find nothing deleted.
+    """All conditions must hold. `tags`: name -> condition; `taken_at`: {"gte","lte"} in unix seconds; `deleted_since`:
+    lists hold what was deleted, but not before that time, in the place of what was not. Searches find nothing deleted.
 
     A picture without the tag, or without a date, passes no condition on it. A number and the string that is written
     like it, such as 2024 and "2024", are the same value of a tag, and so are letters with accents however they are
@@ -37,7 +37,7 @@ class Filter:
 
     tags: Mapping[str, TagCondition] = field(default_factory=dict)
     taken_at: Range | None = None
-    deleted: bool = False
+    deleted_since: float | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError where it cannot be compiled."""
@@ -53,6 +53,8 @@ class Filter:
             if any(isinstance(value, str) for value in ends.values()):
                 raise ValueError("taken_at is compared with numbers: unix seconds")
             parts.append(_comparison("images.taken_at", ends))
+        if self.deleted_since is not None:
+            parts.append(("images.deleted_at >= ?", [self.deleted_since]))
         if sum(map(_num_values, self.tags.values())) > MOST_VALUES_IN_ALL:
             raise ValueError(f"a filter has at most {MOST_VALUES_IN_ALL} values of tags in all")
         clauses = " AND ".join(["TRUE", *(text for text, _ in parts)])

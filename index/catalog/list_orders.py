@@ -122,7 +122,9 @@ def page_rows(
     """Rows of pictures that pass the condition, behind the place."""
     where, values = condition.sql()
     table, kept = "images", "deleted_at IS NULL"
-    if condition.deleted:  # few, which are sorted sooner than the others are passed over in their order
+    if (
+        condition.deleted_since is not None
+    ):  # few, which are sorted sooner than the others are passed over in their order
         table, kept = "images INDEXED BY images_deleted", "deleted_at IS NOT NULL AND erased_at IS NULL"
     rows = list[Row]()
     for number, part in enumerate(parts):
@@ -144,7 +146,7 @@ def page_rows(
 def count_by_state(db: Connection, condition: Filter) -> dict[str, int]:
     """The numbers of pictures that pass the condition, on all pages of their list, by their states."""
     where, values = condition.sql()
-    states = ("deleted",) if condition.deleted else ("ready", "queued", "failed")
+    states = ("deleted",) if condition.deleted_since is not None else ("ready", "queued", "failed")
     among = ", ".join(f"'{state}'" for state in states)  # found in the index, deleted pictures passed over
     rows = db.execute(f"SELECT state, count(*) FROM images WHERE state IN ({among}) AND {where} GROUP BY state", values)
     return {**dict.fromkeys(states, 0), **dict(rows.fetchall())}

@@ -14,7 +14,7 @@ from service.api.problems import problem_response
 from service.api.services import Services
 from service.auth.exposure import open_without_keys
 from service.auth.permissions import Permission
-from service.errors import Forbidden, MethodNotAllowed, NotFound, Problem, RateLimited
+from service.errors import MethodNotAllowed, NotFound, Problem, RateLimited
 
 
 class AccessMiddleware:
@@ -92,12 +92,8 @@ class AccessMiddleware:
                     f"The key {caller.key_id} made too many requests; try again in {math.ceil(wait_s)} s.",
                     retry_after=math.ceil(wait_s),
                 )
-            if not caller.permission.includes(needed):
-                cookie = "the cookie of a browser's session may only read"
-                has = cookie if caller.by_cookie else f"{caller.key_id} has {caller.permission}"
-                raise Forbidden(
-                    f"This needs a key with the permission {needed}, in the header Authorization; {has}.", needed=needed
-                )
+            if (refusal := caller.refusal(needed)) is not None:
+                raise refusal
         except Problem as problem:
             self._services.metrics.refusals.labels(problem.kind).inc()
             raise

@@ -8,7 +8,7 @@ from starlette.types import Scope
 from service.auth.api_keys import KEY, SESSION, session_token
 from service.auth.key_ring import KeyRing
 from service.auth.permissions import Permission
-from service.errors import InvalidKey, Unauthenticated
+from service.errors import Forbidden, InvalidKey, Unauthenticated
 
 SESSION_COOKIE = "regard_session"
 
@@ -21,6 +21,16 @@ class Caller:
     name: str | None
     permission: Permission
     by_cookie: bool = False  # whether it is the session of a browser, which reads, whatever its key may do
+
+    def refusal(self, needed: Permission) -> Forbidden | None:
+        """The refusal of what needs a permission; None where the caller may do it."""
+        if self.permission.includes(needed):
+            return None
+        cookie = "the cookie of a browser's session may only read"
+        has = cookie if self.by_cookie else f"{self.key_id} has {self.permission}"
+        return Forbidden(
+            f"This needs a key with the permission {needed}, in the header Authorization; {has}.", needed=needed
+        )
 
 
 KEYLESS = Caller(None, None, Permission.ADMIN)

@@ -4,13 +4,14 @@ Open to everybody is what tells next to nothing about the pictures: the page and
 anybody can read in the source; the health checks, which orchestrators ask without a key; and signing in and out.
 Metrics tell how many pictures there are and what is asked how often, so they need a key, which Prometheus can send.
 An original may tell where it was taken, which is for those who keep the library, not for all who look at it; so is
-what a deleted picture showed.
+what a deleted picture showed, and what was said of it.
 """
 
 from service.auth.permissions import Permission
 
 READ, WRITE, ADMIN = Permission
 OPEN = None
+LISTS_DELETED = WRITE  # what GET /images needs besides, where it is asked for what was deleted
 
 NEEDED: dict[tuple[str, str], Permission | None] = {
     ("GET", "/"): OPEN,

@@ -21,6 +21,8 @@ from tests.e2e.browser import DELETE, Visit, accessibility_faults, drop
 
 pytestmark = pytest.mark.browser
 
+LOOKED_AT_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
+
 RED = ("red.png", "image/png", png(two_coloured("red", "red", 64, 48)))
 
 
@@ -111,6 +113,16 @@ def test_a_key_that_may_only_read_is_offered_no_changes(browser: Browser, tmp_pa
         sign_in(Permission.WRITE)
         expect(add).to_have_count(1)
         expect(other).to_have_attribute("title", "Signed in as write, which may write")
+        page.goto(address)
+        deleted = page.get_by_text("Deleted pictures", exact=True)
+        deleted.click()
+        other.click()
+        sign_in(Permission.READ)
+        expect(deleted).to_be_hidden()
+        with page.expect_response("**/images?*"):  # of which it asks for no list, and so for no other key
+            page.evaluate(LOOKED_AT_AGAIN)
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        expect(dialog).to_have_count(0)
         visit.close()
 
 

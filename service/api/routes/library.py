@@ -3,18 +3,21 @@
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import TypeAdapter, ValidationError
 
 from index.catalog.filters import Filter
 from index.catalog.list_orders import UnknownPlace
 from index.records import ImageOrder
+from service.api.credentials import Caller
 from service.api.dependencies import ServicesDep
 from service.api.page_cursors import cursor_after, place_of
+from service.api.permissions import LISTS_DELETED
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import FilterText
 from service.api.schemas.resources import ImagesAnswer, TagListed, TagsAnswer, TagValue
 from service.api.serializers import image_listed
+from service.api.services import Services
 from service.errors import InvalidRequest, Problem
 from service.search.requests import PictureFilter
 
@@ -30,6 +33,7 @@ LONGEST_FILTER = 2**15  # an address with a longer one is too long a head
     "/images", operation_id="list_images", summary="List pictures", responses=problem_responses(InvalidRequest, Problem)
 )
 def list_images(
+    request: Request,
     services: ServicesDep,
     after: Annotated[str | None, Query(description="The `next` of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -41,11 +45,18 @@ def list_images(
         str | None, Query(description="The filter of POST /search/text, as JSON text.", max_length=LONGEST_FILTER)
     ] = None,
     deleted: Annotated[
-        bool, Query(description="Those that were deleted and can still be brought back, in the place of the others.")
+        bool,
+        Query(
+            description="Those that were deleted and can still be brought back, in the place of the others: for keys"
+            " that may `write`."
+        ),
     ] = False,
 ) -> ImagesAnswer:
     """Pictures in order of arrival unless another is asked for: those that are not deleted, or those that are."""
-    condition = replace(compiled_filter(filter), deleted=deleted)
+    condition = compiled_filter(filter)
+    if deleted:
+        _check_lists_deleted(request.scope["caller"], services)
+        condition = replace(condition, deleted_since=services.clock() - services.settings.delete_grace_s)
     try:
         place = None if after is None else place_of(after)
     except ValueError as fault:
@@ -63,6 +74,13 @@ def list_images(
         total=None if counts is None else sum(counts.values()),
         queued=None if counts is None else counts.get("queued", 0),
     )
+
+
+def _check_lists_deleted(caller: Caller, services: Services) -> None:
+    """Forbidden for a caller who may not see what was deleted."""
+    if (refusal := caller.refusal(LISTS_DELETED)) is not None:
+        services.metrics.refusals.labels(refusal.kind).inc()
+        raise refusal
 
 
 @router.get(

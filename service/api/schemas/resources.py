@@ -136,9 +136,7 @@ class ImageListed(Answer):
     image_id: str
     filename: str
     url: str | None = Field(description="Null where there is nothing to show: of features alone, or deleted.")
-    thumbnail_url: str | None = Field(
-        description="Null where features alone were taken in; of what is deleted, for keys that may `write`."
-    )
+    thumbnail_url: str | None = Field(description="Null where features alone were taken in.")
     width: int | None = Field(description="Null until the picture has been decoded.")
     height: int | None
     state: Literal["queued", "ready", "failed", "deleted"]

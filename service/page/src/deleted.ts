@@ -3,6 +3,7 @@ import { ask, file, Latest } from "./api";
 import { restorePicture } from "./changes";
 import { el, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
+import { mayChange } from "./session";
 import { day, isolated, messageOf, time, titleOf } from "./text";
 
 const MOST = 1000; // that the service lists at once
@@ -26,7 +27,7 @@ export class Deleted {
 
   /** Lists them anew, where they are looked at. */
   async refresh(): Promise<void> {
-    if (!this.element.open) return;
+    if (!this.element.open || !mayChange()) return; // who may not is not asked for another key
     try {
       await this.looks.run(
         (signal) => ask<ImagesAnswer>(`/images?deleted=true&sort=latest&limit=${MOST}`, { signal }),

@@ -292,6 +292,19 @@ def test_health_checks_need_no_key(api: Api, keys: Keys) -> None:
     assert api.get("/readyz").status_code == 200
 
 
+@pytest.mark.parametrize("caller", ["read", "session of admin", "write"])
+def test_what_was_deleted_is_listed_for_those_alone_who_may_bring_it_back(api: Api, keys: Keys, caller: str) -> None:
+    def deleted(said: str) -> httpx.Response:
+        return api.request("GET", "/images", params={"deleted": said}, headers=keys.headers(caller))
+
+    assert deleted("false").status_code == 200
+    if caller == "write":
+        assert deleted("true").status_code == 200
+        return
+    for said in ("true", "1", "on"):
+        assert problem(deleted(said), 403, "forbidden")["needed"] == WRITE
+
+
 def test_refusals_are_counted_by_reason(api: Api, keys: Keys) -> None:
     ask(api, "GET", "/images", {})
     ask(api, "POST", "/ingest", keys.headers("read"))

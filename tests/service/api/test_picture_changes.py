@@ -183,7 +183,10 @@ def test_what_was_deleted_is_listed_until_it_is_back_or_gone(api: Api, image_id:
     assert deleted(after=image_id) == [other]
     assert checked(api.get("/images"), 200, ImagesAnswer)["images"] == []
     assert "deleted_at" not in checked(api.request("POST", f"/images/{image_id}/restore"), 200, ImageListed)
-    assert deleted() == [other]
+    gone = api.library.add("c", two_coloured("white", "blue"))
+    api.library.catalog.delete(gone, NOW - api.services.settings.delete_grace_s - 1)  # which no worker erased yet
+    assert deleted() == deleted(sort="date") == [other]
+    assert checked(api.get("/images", deleted="true"), 200, ImagesAnswer)["total"] == 1
     api.library.catalog.erasures.erase_deleted(NOW + 1e9, NOW, 10)
     assert deleted() == []
 
