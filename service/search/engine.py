@@ -129,7 +129,7 @@ class SearchEngine:
 
     def expected_cost(self, request: SearchRequest) -> int:
         """The cost of a query that has not begun: of a sentence of usual length, by the fastest model."""
-        if isinstance(request, TextSearchRequest) and request.match == "text":
+        if not request.needs_model:
             return TEXT_COST
         encoding = 0 if request.subject is None else PIECE_COST * TYPICAL_WORDS
         return self._pairs(request, TYPICAL_WORDS) + encoding

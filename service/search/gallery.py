@@ -100,7 +100,7 @@ class Galleries(Protocol):
 
     def open(self, request: SearchRequest) -> OpenGallery:
         """The gallery of the request's model. Raises UnknownModel where there is none, ViewNotBuilt or NotReady where
-        it cannot answer yet."""
+        it is needed and cannot answer yet."""
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """The regions that the extractor with this digest found in a stored picture.

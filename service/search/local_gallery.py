@@ -47,7 +47,8 @@ class LocalGallery:
         regions: RegionStore | None,
         catalog_version: int,
     ) -> None:
-        """`snapshot` None: the store is empty; `regions` is what the model's extractor found, None for nothing."""
+        """`snapshot` None: the store is empty, or no view is needed; `regions` is what the model's extractor found,
+        None for nothing."""
         pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
         edition = snapshot.manifest.edition if snapshot else "0"  # rows that were made anew are others
         self.version = f"{catalog_version}-{pictures}-{captions}-{edition}"
@@ -196,10 +197,10 @@ class LocalGalleries:
 
     def open(self, request: SearchRequest) -> OpenGallery:
         """The gallery of the request's model. Raises UnknownModel where there is none, ViewNotBuilt or NotReady where
-        it cannot answer yet."""
+        it is needed and cannot answer yet."""
         # The version is read before anything it speaks of: an answer may be newer than it says, never older.
         version = self.catalog.version()
-        view, snapshot = self._models.resolve(request.model)
+        view, snapshot = self._models.resolve(request.model, needs_view=request.needs_model)
         regions = self._regions.of(view.header.extractor_digest)
         return OpenGallery(view, LocalGallery(self, view, snapshot, regions, version))
 

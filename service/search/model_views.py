@@ -184,16 +184,17 @@ class ModelViews:
                 return view
         raise UnknownModel(name, self.names, self._advice(name))
 
-    def resolve(self, name: str | None) -> tuple[ModelView, Snapshot | None]:
-        """The model and one state of its view, None for an empty store.
+    def resolve(self, name: str | None, needs_view: bool) -> tuple[ModelView, Snapshot | None]:
+        """The model and one state of its view, None where there is none yet.
 
-        ViewNotBuilt where pictures are not in it, NotReady where their regions are yet to be found anew.
+        Where the view is needed, ViewNotBuilt where pictures are not in it, NotReady where their regions are yet to be
+        found anew.
         """
         model = self.named(name)
         # What another process has called searchable is found here too, whenever the last turn of refreshing was.
         model.refresh(QUERY_WAITS_S)
         snapshot = model.snapshot()
-        if snapshot is None or not snapshot.counts.images or not model.maintained:
+        if needs_view and (snapshot is None or not snapshot.counts.images or not model.maintained):
             self._check_searchable(model, snapshot)
         return model, snapshot
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from models.matching.matcher import Matcher
 from service.search.gallery import Gallery
 from service.search.model_views import ModelView
-from service.search.requests import SearchRequest, TextSearchRequest
+from service.search.requests import SearchRequest
 
 T = TypeVar("T")
 AnyRequest = TypeVar("AnyRequest", bound=SearchRequest)
@@ -46,7 +46,7 @@ class OpenQuery(Generic[AnyRequest]):
     @property
     def needs_model(self) -> bool:
         """Whether the model is asked, and not the pictures' text alone."""
-        return not isinstance(self.request, TextSearchRequest) or self.request.match != "text"
+        return self.request.needs_model
 
     @property
     def awaits_model(self) -> bool:

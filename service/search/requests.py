@@ -233,6 +233,11 @@ class SearchRequest(RequestModel):
         """The part of the subject that pictures can show, which models read: a time that it names is left out."""
         return None if self.subject is None else visible_part(self.subject)
 
+    @property
+    def needs_model(self) -> bool:
+        """Whether a model is asked, and not the pictures' text alone."""
+        return True
+
     @field_validator("shortlist")
     @classmethod
     def _at_least_k(cls, shortlist: int, info: ValidationInfo) -> int:
@@ -268,6 +273,10 @@ class TextSearchRequest(SearchRequest):
     @property
     def visible(self) -> str:
         return visible_part(self.subject)
+
+    @property
+    def needs_model(self) -> bool:
+        return self.match != "text"
 
 
 class ImageSearchRequest(SearchRequest):

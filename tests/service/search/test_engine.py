@@ -387,9 +387,10 @@ def test_models_are_asked_by_name(library: Library) -> None:
     with pytest.raises(UnknownModel, match="Known: fake, other"):
         library.text("red", model="scam")
     assert not library.text("red", model="other").results  # an empty store needs no view
-    library.add("first", two_coloured("red", "red"))
+    first = library.add("first", two_coloured("red", "red"), ["a barn"])
     with pytest.raises(ViewNotBuilt, match="REGARD_VIEWS") as refused:
-        library.text("red", model="other")
+        library.text("barn", model="other")
+    assert found_ids(library.text("barn", model="other", match="text", explain=True)) == [first]  # nor do texts
     assert refused.value.extra["build"] == {"state": "not built", "pictures": 0, "missing_pictures": 1}
 
 
