@@ -92,18 +92,6 @@ class AcceptedJob:
     restored: Set[str]
 
 
-@dataclass(frozen=True)
-class Restoration:
-    """The outcome of undoing a deletion.
-
-    `image`: the picture after the attempt (still "deleted" if its grace period had passed; None if unknown).
-    `came_back`: whether it was restored.
-    """
-
-    image: "Image | None"
-    came_back: bool
-
-
 @dataclass(frozen=True, kw_only=True)
 class ErasedPicture:
     """A picture that was erased from the catalog and whose files are to be removed."""

@@ -52,7 +52,6 @@ from index.records import (
     NewPicture,
     PictureChange,
     QueuedPicture,
-    Restoration,
     TagUse,
 )
 
@@ -341,8 +340,9 @@ class Catalog:
         with self._database.changing() as db:
             return mark_deleted(db, image_id, now)
 
-    def restore(self, image_id: str, kept_since: float) -> Restoration:
-        """Take the tombstone down, if there is one, not older than `kept_since`."""
+    def restore(self, image_id: str, kept_since: float) -> Image | None:
+        """The picture, whose tombstone is taken down if there is one, not older than `kept_since`; None where there is
+        no picture."""
         with self._database.changing() as db:
             return restore(db, image_id, kept_since)
 

@@ -13,7 +13,7 @@ from index.catalog.database import Database
 from index.catalog.decided_fields import forget_decided
 from index.catalog.queries import find_image, to_images
 from index.catalog.text_index import remove_text
-from index.records import ErasedPicture, Image, Restoration
+from index.records import ErasedPicture, Image
 
 
 def mark_deleted(db: Connection, image_id: str, now: float) -> bool:
@@ -22,11 +22,11 @@ def mark_deleted(db: Connection, image_id: str, now: float) -> bool:
     return db.execute(sql, [now, image_id]).rowcount > 0
 
 
-def restore(db: Connection, image_id: str, kept_since: float) -> Restoration:
-    """Show the picture again as it was, if it was deleted, and not before `kept_since`."""
+def restore(db: Connection, image_id: str, kept_since: float) -> Image | None:
+    """The picture, shown again as it was if it was deleted, and not before `kept_since`; None where there is none."""
     sql = "UPDATE images SET deleted_at = NULL WHERE image_id = ? AND state = 'deleted' AND deleted_at >= ?"
-    came_back = db.execute(sql, [image_id, kept_since]).rowcount > 0
-    return Restoration(find_image(db, image_id), came_back)
+    db.execute(sql, [image_id, kept_since])
+    return find_image(db, image_id)
 
 
 def delete_anew(db: Connection, now: float) -> None:

@@ -164,7 +164,11 @@ class Matcher(nn.Module, ABC):
         return {word: read for word, read in self.read_as(sentence).items() if read != UNKNOWN_WORD}
 
     def image_layout(self, num_regions: int, feature_dim: int) -> dict[str, tuple[int, ...]]:
-        """Shape of every field of one picture's record, found by encoding one empty picture."""
+        """Shape of every field of one picture's record."""
+        return {name: tuple(tensor.shape[1:]) for name, tensor in self.blank_record(num_regions, feature_dim).items()}
+
+    def blank_record(self, num_regions: int, feature_dim: int) -> Mapping[str, Tensor]:
+        """The fields of one empty picture's record, each as a batch of one."""
         empty = Regions(torch.zeros(1, num_regions, feature_dim), torch.ones(1, num_regions, dtype=torch.bool))
         images, _ = self.encode_regions(empty)
-        return {name: tuple(tensor.shape[1:]) for name, tensor in images.tensors().items()}
+        return images.tensors()

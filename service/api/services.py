@@ -79,7 +79,7 @@ class Services:
     rate_limiter: RateLimiter
     metrics: Metrics
     tracing: Tracing
-    wake: Callable[[str], None]
+    wake: Callable[[], None]
     clock: Callable[[], float]
     checks: Mapping[str, Callable[[], str]] | None = None
     """What /readyz looks at besides the models, each `ok` or what is wrong; None: this data directory."""
@@ -127,11 +127,11 @@ class Services:
 def build_services(
     settings: Settings,
     loaded: LoadedModels,
-    wake: Callable[[str], None],
+    wake: Callable[[], None],
     clock: Callable[[], float] = time.time,
     processes: int = 1,
 ) -> Services:
-    """The web side over a data directory; `wake` tells a worker of a new job. Nothing runs before `start`.
+    """The web side over a data directory; `wake` tells a worker to look for work. Nothing runs before `start`.
 
     `processes` is how many such processes there are on one port. ValueError as `wired_services`.
     """
@@ -143,7 +143,7 @@ def build_services(
 def wired_services(
     settings: Settings,
     loaded: LoadedModels,
-    wake: Callable[[str], None],
+    wake: Callable[[], None],
     clock: Callable[[], float] = time.time,
     processes: int = 1,
     store: PictureStore | None = None,

@@ -7,7 +7,7 @@ from typing import Protocol
 from index.catalog.catalog import Catalog
 from index.catalog.failures import FailureKey
 from index.catalog.filters import Filter
-from index.records import Failure, Image, ImageOrder, ListPlace, PictureChange, Restoration, TagUse
+from index.records import Failure, Image, ImageOrder, ListPlace, PictureChange, TagUse
 from service.search.model_views import ModelView, ModelViews, ViewState
 from service.storage.ballast import release_ballast
 from service.storage.free_space import is_disk_full
@@ -43,8 +43,9 @@ class StoredPictures(Protocol):
     def delete(self, image_id: str, now: float) -> bool:
         """Delete a picture; False when there is no such picture, or it is deleted already."""
 
-    def restore(self, image_id: str, kept_since: float) -> Restoration:
-        """Undo a deletion, if there is one, not older than `kept_since`."""
+    def restore(self, image_id: str, kept_since: float) -> Image | None:
+        """The picture, whose deletion is undone if there is one, not older than `kept_since`; None where there is no
+        picture."""
 
     def change(self, image_id: str, change: PictureChange) -> Image | None:
         """The picture after a change of its description; None where there is none, or it is deleted. Raises TooMuchSaid
@@ -102,7 +103,7 @@ class LocalPictures(StoredPictures):
                 raise
             return self._catalog.delete(image_id, now)
 
-    def restore(self, image_id: str, kept_since: float) -> Restoration:
+    def restore(self, image_id: str, kept_since: float) -> Image | None:
         return self._catalog.restore(image_id, kept_since)
 
     def change(self, image_id: str, change: PictureChange) -> Image | None:

@@ -16,7 +16,6 @@ from index.records import (
     ImageOrder,
     ListPlace,
     PictureChange,
-    Restoration,
     TagUse,
     TagValue,
 )
@@ -61,10 +60,11 @@ class ClusterPictures:
         deleted = [self._writers.write(shard, Delete(image_id=image_id, now=now)) for shard in places]
         return any(deleted)
 
-    def restore(self, image_id: str, kept_since: float) -> Restoration:
-        """Undo a deletion, if there is one, not older than `kept_since`."""
-        outcome: Restoration | None = self._write_at_home(image_id, Restore(image_id=image_id, kept_since=kept_since))
-        return outcome or Restoration(self.image(image_id), came_back=False)  # None where all had made it before
+    def restore(self, image_id: str, kept_since: float) -> Image | None:
+        """The picture, whose deletion is undone if there is one, not older than `kept_since`; None where there is no
+        picture."""
+        outcome: Image | None = self._write_at_home(image_id, Restore(image_id=image_id, kept_since=kept_since))
+        return outcome or self.image(image_id)  # None where all had made it before
 
     def change(self, image_id: str, change: PictureChange) -> Image | None:
         """The picture after a change of its description; None where there is none, or it is deleted. Raises TooMuchSaid

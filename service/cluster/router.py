@@ -163,7 +163,7 @@ def router_services(
     `settings.data_dir` is an empty folder of the router's own, for uploads as they come and for its copy of the keys.
     """
     store = ClusterPictureStore(fan_out, writers, placement)
-    own = wired_services(settings, loaded, wake=lambda _: None, store=store)
+    own = wired_services(settings, loaded, wake=lambda: None, store=store)
     pictures = ClusterPictures(fan_out, writers, placement, own.models)
     galleries = ShardedGalleries(fan_out, own.models, loaded.extractor.digest, placement, round_trips)
     services = dataclasses.replace(

@@ -64,7 +64,7 @@ class ShardReplica:
         originals: Originals,
         journal: Journal,
         found: FoundRegions,
-        wake: Callable[[str], None],
+        wake: Callable[[], None],
         regions_of: Callable[[str], bytes | None] = lambda image_id: None,
     ) -> None:
         """`wake` tells a worker that there is something to do. `regions_of` packs the stored regions of a picture.
@@ -174,7 +174,7 @@ class ShardReplica:
                 outcome = self._catalog.retry(image_id, now, job_id)
             case BuildView(digest=digest, now=now):
                 self._catalog.request_view(digest, now)
-        self._wake(operation.kind)
+        self._wake()
         return outcome
 
     def _release(self, image_id: str, since: int, num_shards: int) -> bool:
@@ -221,7 +221,7 @@ def opened_replica(
     root: Path,
     catalog: Catalog,
     originals: Originals,
-    wake: Callable[[str], None],
+    wake: Callable[[], None],
     regions_of: Callable[[str], bytes | None],
 ) -> ShardReplica:
     """The replica in a data directory."""

@@ -99,7 +99,7 @@ class Intake:
         originals: Originals,
         limits: FormLimits,
         inspect: Callable[[Path], str],
-        wake: Callable[[str], None],
+        wake: Callable[[], None],
         space: FreeSpace,
         clock: Callable[[], float] = time.time,
         accepts_pictures: bool = True,
@@ -108,7 +108,7 @@ class Intake:
     ) -> None:
         """`inspect` tells a file's extension from its header, or raises UnreadablePicture or DecodeFailed.
 
-        `wake` is called with the job's id once the job is durable; it may block for a moment and must not raise.
+        `wake` is called once the job is durable; it may block for a moment and must not raise.
 
         Without `accepts_pictures` there is no detector for them, and every upload is refused. A picture that was
         deleted longer ago than `delete_grace_s` comes in as if it had never been there. `store` takes the pictures in,
@@ -127,7 +127,7 @@ class Intake:
         catalog: Catalog,
         originals: Originals,
         inspect: Callable[[Path], str],
-        wake: Callable[[str], None],
+        wake: Callable[[], None],
         space: FreeSpace,
         accepts_pictures: bool = True,
         store: PictureStore | None = None,
@@ -208,7 +208,7 @@ class Intake:
         rejected += refused
         if not accepted:
             raise NothingAccepted([vars(one) for one in rejected])
-        self._wake(job_id)
+        self._wake()
         return IngestReceipt(job_id, accepted, rejected)
 
     def _find_known(self, kept_since: float, image_id: str) -> Image | None:

@@ -253,12 +253,12 @@ class SearchEngine:
         scale = width / picture.width, height / picture.height
         return detected_features(self._extractor.extract([picture]), scale, self._extractor.labels)
 
-    def stored(self, image_id: str, extractor: str | None = None) -> PictureFeatures:
-        """The regions of a stored picture, of the extractor in service unless another digest is given.
+    def stored(self, image_id: str, extractor: str) -> PictureFeatures:
+        """The regions that the extractor with this digest found in a stored picture.
 
         NotFound where it has none, NotReady where they are yet to be found anew.
         """
-        return self._galleries.features(image_id, extractor or self._extractor.digest)
+        return self._galleries.features(image_id, extractor)
 
     def forward_pass(self) -> None:
         """Score one sentence with one picture, to prove that the default model works; FloatingPointError if not."""

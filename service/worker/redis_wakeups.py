@@ -34,12 +34,12 @@ class RedisNotifier:
         self._redis = _connect(url, ANSWER_S)
         self._answering = Answering("the worker looks for jobs by itself", clock)
 
-    def wake(self, job_id: str) -> None:
-        """Add the job to the stream; a Redis that does not answer is logged."""
+    def wake(self) -> None:
+        """Add an entry to the stream; a Redis that does not answer is logged."""
         if self._answering.is_left_alone():
             return
         try:
-            self._redis.xadd(self._stream, {"job": job_id}, maxlen=LONGEST_STREAM, approximate=True)
+            self._redis.xadd(self._stream, {"look": ""}, maxlen=LONGEST_STREAM, approximate=True)
         except (redis.RedisError, OSError) as error:
             self._answering.failed(error)
         else:

@@ -40,13 +40,12 @@ class ViewBuilder:
                 f" service runs {extractor.digest}. Name the detector it was trained with in REGARD_DETECTOR."
             )
         self._matcher, self._extractor, self._folder = matcher, extractor.digest, folder
-        empty = torch.zeros(1, extractor.num_regions, extractor.feature_dim)
-        rows, _ = matcher.encode_regions(Regions(empty, torch.ones(empty.shape[:2], dtype=torch.bool)))
+        blank = matcher.blank_record(extractor.num_regions, extractor.feature_dim)
         self._opened = partial(
             ViewWriter,
             folder,
-            layout={name: tuple(tensor.shape[1:]) for name, tensor in rows.tensors().items()},
-            bools=[name for name, tensor in rows.tensors().items() if tensor.dtype == torch.bool],
+            layout=matcher.image_layout(extractor.num_regions, extractor.feature_dim),
+            bools=[name for name, tensor in blank.items() if tensor.dtype == torch.bool],
             wide=matcher.wide_fields,
             embed_dim=matcher.embed_dim,
             word_dim=matcher.word_dim,

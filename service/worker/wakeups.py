@@ -11,10 +11,10 @@ POLL_S = 0.1
 
 
 class Notifier(Protocol):
-    """Tells the worker of a new job."""
+    """Tells the worker that there is something to do."""
 
-    def wake(self, job_id: str) -> None:
-        """There is a new job. Never raises; blocks for a moment at most."""
+    def wake(self) -> None:
+        """There is something to do. Never raises; blocks for a moment at most."""
 
     def close(self) -> None:
         """Let go of connections."""
@@ -23,8 +23,8 @@ class Notifier(Protocol):
 class NoNotifier:
     """Tells nobody: a worker without Redis looks by itself."""
 
-    def wake(self, job_id: str) -> None:
-        """Does nothing, since the worker finds the job in the catalog."""
+    def wake(self) -> None:
+        """Does nothing, since the worker finds what is new in the catalog."""
 
     def close(self) -> None:
         """Does nothing, since nothing is held open."""

@@ -19,6 +19,11 @@ def image_of(catalog: Catalog, image_id: str) -> Image:
     return image
 
 
+def is_there(image: Image | None) -> bool:
+    """Whether there is a picture, and it is not deleted."""
+    return image is not None and image.state != "deleted"
+
+
 def make_ready(catalog: Catalog, *image_ids: str, **file_says: Any) -> None:
     """Commit queued pictures as the worker does once their region records are on disk, with what their files say."""
     first = catalog.num_slots()

@@ -55,7 +55,7 @@ class Directory:
         self.originals = Originals(self.folder)
         self.journal = Journal(self.folder / "journal.sqlite")
         self.found = FoundRegions(self.folder)
-        self.replica = ShardReplica(self.catalog, self.originals, self.journal, self.found, lambda _: None)
+        self.replica = ShardReplica(self.catalog, self.originals, self.journal, self.found, lambda: None)
         self.joined = False
         pictures = LocalPictures(self.catalog, [])  # type: ignore[arg-type]  # no model, no view
         self.lists = ShardLists(self.catalog, self.originals, pictures, CatalogJobs(self.catalog))

@@ -164,6 +164,10 @@ class Library:
         """Captions for a picture, or pictures like it; `fields` are those of a request."""
         return self.search.image(self.search.begin(ImageSearchRequest(**fields)), picture, image_id)
 
+    def features(self, image_id: str) -> PictureFeatures:
+        """The regions of a stored picture."""
+        return self.search.stored(image_id, self.extractor.digest)
+
     @property
     def version(self) -> str:
         """The index version that an answer would have now."""

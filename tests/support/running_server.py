@@ -37,7 +37,7 @@ def running_server(
     model = unread if at_first_use else LazyMatcher.of(searches_by)
     loaded = LoadedModels(extractor=library.extractor, models={"fake": model}, views=["fake"])
     settings = Settings(data_dir=folder, decode_workers=1, **settings_given)
-    services = build_services(settings, loaded, wake=lambda job_id: None)
+    services = build_services(settings, loaded, wake=lambda: None)
     server = web_server(create_app(services), settings)
     over = threading.Event()
 

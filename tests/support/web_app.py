@@ -24,14 +24,17 @@ class Web:
 
     def __init__(self, settings: Settings, loaded: LoadedModels, clock: Callable[[], float] = lambda: NOW) -> None:
         """Its clock stands at NOW where none is given."""
-        self.woken: list[str] = []
+        self.times_woken = 0
         self.settings = settings
-        self.services: Services = build_services(settings, loaded, self.woken.append, clock=clock)
+        self.services: Services = build_services(settings, loaded, self._wake, clock=clock)
         self.services.start()
         self.app = create_app(self.services)
         self._runner = asyncio.Runner()
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         self.client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+    def _wake(self) -> None:
+        self.times_woken += 1
 
     def together(self, ask: Callable[[httpx.AsyncClient], Awaitable[T]]) -> T:
         """The result of a coroutine that uses the client."""

@@ -162,7 +162,7 @@ def retry_failure(image_id: str, response: Response, services: ServicesDep) -> R
                 " file again, and it is read once more."
             )
         raise NotFound(f"No picture {image_id} was set aside.")
-    services.wake(job_id)
+    services.wake()
     response.headers["Location"] = status_url = f"/jobs/{job_id}"
     return RetryAnswer(job_id=job_id, status_url=status_url)
 

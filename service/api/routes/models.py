@@ -37,7 +37,7 @@ def build_view(name: str, response: Response, services: ServicesDep) -> ModelLis
     """A worker builds the view and keeps it up from now on; `GET /models` says how far it is."""
     model = services.models.named(name)
     state = services.pictures.build_view(model, services.clock())
-    services.wake("")
+    services.wake()
     response.headers["Location"] = "/models"
     return model_listed(services, model, state)
 

@@ -42,7 +42,7 @@ def delete_image(image_id: str, services: ServicesDep) -> Response:
 def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
     """The picture as it was, found and shown again at once. Of a picture that is not deleted nothing changes."""
     grace_s = services.settings.delete_grace_s
-    image = services.pictures.restore(image_id, services.clock() - grace_s).image
+    image = services.pictures.restore(image_id, services.clock() - grace_s)
     if image is None:
         raise NotFound(f"There is no picture {image_id}, or it was deleted for good: send the file again.")
     if image.state == "deleted":
@@ -74,5 +74,5 @@ def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> Image
         raise InvalidRequest.field(excess.what, f"the picture {excess}; null takes one away") from None
     if image is None:
         raise NotFound.picture(image_id)  # deleted this very moment
-    services.wake(f"edit of {image_id}")
+    services.wake()
     return image_listed(image)

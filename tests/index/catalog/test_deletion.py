@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from index.catalog.catalog import Catalog
 from index.records import PictureChange
-from tests.support.catalogs import image_of, make_ready, picture
+from tests.support.catalogs import image_of, is_there, make_ready, picture
 
 
 @pytest.fixture
@@ -34,14 +34,14 @@ def test_a_deletion_is_undone_as_long_as_it_is_young_enough(catalog: Catalog) ->
     catalog.take_in([picture("a", captions=["x"], tags={"n": 1}, taken_at=5.0), picture("b")], now=1.0)
     make_ready(catalog, "a")
     before = image_of(catalog, "a")
-    assert not catalog.restore("a", kept_since=0.0).came_back
+    assert catalog.restore("a", kept_since=0.0) == before
     for name in "ab":
         catalog.delete(name, now=2.0)
-        assert not catalog.restore(name, kept_since=2.5).came_back
-        assert catalog.restore(name, kept_since=2.0).came_back
+        assert not is_there(catalog.restore(name, kept_since=2.5))
+        assert is_there(catalog.restore(name, kept_since=2.0))
     assert image_of(catalog, "a") == before
     assert [waiting.image_id for waiting in catalog.queued(9)] == ["b"]
-    assert not catalog.restore("none", kept_since=0.0).came_back
+    assert not is_there(catalog.restore("none", kept_since=0.0))
 
 
 def test_an_erased_picture_leaves_its_slots_and_nothing_else(catalog: Catalog, tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_an_erased_picture_leaves_its_slots_and_nothing_else(catalog: Catalog, t
     assert erase(catalog, kept_since=2.0) == []
     assert erase(catalog, kept_since=2.5) == ["a" * 32]
     assert catalog.image("a" * 32) is None
-    assert not catalog.restore("a" * 32, kept_since=0.0).came_back
+    assert not is_there(catalog.restore("a" * 32, kept_since=0.0))
     assert (catalog.num_slots(), catalog.num_caption_slots()) == (2, 2)
     assert catalog.visible().tolist() == catalog.visible_captions().tolist() == [False, True]
     assert [(one.text, one.deleted) for one in catalog.captions_at([0, 1])] == [("", True), ("x", False)]

@@ -48,7 +48,7 @@ def test_pictures_are_taken_in_and_found_once_a_worker_has_seen_them(api: Api) -
         ("blue.png", False),
     ]
     assert receipt["rejected"] == []
-    assert api.woken == [receipt["job_id"]]
+    assert api.times_woken == 1
     before = checked(api.get(receipt["status_url"]), 200, JobAnswer)
     assert (before["state"], before["total"], before["done"]) == ("queued", 2, 0)
     api.library.work(api.services.originals, api.services.pool)

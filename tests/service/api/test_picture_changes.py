@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.records import Image, Restoration
+from index.records import Image
 from service.api.request_threads import CHANGE_THREADS
 from service.api.schemas.resources import ImageListed, ImagesAnswer, TagsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
@@ -151,7 +151,7 @@ def test_a_picture_that_somebody_deletes_while_it_comes_back_is_answered_as_it_c
 ) -> None:
     restore = Catalog.restore
 
-    def restored_and_deleted(catalog: Catalog, restored: str, kept_since: float) -> Restoration:
+    def restored_and_deleted(catalog: Catalog, restored: str, kept_since: float) -> Image | None:
         try:
             return restore(catalog, restored, kept_since)
         finally:

@@ -16,7 +16,7 @@ from index.catalog.catalog import Catalog
 from index.catalog.description_bounds import TooMuchSaid
 from index.catalog.failures import failure_key
 from index.catalog.filters import EVERY, Filter
-from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange, Restoration
+from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange
 from service.cluster.cluster_jobs import ClusterJobs, merged_job
 from service.cluster.cluster_picture_store import ClusterPictureStore, steps
 from service.cluster.fan_out import FanOut
@@ -28,6 +28,7 @@ from service.ingest.multipart import FormLimits
 from service.ingest.picture_store import FileOutcome, LocalPictureStore, ReceivedPicture
 from service.storage.free_space import FreeSpace
 from service.storage.originals import Originals
+from tests.support.catalogs import is_there
 from tests.support.directories import NOW, Directory
 from tests.support.multipart_bodies import CONTENT_TYPE, multipart_body, part, pieces
 from tests.support.sharded_pictures import Shards, fill, received
@@ -189,12 +190,11 @@ def test_a_picture_is_changed_where_it_lies(shards: Shards, whole: Directory, tm
     assert theirs is not None
     assert (ours.captions, ours.tags) == (theirs.captions, theirs.tags) == (("another",), theirs.tags)
     assert shards.pictures.image(second).state == "deleted"  # type: ignore[union-attr]
-    assert not shards.pictures.restore(second, NOW + 1).came_back
+    assert not is_there(shards.pictures.restore(second, NOW + 1))
     outcome = shards.pictures.restore(second, 0.0)
-    assert outcome.came_back
-    assert outcome.image == shards.pictures.image(second)
-    assert outcome.image.state == "ready"  # type: ignore[union-attr]
-    assert shards.pictures.restore("f" * 32, 0.0) == Restoration(None, came_back=False)
+    assert outcome == shards.pictures.image(second)
+    assert is_there(outcome)
+    assert shards.pictures.restore("f" * 32, 0.0) is None
     assert shards.pictures.retry(second, NOW) is None
 
 
@@ -269,7 +269,7 @@ def test_uploads_to_a_cluster_keep_to_the_bound_of_what_is_said_of_a_picture(sha
             Originals(tmp_path / "router"),
             limits,
             lambda path: "png",
-            lambda job_id: None,
+            lambda: None,
             space=FreeSpace(Path(), 0),
             delete_grace_s=1e9,
             store=shards.store,

@@ -19,6 +19,7 @@ from service.cluster.rebalancing import Rebalancing
 from service.cluster.shard_writer import ShardWriter
 from service.errors import NotReady
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
+from tests.support.catalogs import is_there
 from tests.support.directories import NOW, Directory, take_in
 from tests.support.sharded_pictures import NUM, MovingShards, Shards, fill, received
 
@@ -80,7 +81,7 @@ class Both:
         elif kind == "delete":
             done = [one.delete(image_id, now) for one in (self._shards.pictures, self._whole.catalog)]
         elif kind == "restore":
-            done = [one.restore(image_id, NOW).came_back for one in (self._shards.pictures, self._whole.catalog)]
+            done = [is_there(one.restore(image_id, NOW)) for one in (self._shards.pictures, self._whole.catalog)]
         else:
             said = {"captions": [f"sent {self._count}"], "tags": {"sent": self._count}}
             local = LocalPictureStore(self._whole.catalog, self._whole.originals)
@@ -376,7 +377,7 @@ def test_a_copied_picture_that_is_deleted_and_comes_back_stays(
     assert image_id in held(growing, 1)
     assert growing.pictures.delete(image_id, NOW + 60)
     if comes_back == "restored":
-        assert growing.pictures.restore(image_id, NOW).came_back
+        assert is_there(growing.pictures.restore(image_id, NOW))
     else:
         name = next(name for name in NAMES if id_of(name) == image_id)
         growing.store.take_in([said_again(tmp_path, name)], NOW + 70, NOW)

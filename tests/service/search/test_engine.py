@@ -38,7 +38,7 @@ def scores_in_loops(library: Library, query: str) -> dict[str, float]:
     """The score of every picture, each one read, encoded and scored alone."""
     scores = {}
     for name in NAMES:
-        picture = library.search.stored(image_id_of(name))
+        picture = library.features(image_id_of(name))
         images, _ = library.matcher.encode_regions(picture.as_batch())
         words, _ = library.matcher.encode_sentences([query])
         scores[image_id_of(name)] = float(library.matcher.score(images, words)[0, 0])
@@ -123,7 +123,7 @@ def test_min_score_cuts_and_date_orders_what_is_left(full: Library) -> None:
 
 
 def test_captions_are_found_for_a_stored_picture(full: Library) -> None:
-    picture = full.search.stored(image_id_of("green and magenta"))
+    picture = full.features(image_id_of("green and magenta"))
     own = image_id_of("green and magenta")
     outcome = full.image(picture, own, k=10, shortlist=128, explain=True)
     assert {type(hit) for hit in outcome.results} == {RankedCaption}
@@ -140,7 +140,7 @@ def test_captions_are_found_for_a_stored_picture(full: Library) -> None:
 
 
 def test_captions_are_filtered_by_their_pictures(full: Library) -> None:
-    picture = full.search.stored(image_id_of("green and magenta"))
+    picture = full.features(image_id_of("green and magenta"))
     own = image_id_of("green and magenta")
     outcome = full.image(picture, own, k=100, shortlist=128, filter=PictureFilter(tags={"left": "red"}))
     assert len(outcome.results) == 16
@@ -157,7 +157,7 @@ def test_probabilities_are_of_the_whole_gallery(full: Library, monkeypatch: pyte
         ahead = hit.score - max(scores[:n] + scores[n + 1 :])
         logit = 8 * hit.score - 2 + 3 * ahead - 0.5 * math.log(64 - 1)
         assert hit.probability == pytest.approx(1 / (1 + math.exp(-logit)))
-    picture = full.search.stored(image_id_of("green and magenta"))
+    picture = full.features(image_id_of("green and magenta"))
     own = image_id_of("green and magenta")
     found = full.image(picture, own, k=100, shortlist=128).results
     scores = [one.score for one in found]
@@ -177,7 +177,7 @@ def test_whether_anything_matches_goes_by_the_best_picture(full: Library, monkey
         test = MatchTest(line, absent_below, present_from)
         meaning = Calibration(text=line, image=line, text_match=test, image_match=test)
         monkeypatch.setattr(full.matcher, "calibration", meaning)
-        picture = full.search.stored(image_id_of("green and magenta"))
+        picture = full.features(image_id_of("green and magenta"))
         own = image_id_of("green and magenta")
         of_captions = full.image(picture, own, k=5, shortlist=64)
         assert full.image(picture, own, target="images").matched is None
@@ -239,7 +239,7 @@ def test_a_filter_changes_no_probability(
         assert hit.probability == pytest.approx(probabilities.get(hit.image_id, hit.probability))
     likely = [hit.probability or 0 for hit in filtered.results]
     assert likely == sorted(likely, reverse=True)
-    picture = full.search.stored(image_id_of("green and magenta"))
+    picture = full.features(image_id_of("green and magenta"))
     own = image_id_of("green and magenta")
     of_captions = {one.caption_id: one.probability for one in full.image(picture, own, k=64, shortlist=64).results}
     for one in full.image(picture, own, k=5, shortlist=64, filter=chosen).results:
@@ -262,7 +262,7 @@ def test_what_is_not_probable_enough_is_left_out_and_counted(full: Library, monk
 
 def test_a_stored_picture_is_not_like_itself_but_an_uploaded_copy_is(full: Library) -> None:
     own = image_id_of("red and blue")
-    picture = full.search.stored(own)
+    picture = full.features(own)
     alike = full.image(picture, own, target="images", k=5)
     assert own not in found_ids(alike)
     uploaded = full.search.detect(two_coloured("red", "blue"), 40, 20)
@@ -296,10 +296,10 @@ def test_what_is_new_is_found_and_what_is_deleted_is_not(library: Library) -> No
     library.catalog.delete(first, NOW)
     versions.add(library.version)
     assert found_ids(library.text("red")) == [second]
-    picture = library.search.stored(second)
+    picture = library.features(second)
     assert library.image(picture, second).results == []
     with pytest.raises(NotFound):
-        library.search.stored(first)
+        library.features(first)
     assert len(versions) == 4
 
 
@@ -365,7 +365,7 @@ def test_a_picture_whose_regions_could_not_be_read_passes_no_filter(library: Lib
 def test_a_caption_whose_picture_is_deleted_during_a_query_is_not_shown(library: Library) -> None:
     gone = library.add("gone", two_coloured("red", "red"), ["red"])
     kept = library.add("kept", two_coloured("red", "blue"), ["red and blue"])
-    asked = library.search.stored(kept)
+    asked = library.features(kept)
     assert found_ids(library.image(asked)) == [kept, gone]
     begun = library.search.begin(ImageSearchRequest())
     library.catalog.delete(gone, NOW)

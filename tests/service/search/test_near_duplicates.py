@@ -113,7 +113,7 @@ def test_k_counts_groups_and_a_group_is_whole(shots: Library) -> None:
 
 
 def test_pictures_like_a_picture_are_grouped_and_captions_are_not(shots: Library) -> None:
-    features = shots.search.stored(image_id_of("red 0"))
+    features = shots.features(image_id_of("red 0"))
     own = image_id_of("red 0")
     alike = shots.image(features, own, target="images", group_near_duplicates=True)
     assert names(alike)[0] == ["red 1.png", "red 2.png"]

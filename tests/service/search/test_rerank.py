@@ -29,7 +29,7 @@ def test_chunks_change_nothing(full: Library, chunk: int) -> None:
     view = full.models.default.snapshot()
     assert view is not None
     words, _ = full.matcher.encode_sentences(["green and white"])
-    images, _ = full.matcher.encode_regions(full.search.stored(image_id_of("green and white")).as_batch())
+    images, _ = full.matcher.encode_regions(full.features(image_id_of("green and white")).as_batch())
     rows = np.arange(63, -1, -1)
     whole = rerank.score_pictures(full.matcher, view, rows, words, chunk=64)
     np.testing.assert_allclose(rerank.score_pictures(full.matcher, view, rows, words, chunk), whole, atol=1e-6)

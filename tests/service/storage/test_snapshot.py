@@ -26,6 +26,7 @@ from service.storage.restoration import restore_snapshot
 from service.storage.snapshot import SCRATCH, SnapshotContent, take_snapshot
 from service.storage.temporary_folders import locked_folder
 from service.worker.erasure import Erasure
+from tests.support.catalogs import is_there
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor
 from tests.support.feature_layouts import take_in, theirs
@@ -57,8 +58,8 @@ def test_what_was_deleted_can_be_brought_back_after_a_restore(store: Store, tmp_
     later = NOW + 1e6
     restore_snapshot(tmp_path / "copy", tmp_path / "restored", now=lambda: later)
     with closing(Catalog(tmp_path / "restored" / "catalog.sqlite")) as catalog:
-        assert catalog.restore(let_go, kept_since=later).came_back is False
-        assert catalog.restore(deleted.image_id, kept_since=later).came_back is True
+        assert not is_there(catalog.restore(let_go, kept_since=later))
+        assert is_there(catalog.restore(deleted.image_id, kept_since=later))
 
 
 def pictures(catalog: Catalog) -> dict[str, Image]:
@@ -101,7 +102,8 @@ def test_a_restored_snapshot_is_the_store_again(store: Store, tmp_path: Path, na
     assert [image.is_erased for image in copy.catalog.images_in_any_state_at(range(NUM - 1))].count(True) == 1
     copy.drain()
     assert copy.catalog.counts() == {"ready": NUM - 2, "queued": 0, "failed": 0, "deleted": 1}
-    assert copy.catalog.restore(next(iter(pictures(copy.catalog).values())).image_id, 0.0).came_back is False
+    shown = next(iter(pictures(copy.catalog).values()))
+    assert copy.catalog.restore(shown.image_id, 0.0) == shown
     copy.catalog.close()
 
 

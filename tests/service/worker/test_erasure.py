@@ -10,6 +10,7 @@ from service.clocks import Clocks
 from service.storage.found_regions import FoundRegions
 from service.storage.originals import Originals
 from service.worker.erasure import BUSY_PAUSE_S, LOOK_EVERY_S, PATIENT_EVERY, Erasure
+from tests.support.catalogs import is_there
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
 
@@ -102,7 +103,7 @@ def test_a_kill_between_the_steps_leaves_what_the_next_worker_ends(
         erasure(store, NOW + GRACE_S + 1).advance()
     monkeypatch.undo()
     assert store.catalog.image(image_id) is None
-    assert not store.catalog.restore(image_id, kept_since=0.0).came_back
+    assert not is_there(store.catalog.restore(image_id, kept_since=0.0))
     assert erasure(store, NOW + GRACE_S + 1).advance()
     assert files_of(store, image_id) == []
     assert store.catalog.erasures.being_erased(9) == []
@@ -177,5 +178,5 @@ def test_the_regions_of_what_may_come_back_are_made_again_with_the_others(store:
     with (store.folder / "regions" / "records.bin").open("r+b") as file:
         file.truncate(file.seek(0, 2) - 1)
     store.drain()
-    assert store.catalog.restore(deleted, kept_since=NOW).came_back
+    assert is_there(store.catalog.restore(deleted, kept_since=NOW))
     store.check(pictures)

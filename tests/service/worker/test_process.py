@@ -152,7 +152,7 @@ def test_a_redis_that_comes_and_goes_loses_no_picture(store: Store, redis_server
         for _ in range(2):
             seed = len(pictures)
             pictures[store.accept(encoded(noise(seed), "PNG"))] = noise(seed)
-            notifier.wake(f"job {seed}")
+            notifier.wake()
 
     settings = store.settings().model_copy(update={"redis_url": redis_server.url})
     accept_two()

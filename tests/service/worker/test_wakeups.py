@@ -68,7 +68,7 @@ def test_a_stop_ends_the_wait(catalog: Catalog) -> None:
 
 def test_a_redis_that_is_not_there_is_no_trouble(free_port: int) -> None:
     url = f"redis://127.0.0.1:{free_port}/0"
-    RedisNotifier(url, OURS).wake("job")
+    RedisNotifier(url, OURS).wake()
     wakeups, stop = RedisWakeups(url, OURS), threading.Event()
     wakeups.wait(stop)
     wakeups.acknowledge()
@@ -89,12 +89,12 @@ def test_a_redis_that_does_not_answer_is_left_alone_for_a_while() -> None:
             return True
 
         silent.setblocking(False)
-        notifier.wake("one")
+        notifier.wake()
         assert asked()
-        notifier.wake("two")
+        notifier.wake()
         assert not asked()
         now[0] += LEFT_ALONE_S
-        notifier.wake("three")
+        notifier.wake()
         assert asked()
         notifier.close()
 
@@ -137,7 +137,7 @@ def test_a_wake_up_is_delivered_and_acknowledged_after_the_work(redis_server: Re
     url = redis_server.url + options
     notifier, wakeups, stop = RedisNotifier(url, OURS), RedisWakeups(url, OURS), threading.Event()
     wakeups.wait(stop)  # makes the group
-    notifier.wake("one")
+    notifier.wake()
     wait_for_delivery(redis_server, wakeups)
     assert pending(redis_server) == 1
     wakeups.acknowledge()
@@ -156,7 +156,7 @@ def test_a_full_redis_is_asked_once_a_second(redis_server: RedisServer) -> None:
         assert stop.waits == [SWEEP_S, SWEEP_S]
         client.config_set("maxmemory", 0)
     wakeups.wait(threading.Event())  # makes the group
-    RedisNotifier(redis_server.url, OURS).wake("one")
+    RedisNotifier(redis_server.url, OURS).wake()
     wait_for_delivery(redis_server, wakeups)
     assert pending(redis_server) == 1
     wakeups.close()
@@ -168,7 +168,7 @@ def test_a_wake_up_that_could_not_be_acknowledged_is_delivered_again(
 ) -> None:
     wakeups, stop = RedisWakeups(redis_server.url, OURS), threading.Event()
     wakeups.wait(stop)  # makes the group
-    RedisNotifier(redis_server.url, OURS).wake("one")
+    RedisNotifier(redis_server.url, OURS).wake()
     wait_for_delivery(redis_server, wakeups)
 
     def fail(*_: object) -> None:
@@ -185,7 +185,7 @@ def test_a_wake_up_that_could_not_be_acknowledged_is_delivered_again(
 
 @pytest.mark.redis
 def test_a_wake_up_from_before_the_worker_is_not_lost(redis_server: RedisServer) -> None:
-    RedisNotifier(redis_server.url, OURS).wake("early")
+    RedisNotifier(redis_server.url, OURS).wake()
     wait_for_delivery(redis_server, RedisWakeups(redis_server.url, OURS))
 
 
@@ -194,7 +194,7 @@ def test_what_a_dead_worker_had_in_hand_is_acknowledged_by_the_next(redis_server
     notifier, stop = RedisNotifier(redis_server.url, OURS), threading.Event()
     dead = RedisWakeups(redis_server.url, OURS)
     dead.wait(stop)
-    notifier.wake("one")
+    notifier.wake()
     wait_for_delivery(redis_server, dead)
     following = RedisWakeups(redis_server.url, OURS)
     following.wait(stop)
@@ -211,17 +211,17 @@ def test_a_flushed_or_restarted_redis_is_taken_up_again(redis_server: RedisServe
         threading.Event(),
     )
     wakeups.wait(stop)
-    notifier.wake("before")
+    notifier.wake()
     wakeups.wait(stop)
     redis_server.flush()
     wakeups.wait(stop)
     wakeups.acknowledge()
     redis_server.kill()
-    notifier.wake("lost, and found by looking")
+    notifier.wake()
     wakeups.wait(stop)
     redis_server.start()
     now[0] += LEFT_ALONE_S
-    notifier.wake("after")
+    notifier.wake()
     wait_for_delivery(redis_server, wakeups)
     wakeups.acknowledge()
     assert pending(redis_server) == 0
@@ -230,7 +230,7 @@ def test_a_flushed_or_restarted_redis_is_taken_up_again(redis_server: RedisServe
 @pytest.mark.redis
 def test_the_stream_does_not_grow_for_ever(redis_server: RedisServer) -> None:
     notifier = RedisNotifier(redis_server.url, OURS)
-    for number in range(3000):
-        notifier.wake(str(number))
+    for _ in range(3000):
+        notifier.wake()
     with redis.Redis(port=redis_server.port) as client:
         assert client.xlen(STREAM) < 2000
