@@ -36,10 +36,15 @@ SPELLING_THRESHOLD = 0.7  # similarity from which two spellings are taken for on
 
 def tokenize(sentence: str) -> list[str]:
     """The lower-cased words of a sentence, split as for the published models; ValueError where there is none."""
-    words: list[str] = _tokenizer().tokenize(sentence.translate(_LOWER))
+    words = _split(sentence)
     if not words:
         raise ValueError(NO_WORDS)
-    return words
+    return list(words)
+
+
+@lru_cache(1 << 10)  # a question's words are asked for several times, a small training's in every epoch
+def _split(sentence: str) -> tuple[str, ...]:
+    return tuple(_tokenizer().tokenize(sentence.translate(_LOWER)))
 
 
 @dataclass(frozen=True)

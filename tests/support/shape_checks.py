@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import jaxtyping
+
+from models.training.logs import Log
 
 
 @contextmanager
@@ -13,5 +16,20 @@ def unchecked_shapes() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     try:
         yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@contextmanager
+def checked_at_first(log: Log) -> Iterator[Log]:
+    """A training's log, by which its first step is checked and all that comes after its first entry is not."""
+    before = jaxtyping.config.jaxtyping_disable
+
+    def told(entry: dict[str, Any]) -> None:
+        jaxtyping.config.update("jaxtyping_disable", True)
+        log(entry)
+
+    try:
+        yield told
     finally:
         jaxtyping.config.update("jaxtyping_disable", before)

@@ -1,5 +1,6 @@
 """Picture files: upright, or with the reason why they cannot be read."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ def test_a_photograph_is_turned_as_its_camera_was(tmp_path: Path) -> None:
     assert why_unreadable(path) is None
 
 
+@cache
 def odd_pictures() -> dict[str, PIL.Image.Image]:
     """Pictures of every kind of pixels, some of them larger than a detector is given."""
     clear = noise(1, 60, 40).convert("RGBA")

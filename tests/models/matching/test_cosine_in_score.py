@@ -15,6 +15,7 @@ from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig
 from models.matching.matcher import Matcher
+from tests.support.shape_checks import unchecked_shapes
 from tests.support.small_matchers import PLAIN, fused, small_matcher
 
 SENTENCES = ["red", "a blue thing", "green green black"]
@@ -36,6 +37,7 @@ def encode(matcher: Matcher) -> tuple[EncodedImages, EncodedTexts]:
     weight=st.sampled_from([0.1, 2.5]),
     by_sides=st.none() | st.tuples(*[st.sampled_from([0.0, 0.3])] * 4),
 )
+@unchecked_shapes()
 def test_the_score_is_the_rerankers_plus_the_weighted_product_of_stage_one(
     name: str, weight: float, by_sides: tuple[float, float, float, float] | None
 ) -> None:

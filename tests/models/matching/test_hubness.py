@@ -26,6 +26,7 @@ from models.matching.stage_one import StageOneConfig, StageOneHead
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from tests.support.fakes import COLOURS
+from tests.support.shape_checks import unchecked_shapes
 from tests.support.small_matchers import small_matcher
 
 SENTENCES = ["red", "a blue thing", "green green black"]
@@ -155,6 +156,7 @@ def test_contributions_add_up_to_the_corrected_score(name: str) -> None:
     similarity=st.sampled_from(["embeddings", "scores"]),
     neighbours=st.integers(1, 8),
 )
+@unchecked_shapes()
 def test_products_of_stage_one_are_cosines_minus_both_offsets(
     name: str, with_pictures: bool, image_weight: float, text_weight: float, similarity: Similarity, neighbours: int
 ) -> None:

@@ -29,6 +29,7 @@ from models.training.short_questions import (
     question_loss,
 )
 from models.training.trainer import Training
+from tests.support.shape_checks import checked_at_first
 from tests.support.small_bert import WIDTH, small_reader
 
 THINGS = ["dog", "cat", "ball", "tree", "car", "house"]
@@ -263,7 +264,8 @@ def test_a_training_with_everything_resumes_to_the_same_weights(reader: Pretrain
 def test_a_warm_up_against_captions_has_the_other_losses_too(reader: PretrainedReader, tmp_path: Path) -> None:
     data, entries = pictures(reader.encoder), list[dict[str, Any]]()
     chosen = recipe(warmup_captions=16, warmup_steps=120, epochs=0, most_steps=None, learning_rate=3e-3)
-    Training(chosen, data, data, tmp_path, reader=reader).run(entries.append)
+    with checked_at_first(entries.append) as log:
+        Training(chosen, data, data, tmp_path, reader=reader).run(log)
     steps = [entry for entry in entries if "pooled" in entry]
     assert len(steps) == 120
     assert not any("ranking" in entry for entry in entries)
@@ -311,7 +313,8 @@ def test_every_aligned_recipe_learns(name: str, reader: PretrainedReader, tmp_pa
     chosen = replace(RECIPES[name], learning_rate=3e-3, **sizes)
     loss = "ranking" if chosen.epochs else "pooled"  # those without epochs teach stage one alone
     chosen = replace(chosen, epochs=30) if chosen.epochs else replace(chosen, warmup_steps=sizes["most_steps"])
-    Training(chosen, data, data, tmp_path / "run", initial=initial, reader=reader).run(entries.append)
+    with checked_at_first(entries.append) as log:
+        Training(chosen, data, data, tmp_path / "run", initial=initial, reader=reader).run(log)
     losses = [entry[loss] for entry in entries if "pooled" in entry]
     assert len(losses) == sizes["most_steps"]
     assert np.mean(losses[-8:]) < np.mean(losses[:8])

@@ -20,6 +20,7 @@ from models.matching.checkpoint import BadCheckpoint, load_matcher
 from models.matching.matcher import Matcher
 from models.training.recipes import RECIPES
 from models.training.trainer import Training
+from tests.support.shape_checks import checked_at_first
 from tests.support.small_trainings import NOUNS, knows_by_heart, learn_by_heart, small, synthetic
 
 
@@ -64,7 +65,8 @@ def test_another_recipe_of_a_model_lowers_its_loss(name: str, tmp_path: Path) ->
         if "ranking" in entry:
             losses.append(entry["ranking"])
 
-    Training(short, data, data, tmp_path, "cpu", initial).run(log)
+    with checked_at_first(log) as told:
+        Training(short, data, data, tmp_path, "cpu", initial).run(told)
     third = len(losses) // 3
     assert len(losses) >= 20
     assert np.mean(losses[-third:]) < np.mean(losses[:third])

@@ -1,6 +1,7 @@
 """Fine-tuning against sentence vectors: the targets in plain loops, what learns and what stays, and kills."""
 
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.slow
 
 COLOURS = ("red", "green", "blue", "white", "black", "yellow")
 WIDTH = 8
+Finished = tuple[SentenceTuning, list[dict[str, Any]]]
 RECIPE = SentenceTuningRecipe(
     backbone="mobilenet-v2", side=64, batch=3, epochs=3, save_every=1, frozen_layers=3, rate=1e-4, mixing=0.5
 )
@@ -68,9 +70,19 @@ def tuning(folder: Path, out: Path, recipe: SentenceTuningRecipe = RECIPE, **opt
     return SentenceTuning(recipe, folder, LINES, LINES[:4], folder / "published.safetensors", ENCODER, out, **options)
 
 
-def test_a_tuning_goes_on_from_one_that_read_sentences_as_they_are(folder: Path, tmp_path: Path) -> None:
-    first = tuning(folder, tmp_path / "first")
-    first.run(lambda entry: None)
+@pytest.fixture(scope="module")
+def finished(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A tuning to its end, which tests leave as it is, and what it told."""
+    run, told = tuning(folder, tmp_path_factory.mktemp("tuning") / "run"), list[dict[str, Any]]()
+    run.run(told.append)
+    return run, told
+
+
+def test_a_tuning_goes_on_from_one_that_read_sentences_as_they_are(
+    folder: Path, tmp_path: Path, finished: Finished
+) -> None:
+    first, _ = finished
+    shutil.copytree(first.out, tmp_path / "first")
     path = tmp_path / "first" / CHECKPOINT_FILE
     state = torch.load(path, weights_only=False)
     for part in ("network", "averaged"):
@@ -88,10 +100,8 @@ def test_before_the_first_step_nothing_was_forgotten(folder: Path, tmp_path: Pat
     assert tuning(folder, tmp_path).validate()["divergence"] == pytest.approx(0, abs=1e-5)
 
 
-def test_late_layers_learn_and_early_ones_stay(folder: Path, tmp_path: Path) -> None:
-    run = tuning(folder, tmp_path / "run")
-    seen: list[dict[str, Any]] = []
-    run.run(seen.append)
+def test_late_layers_learn_and_early_ones_stay(folder: Path, finished: Finished) -> None:
+    run, seen = finished
     before = fold_batch_norm(read_layers(BACKBONES["mobilenet-v2"], folder / "published.safetensors")).state_dict()
     changed = {name for name, value in run.layers.state_dict().items() if not torch.equal(value, before[name])}
     assert changed
@@ -106,14 +116,13 @@ def test_late_layers_learn_and_early_ones_stay(folder: Path, tmp_path: Path) -> 
     assert set(validations[0]) == {"text_to_image", "image_to_text", "rsum", "divergence"}
 
 
-def test_the_average_is_saved(folder: Path, tmp_path: Path) -> None:
-    run = tuning(folder, tmp_path / "run")
-    run.run(lambda entry: None)
-    saved = build_backbone("mobilenet-v2", tmp_path / "run" / BACKBONE_FILE).features.state_dict()
+def test_the_average_is_saved(finished: Finished) -> None:
+    run, _ = finished
+    saved = build_backbone("mobilenet-v2", run.out / BACKBONE_FILE).features.state_dict()
     averaged = run.averaged_network.layers.state_dict()
     assert all(torch.equal(saved[name], averaged[name]) for name in saved)
     assert any(not torch.equal(saved[name], value) for name, value in run.layers.state_dict().items())
-    head = load_file(tmp_path / "run" / HEAD_FILE)
+    head = load_file(run.out / HEAD_FILE)
     assert head["classifier.weight"].shape == (1000, 1280)
     averaged_head = run.averaged_network.head
     assert averaged_head.of_sentence.weight.any()
@@ -127,9 +136,10 @@ def test_it_learns_a_small_set_by_heart(folder: Path, tmp_path: Path) -> None:
         backbone="mobilenet-v2",
         side=64,
         batch=6,
-        epochs=80,
+        epochs=30,
         frozen_layers=3,
-        head_rate=1e-2,
+        rate=3e-3,
+        head_rate=2e-2,
         least_crop=1.0,
         averaging=0.5,
         own_share=1.0,
@@ -142,9 +152,8 @@ def test_it_learns_a_small_set_by_heart(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_tuning_ends_with_the_same_weights(folder: Path, tmp_path: Path) -> None:
-    whole = tuning(folder, tmp_path / "whole")
-    whole.run(lambda entry: None)
+def test_a_killed_tuning_ends_with_the_same_weights(folder: Path, tmp_path: Path, finished: Finished) -> None:
+    whole, _ = finished
 
     def killed(entry: dict[str, Any]) -> None:
         if entry["step"] == 4:
@@ -164,10 +173,9 @@ def test_a_killed_tuning_ends_with_the_same_weights(folder: Path, tmp_path: Path
         tuning(folder, tmp_path / "cut", SentenceTuningRecipe(backbone="mobilenet-v2", side=64)).run(lambda entry: None)
 
 
-def test_it_goes_on_from_an_earlier_tuning(folder: Path, tmp_path: Path) -> None:
-    first = tuning(folder, tmp_path / "first")
-    first.run(lambda entry: None)
-    second = tuning(folder, tmp_path / "second", initial=tmp_path / "first")
+def test_it_goes_on_from_an_earlier_tuning(folder: Path, tmp_path: Path, finished: Finished) -> None:
+    first, _ = finished
+    second = tuning(folder, tmp_path / "second", initial=first.out)
     for name, value in first.network.state_dict().items():
         assert torch.equal(value, second.network.state_dict()[name]), name
 

@@ -1,6 +1,6 @@
 """Fine-tuning of a backbone: what learns, what stays, and that a kill changes nothing."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,16 +23,20 @@ RECIPE = BackboneRecipe(side=64, batch=4, lead_steps=3, epochs=3, save_every=1, 
 COLOURS = ("red", "green", "blue", "white", "black", "yellow", "grey", "pink")
 
 
-@pytest.fixture
-def lines(tmp_path: Path) -> list[CaptionLine]:
+def write_photographs(folder: Path) -> list[CaptionLine]:
     """Photographs of noise around a colour, and the weights they are tuned from."""
     torch.manual_seed(0)
-    save_file(mobilenet_v2().state_dict(), tmp_path / "published.safetensors")
+    save_file(mobilenet_v2().state_dict(), folder / "published.safetensors")
     random = np.random.default_rng(0)
     for colour in COLOURS:
         noise = random.integers(0, 60, (40, 50, 3), np.uint8)
-        PIL.Image.fromarray(noise + random.integers(0, 190, 3, np.uint8)).save(tmp_path / f"{colour}.png")
+        PIL.Image.fromarray(noise + random.integers(0, 190, 3, np.uint8)).save(folder / f"{colour}.png")
     return [CaptionLine(f"{colour}.png", (f"a {colour} wall", f"all {colour} here")) for colour in COLOURS]
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> list[CaptionLine]:
+    return write_photographs(tmp_path)
 
 
 def tuning(
@@ -41,12 +45,33 @@ def tuning(
     return BackboneTraining(recipe, folder, lines, lines[:4], folder / "published.safetensors", folder / out)
 
 
+@dataclass(frozen=True)
+class Finished:
+    """A tuning to its end, which tests leave as it is: with what it gave and told."""
+
+    lines: list[CaptionLine]
+    folder: Path
+    run: BackboneTraining
+    tuned: Backbone
+    told: list[dict[str, object]]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    folder, told = tmp_path_factory.mktemp("tuning"), list[dict[str, object]]()
+    lines = write_photographs(folder)
+    run = tuning(lines, folder)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)  # as whoever is compared with it
+    tuned = run.run(told.append)
+    torch.set_num_threads(before)
+    return Finished(lines, folder, run, tuned, told)
+
+
 @pytest.mark.slow
-def test_late_layers_learn_and_early_ones_and_statistics_stay(lines: list[CaptionLine], tmp_path: Path) -> None:
-    run = tuning(lines, tmp_path)
-    seen: list[dict[str, object]] = []
-    tuned = run.run(seen.append)
-    before = read_layers(BACKBONES["mobilenet-v2"], tmp_path / "published.safetensors").state_dict()
+def test_late_layers_learn_and_early_ones_and_statistics_stay(finished: Finished) -> None:
+    run, tuned, seen = finished.run, finished.tuned, finished.told
+    before = read_layers(BACKBONES["mobilenet-v2"], finished.folder / "published.safetensors").state_dict()
     after = run.backbone.features.state_dict()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed
@@ -56,7 +81,7 @@ def test_late_layers_learn_and_early_ones_and_statistics_stay(lines: list[Captio
     pixels = torch.rand(1, 3, 64, 64)
     with torch.no_grad():
         expected = Backbone(BACKBONES["mobilenet-v2"], run.backbone.features)(pixels).stride32
-        saved = build_backbone("mobilenet-v2", tmp_path / "run" / BACKBONE_FILE)
+        saved = build_backbone("mobilenet-v2", run.out / BACKBONE_FILE)
         scale = expected.abs().max()  # untrained layers give tiny numbers
         for backbone in (tuned, saved):
             torch.testing.assert_close(backbone(pixels).stride32 / scale, expected / scale, rtol=0, atol=1e-3)
@@ -65,10 +90,8 @@ def test_late_layers_learn_and_early_ones_and_statistics_stay(lines: list[Captio
 @pytest.mark.slow
 @pytest.mark.usefixtures("two_threads")
 def test_a_killed_tuning_ends_with_the_same_weights(
-    lines: list[CaptionLine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: Finished, lines: list[CaptionLine], tmp_path: Path
 ) -> None:
-    whole = tuning(lines, tmp_path, "whole").run(lambda entry: None)
-
     def killed(entry: dict[str, object]) -> None:
         if entry["step"] == 4:
             raise KeyboardInterrupt
@@ -79,7 +102,7 @@ def test_a_killed_tuning_ends_with_the_same_weights(
     steps: list[object] = []
     resumed = again.run(lambda entry: steps.append(entry["step"]))
     assert steps[0] == 4
-    for name, value in whole.features.state_dict().items():
+    for name, value in finished.tuned.features.state_dict().items():
         assert torch.equal(value, resumed.features.state_dict()[name]), name
     other = [*lines[:-1], replace(lines[-1], captions=("another caption",))]
     with pytest.raises(UnusableCheckpoint, match="was begun on other captions"):
@@ -87,13 +110,10 @@ def test_a_killed_tuning_ends_with_the_same_weights(
 
 
 @pytest.mark.slow
-def test_a_second_tuning_begins_where_the_first_ended(lines: list[CaptionLine], tmp_path: Path) -> None:
-    first = tuning(lines, tmp_path)
-    first.run(lambda entry: None)
-    published = tmp_path / "published.safetensors"
-    second = BackboneTraining(
-        RECIPE, tmp_path, lines, lines[:4], published, tmp_path / "second", initial=tmp_path / "run"
-    )
+def test_a_second_tuning_begins_where_the_first_ended(finished: Finished, tmp_path: Path) -> None:
+    first, lines, folder = finished.run, finished.lines, finished.folder
+    published = folder / "published.safetensors"
+    second = BackboneTraining(RECIPE, folder, lines, lines[:4], published, tmp_path / "second", initial=first.out)
     seen: list[dict[str, object]] = []
     second.run(seen.append)
     assert seen[0] == {"step": 0, "steps": 6, "validation": first.validate()}
@@ -101,10 +121,10 @@ def test_a_second_tuning_begins_where_the_first_ended(lines: list[CaptionLine], 
 
 
 @pytest.mark.slow
-def test_another_recipe_does_not_go_on(lines: list[CaptionLine], tmp_path: Path) -> None:
-    tuning(lines, tmp_path).run(lambda entry: None)
+def test_another_recipe_does_not_go_on(finished: Finished) -> None:
+    other = tuning(finished.lines, finished.folder, recipe=BackboneRecipe(side=64, batch=4, lead_steps=3, epochs=4))
     with pytest.raises(ValueError, match="another recipe"):
-        tuning(lines, tmp_path, recipe=BackboneRecipe(side=64, batch=4, lead_steps=3, epochs=4)).run(lambda entry: None)
+        other.run(lambda entry: None)
 
 
 def test_every_photograph_comes_once_an_epoch_with_a_caption_of_its_own(
