@@ -150,13 +150,22 @@ def drop(page: Page, target: str, *files: tuple[str, str, bytes], kinds: Sequenc
 
 def send(address: str, name: str, content: bytes, about: dict[str, Any] | None = None) -> None:
     """Ingest one file and wait until it can be found."""
-    form = {"manifest": json.dumps({name: about})} if about else {}
-    with patient.client(base_url=address) as http:
-        receipt = http.post("/ingest", files={"images": (name, content)}, data=form).raise_for_status().json()
-        wait_until(lambda: http.get(receipt["status_url"]).json()["state"] == "done")
+    _send_all(address, [(name, content, about)])
 
 
 def send_captioned(address: str, colours: Iterable[str]) -> None:
     """Ingest a picture of each colour beside white, with the caption `all COLOUR`."""
-    for colour in colours:
-        send(address, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), {"captions": [f"all {colour}"]})
+    drawn = {colour: png(two_coloured(colour, "white", 64, 48)) for colour in colours}
+    _send_all(address, [(f"{colour}.png", file, {"captions": [f"all {colour}"]}) for colour, file in drawn.items()])
+
+
+def _send_all(address: str, files: Iterable[tuple[str, bytes, dict[str, Any] | None]]) -> None:
+    """Ingest files one after the other, with what is said about each, and wait until all can be found."""
+    with patient.client(base_url=address) as http:
+        receipts = []
+        for name, content, about in files:
+            form = {"manifest": json.dumps({name: about})} if about else {}
+            answer = http.post("/ingest", files={"images": (name, content)}, data=form)
+            receipts.append(answer.raise_for_status().json())
+        for receipt in receipts:
+            wait_until(lambda url=receipt["status_url"]: http.get(url).json()["state"] == "done")
