@@ -122,9 +122,8 @@ def page_rows(
     """Rows of pictures that pass the condition, behind the place."""
     where, values = condition.sql()
     table, kept = "images", "deleted_at IS NULL"
-    if (
-        condition.deleted_since is not None
-    ):  # few, which are sorted sooner than the others are passed over in their order
+    # Few, which are sorted sooner than the others are passed over in their order.
+    if condition.deleted_since is not None:
         table, kept = "images INDEXED BY images_deleted", "deleted_at IS NOT NULL AND erased_at IS NULL"
     rows = list[Row]()
     for number, part in enumerate(parts):
