@@ -222,6 +222,22 @@ def test_an_address_has_the_options_of_its_question(visit: Visit) -> None:
     assert page.get_by_label("From").input_value() == ""
 
 
+def test_the_name_of_the_page_leads_to_the_whole_library_and_says_in_which_order(visit: Visit) -> None:
+    page = visit.page
+    usual = page.get_by_label("Sort by").locator("option").first
+    expect(usual).to_have_text("last added")
+    search(page, "blue")
+    expect(usual).to_have_text("relevance")
+    page.get_by_label("From").fill("5/6/2022")
+    page.get_by_label("From").press("Enter")
+    expect(page.locator("#options")).to_contain_text(re.compile("read as from (June 5,|5 June) 2022"))
+    page.get_by_role("link", name="Regard").click()
+    expect(cards(page)).to_have_count(len(YEARS))
+    expect(page.get_by_label("From")).to_have_value("")
+    expect(usual).to_have_text("last added")
+    expect(page.locator("#options")).not_to_contain_text("read as")
+
+
 def test_a_name_with_a_colon_and_a_model_that_is_not_there_come_by_an_address_too(visit: Visit) -> None:
     page = visit.page
     page.goto("about:blank")

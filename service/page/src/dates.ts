@@ -4,11 +4,14 @@ const LANGUAGES = ["en", "de", "fr", "es", "it"]; // whose names of months are k
 const MOMENT = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
 const TIME = /^(.*\d)(?:,?\s+|T)(\d{1,2}):(\d\d)(?::(\d\d))?$/i;
 const YEAR_FIRST = /^(\d{4})(?:[./-](\d{1,2})(?:[./-](\d{1,2}))?)?$/;
-const YEAR_LAST = /^(?:(\d{1,2})[./-])?(\d{1,2})[./-](\d{4})$/; // the day first, as where the service looks dates up
+const YEAR_LAST = /^(?:(\d{1,2})[./-])?(\d{1,2})[./-](\d{4})$/; // the day first where both could be one
 const SHORT_YEAR = /^(\d{1,2}[./-]\d{1,2}[./-])(\d\d)$/;
+const DAY_LETTERS = "2024-05-06".length;
 const FIRST_SHORT_YEAR = 70; // which is 1970, and 69 is 2069
 const DAY_AND_MONTH = /^(?:(\d{1,2})(?:st|nd|rd|th|\.)?\s+(?:(?:of|de)\s+)?)?(\p{L}{3,10})\.?,?\s+(?:de\s+)?(\d{4})$/iu;
 const MONTH_AND_DAY = /^(\p{L}{3,10})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})$/iu;
+
+const EITHER_FIRST = /^(\d{1,2})([/-])(\d{1,2})\2\d{2,4}\b/; // a day and a month, which some countries write the other way
 
 export const EXPECTED = "write a date as 2024, 2024-05, 2024-05-06, 06.05.2024, 6 May 2024 or 2024-05-06 10:00.";
 
@@ -19,8 +22,16 @@ export function readDate(text: string): string | null {
   const [, said, hour, minute, second] = TIME.exec(written) ?? [];
   const date = calendarDate(said ?? written);
   if (hour === undefined || date === null) return date;
-  if (date.length < "2024-05-06".length || Number(hour) > 23 || Number(minute) > 59 || Number(second ?? 0) > 59) return null;
+  if (date.length < DAY_LETTERS || Number(hour) > 23 || Number(minute) > 59 || Number(second ?? 0) > 59) return null;
   return `${date}T${hour.padStart(2, "0")}:${minute}:${second ?? "00"}Z`;
+}
+
+/** The day in words, where it could be read as another one: 5 June 2024 for 5/6/2024; "" where it could not. */
+export function dayMeant(text: string, language?: string): string {
+  const [, first, , second] = EITHER_FIRST.exec(text.trim()) ?? [];
+  const date = readDate(text);
+  if (!date || first === second || Math.max(Number(first), Number(second)) > 12) return "";
+  return new Date(date.slice(0, DAY_LETTERS)).toLocaleDateString(language, { dateStyle: "long", timeZone: "UTC" });
 }
 
 /** Why a text is no date: the calendar has no such day, or which forms there are. */

@@ -2,7 +2,7 @@
 // of what is being typed.
 import { ask, Latest } from "./api";
 import { inFull } from "./conditions";
-import { readDate, whyNoDate } from "./dates";
+import { dayMeant, readDate, whyNoDate } from "./dates";
 import { el, find } from "./dom";
 import type { Chosen, Question } from "./history";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
@@ -38,14 +38,11 @@ export class Unreadable extends Error {}
 export class SearchOptions {
   private readonly model = el("select", {});
   private readonly second = el("select", {});
-  private readonly sort = el(
-    "select",
-    {},
-    el("option", { value: "relevance", selected: true }, "relevance"),
-    el("option", { value: "date" }, "date"),
-  );
+  private readonly usual = el("option", { value: "relevance", selected: true }, "relevance");
+  private readonly sort = el("select", {}, this.usual, el("option", { value: "date" }, "date"));
   private readonly from = el("input", { type: "text", placeholder: "2023", size: 10 });
   private readonly until = el("input", { type: "text", placeholder: "2024-05", size: 10 });
+  private readonly meant = el("span", { class: "quiet", "aria-live": "polite" }); // which days those are read as
   private readonly tags: TagFilter;
   private readonly suggesting = new Latest();
   private looking = 0; // the pause after which it is looked up which tags may be meant
@@ -113,7 +110,7 @@ export class SearchOptions {
         "div",
         { class: "line" },
         ...named.map(labelled),
-        el("div", { class: "group" }, ...filters.map(labelled)),
+        el("div", { class: "group" }, ...filters.map(labelled), this.meant),
         ...this.tags.elements.filter((one) => one instanceof Node),
         el("div", { class: "line" }, ...rest.map(labelled)),
         this.known,
@@ -204,8 +201,15 @@ export class SearchOptions {
     this.count();
   }
 
-  /** Says how many are not as they were at first. */
+  /** Names the order of what is looked at: nothing in the library answers a question. */
+  lookAt(asked: Question["kind"] | "library"): void {
+    this.usual.textContent = asked === "library" ? "last added" : "relevance";
+  }
+
+  /** Says how many are not as they were at first, and what is meant by a date that could be another one. */
   private count(): void {
+    const days = [["from", dayMeant(this.from.value)], ["to", dayMeant(this.until.value)]].filter(([, day]) => day);
+    this.meant.textContent = days.length ? `read as ${days.flat().join(" ")}` : "";
     const num = this.chosen.filter(([name]) => name !== "in").length;
     this.summary.textContent = num ? `Options (${num} set)` : "Options";
   }

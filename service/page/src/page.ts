@@ -136,6 +136,7 @@ function answer(question: Question): Promise<void> {
   k = seen().many ? MOST : K;
   latest = question;
   adding.fold(!isLibrary(question));
+  options.lookAt(isLibrary(question) ? "library" : question.kind);
   again = () => attempt(question, isLibrary(question) ? "Loading…" : "Searching…");
   const about = question.kind === "text" ? question.text : question.title;
   document.title = about ? `${about} · Regard` : "Regard";
@@ -348,6 +349,7 @@ function start(): void {
   find("home").addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return; // wanted in another tab or window
     event.preventDefault(); // to load the page anew would end what is being taken in
+    options.restore(new URLSearchParams());
     showNoQuestion();
   });
   onDrop({

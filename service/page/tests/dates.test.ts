@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { EXPECTED, readDate, whyNoDate, written } from "../src/dates";
+import { dayMeant, EXPECTED, readDate, whyNoDate, written } from "../src/dates";
 
 const DAY = "2020-08-21";
 
@@ -8,6 +8,12 @@ test("a day is read as people write it, in numbers or words", () => {
   const forms = "2020-8-21|2020/08/21|21.08.2020|21/8/2020|08/21/2020|21 August 2020|21st of Aug 2020|Aug 21, 2020|august 21 2020| 2020-08-21 ";
   for (const one of forms.split("|")) assert.equal(readDate(one), DAY, one);
   assert.deepEqual(["5/6/2020", "1. May 2020", "Sept 3, 2020"].map(readDate), ["2020-06-05", "2020-05-01", "2020-09-03"]);
+});
+
+test("a day that could be another one elsewhere is told in words", () => {
+  const said = ["5/6/2024", "5-6-24", " 05/06/2024 10:00"].map((one) => dayMeant(one, "en-GB"));
+  assert.deepEqual(said, ["5 June 2024", "5 June 2024", "5 June 2024"]);
+  for (const one of ["5/5/2024", "25/6/2024", "5.6.2024", "2024-05-06", "5/2024", "June 5, 2024", "31/02/2024", ""]) assert.equal(dayMeant(one), "", one);
 });
 
 test("months are known by their names in some languages, and years by two digits", () => {
