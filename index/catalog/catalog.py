@@ -15,6 +15,7 @@ from index.catalog.identities import Identities
 from index.catalog.jobs import Jobs
 from index.catalog.list_orders import IN_ONE, count_by_state, list_parts, page_rows, place_in_one
 from index.catalog.picture_hashes import PictureHashes
+from index.catalog.processes import Processes
 from index.catalog.queries import (
     AMONG,
     IS_GONE,
@@ -22,12 +23,12 @@ from index.catalog.queries import (
     find_image,
     known_among,
     mask_of,
-    queued_pictures,
     restorable_among,
     select_captions,
     tag_uses,
     to_images,
 )
+from index.catalog.queue import Queue
 from index.catalog.region_stores import RegionStoreTable
 from index.catalog.text_search import TextSearch
 from index.catalog.text_statistics import SharedTexts
@@ -35,7 +36,6 @@ from index.catalog.writes import (
     assign_slots,
     next_caption_slot,
     next_slot,
-    requeue,
     upsert_picture,
     upsert_pictures,
 )
@@ -51,7 +51,6 @@ from index.records import (
     Mask,
     NewPicture,
     PictureChange,
-    QueuedPicture,
     TagUse,
 )
 
@@ -68,8 +67,9 @@ class Catalog:
 
     Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
     deletions final, `starts` tells which pictures may have crashed a worker, `arrivals` and `jobs` what comes in,
-    `failures` what could not be read, `region_stores` where regions lie; `texts` finds words of pictures, `hashes` tell
-    which look alike, `identities` which slot has which name; `shared_texts` finds words across catalogs.
+    `queue` what waits for regions, `failures` what could not be read, `region_stores` where regions lie; `texts` finds
+    words of pictures, `hashes` tell which look alike, `identities` which slot has which name; `shared_texts` finds
+    words across catalogs; by `processes` those that share the catalog tell each other of themselves.
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,12 +84,14 @@ class Catalog:
         self.starts = DetectionStarts(self._database)
         self.arrivals = Arrivals(self._database)
         self.jobs = Jobs(self._database)
+        self.queue = Queue(self._database)
         self.failures = Failures(self._database)
         self.texts = TextSearch(self._database)
         self.hashes = PictureHashes(self._database)
         self.identities = Identities(self._database)
         self.region_stores = RegionStoreTable(self._database)
         self.shared_texts = SharedTexts(self._database)
+        self.processes = Processes(self._database)
 
     @property
     def read_only(self) -> bool:
@@ -161,45 +163,6 @@ class Catalog:
         """The ids among these whose pictures are queued or ready."""
         with self._database.reading() as db:
             return known_among(db, image_ids)
-
-    def queued(self, limit: int) -> list[QueuedPicture]:
-        """Pictures waiting for regions, oldest first; those tried before come after all others."""
-        with self._database.reading() as db:
-            return queued_pictures(db, limit)
-
-    def num_queued(self) -> int:
-        """The number of pictures that wait for their regions."""
-        return self._database.read_number("SELECT count(*) FROM images WHERE state = 'queued'")
-
-    def queued_among(self, image_ids: Sequence[str]) -> set[str]:
-        """The ids among these whose pictures wait for regions."""
-        with self._database.reading() as db:
-            sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state = 'queued'"
-            return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}
-
-    def count_attempt(self, image_id: str, reason: str) -> int:
-        """Count one more failed attempt; returns the number of attempts so far. KeyError when unknown."""
-        sql = "UPDATE images SET attempts = attempts + 1, starts = 0, reason = ? WHERE image_id = ? RETURNING attempts"
-        with self._database.changing() as db:
-            changed = db.execute(sql, [reason, image_id]).fetchall()
-            if not changed:
-                raise KeyError(f"no picture {image_id}")
-            return int(changed[0]["attempts"])
-
-    def set_aside(self, image_id: str, reason: str, now: float) -> None:
-        """Take a queued picture out of the queue, listed among the failures."""
-        sql = (
-            "UPDATE images SET failed_at = ?, reason = ?, attempts = max(attempts, starts), starts = 0"
-            " WHERE image_id = ? AND state = 'queued'"
-        )
-        with self._database.changing() as db:
-            db.execute(sql, [now, reason, image_id])
-
-    def retry(self, image_id: str, now: float, job_id: str = "") -> str | None:
-        """Queue a picture that was set aside afresh, as a job of its own; the job's id, None where it was not."""
-        job_id = job_id or uuid.uuid4().hex
-        with self._database.changing() as db:
-            return job_id if requeue(db, image_id, job_id, now) else None
 
     def commit(self, detected: Sequence[DetectedPicture]) -> None:
         """Give pictures their region slots, and their captions the next caption slots.
@@ -360,31 +323,6 @@ class Catalog:
         with self._database.reading() as db:
             sql = f"SELECT 1 FROM images WHERE extension != '{FEATURES_ONLY}' AND deleted_at IS NULL"
             return db.execute(sql).fetchone() is not None
-
-    # -- views and processes
-
-    def request_view(self, digest: str, now: float) -> None:
-        """Have the view of the model with this digest kept up, whatever settings name."""
-        sql = "INSERT INTO requested_views (digest, requested_at) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING"
-        with self._database.changing() as db:
-            db.execute(sql, [digest, now])
-
-    def requested_views(self) -> set[str]:
-        """Digests of the models whose views were requested."""
-        with self._database.reading() as db:
-            return {row[0] for row in db.execute("SELECT digest FROM requested_views")}
-
-    def heartbeat(self, role: str, now: float) -> None:
-        """Note that a process of this role is alive."""
-        sql = "INSERT INTO heartbeats (role, at) VALUES (?, ?) ON CONFLICT (role) DO UPDATE SET at = excluded.at"
-        with self._database.writing() as db:
-            db.execute(sql, [role, now])
-
-    def last_heartbeat(self, role: str) -> float | None:
-        """The time when a process of this role was last heard from."""
-        with self._database.reading() as db:
-            found = db.execute("SELECT at FROM heartbeats WHERE role = ?", [role]).fetchone()
-            return None if found is None else float(found["at"])
 
     def counts(self) -> dict[str, int]:
         """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""

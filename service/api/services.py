@@ -264,7 +264,7 @@ def add_gauges(services: Services) -> None:
     metrics.gauge(
         "worker_silence_seconds",
         "Seconds since a worker was heard from.",
-        lambda: services.clock() - (catalog.last_heartbeat("worker") or 0.0),
+        lambda: services.clock() - (catalog.processes.last_heartbeat("worker") or 0.0),
     )
 
 

@@ -89,7 +89,7 @@ class LocalPictures(StoredPictures):
         return self._catalog.failures.page(after, limit)
 
     def retry(self, image_id: str, now: float) -> str | None:
-        return self._catalog.retry(image_id, now)
+        return self._catalog.queue.retry(image_id, now)
 
     def delete(self, image_id: str, now: float) -> bool:
         """Delete a picture; False when there is no such picture, or it is deleted already.

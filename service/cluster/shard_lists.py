@@ -43,7 +43,7 @@ class ShardLists:
 
     def requested_views(self) -> set[str]:
         """Digests of the models that views were asked for, besides those that settings name."""
-        return self._catalog.requested_views()
+        return self._catalog.processes.requested_views()
 
     def misplaced(
         self, shard: int, num_shards: int, limit: int, after: PageKey | None = None

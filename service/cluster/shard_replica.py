@@ -171,9 +171,9 @@ class ShardReplica:
                 change = PictureChange(**changes)
                 outcome = self._catalog.change(image_id, change, bounded and operation.bounded)
             case Retry(image_id=image_id, job_id=job_id, now=now):
-                outcome = self._catalog.retry(image_id, now, job_id)
+                outcome = self._catalog.queue.retry(image_id, now, job_id)
             case BuildView(digest=digest, now=now):
-                self._catalog.request_view(digest, now)
+                self._catalog.processes.request_view(digest, now)
         self._wake()
         return outcome
 

@@ -15,7 +15,7 @@ class Unfound:
 
     def __init__(self, catalog: Catalog, pictures: StoredPictures, timer: Callable[[], float] = time.monotonic) -> None:
         self._catalog, self._pictures, self._timer = catalog, pictures, timer
-        self._queued = {picture.image_id for picture in catalog.queued(MOST_QUEUED)}
+        self._queued = {picture.image_id for picture in catalog.queue.waiting(MOST_QUEUED)}
         self._in_views: dict[str, int] | None = None  # how many pictures each model's view has to have, by its digest
         self._looked = float("-inf")
 
@@ -24,7 +24,7 @@ class Unfound:
         if self._timer() - self._looked < BETWEEN_LOOKS_S:
             return False
         self._looked = self._timer()
-        self._queued = self._catalog.queued_among(sorted(self._queued))
+        self._queued = self._catalog.queue.waiting_among(sorted(self._queued))
         if self._queued:
             return False
         states = {model.header.digest: state for model, state in self._pictures.view_states()}

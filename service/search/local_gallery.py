@@ -193,7 +193,8 @@ class LocalGalleries:
 
     def num_queued(self, version: int) -> int:
         """The number of pictures that wait for their regions, at a version of the catalog."""
-        return self._queued.get_or_read(version, ["queued"], lambda _: {"queued": self.catalog.num_queued()})["queued"]
+        found = self._queued.get_or_read(version, [""], lambda _: {"": self.catalog.queue.num_waiting()})
+        return found[""]
 
     def open(self, request: SearchRequest) -> OpenGallery:
         """The gallery of the request's model. Raises UnknownModel where there is none, ViewNotBuilt or NotReady where

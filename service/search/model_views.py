@@ -206,7 +206,7 @@ class ModelViews:
             raise migrating(progress)
         if not self._catalog.num_slots():
             return
-        self._maintain(self._catalog.requested_views())
+        self._maintain(self._catalog.processes.requested_views())
         state = model.state(self._catalog)
         if snapshot is None or state.state == "not built" or nothing_searchable_yet(state):
             raise not_built(model, state, self._catalog.read_only)
@@ -214,13 +214,13 @@ class ModelViews:
     def request_build(self, model: ModelView, now: float) -> None:
         """Have a worker build the model's view and keep it up from now on, also after a restart."""
         if not model.maintained:
-            self._catalog.request_view(model.header.digest, now)
+            self._catalog.processes.request_view(model.header.digest, now)
             model.maintained = True
 
     def refresh(self) -> None:
         """Take up, for every model, what the worker published since."""
         self._regions.refresh()
-        self._maintain(self._catalog.requested_views())
+        self._maintain(self._catalog.processes.requested_views())
         for view in self:
             view.refresh()
 

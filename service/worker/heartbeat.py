@@ -18,5 +18,5 @@ class Heartbeat:
         """Note it, unless that was done just now."""
         now = self._clocks.timer()
         if now - self._beaten >= BEAT_S:
-            self._catalog.heartbeat(ROLE, self._clocks.time_of_day())
+            self._catalog.processes.heartbeat(ROLE, self._clocks.time_of_day())
             self._beaten = now

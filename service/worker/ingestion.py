@@ -127,7 +127,7 @@ class Ingestion:
     def _waiting(self) -> list[QueuedPicture]:
         """The next pictures that no detector has yet, of two batches."""
         in_hand = self._in_hand.image_ids if self._in_hand else []
-        queued = self._catalog.queued(2 * self._batch + len(in_hand))
+        queued = self._catalog.queue.waiting(2 * self._batch + len(in_hand))
         return [picture for picture in queued if picture.image_id not in in_hand][: 2 * self._batch]
 
     def _next_batch(self, pictures: Sequence[QueuedPicture]) -> Sequence[QueuedPicture]:
@@ -161,7 +161,7 @@ class Ingestion:
 
     def _set_aside_killer(self, picture: QueuedPicture) -> None:
         log.error("picture %s: the worker ended %d times while it was with the detector", picture.image_id, MOST_STARTS)
-        self._catalog.set_aside(picture.image_id, ENDED_WORKER, self._clocks.time_of_day())
+        self._catalog.queue.set_aside(picture.image_id, ENDED_WORKER, self._clocks.time_of_day())
 
     def _begun(self, decoded: Sequence[Decoded], stop: threading.Event | None) -> BatchInHand | None:
         """The pictures, with the detector from now on; None where there are none."""
@@ -240,7 +240,7 @@ class Ingestion:
 
     def _failed(self, picture: QueuedPicture, reason: str, most_attempts: int) -> None:
         """Count a failed attempt: the picture goes to the back of the queue, or is set aside after the last one."""
-        attempts = self._catalog.count_attempt(picture.image_id, reason)
+        attempts = self._catalog.queue.count_attempt(picture.image_id, reason)
         log.warning("picture %s, attempt %d: %s", picture.image_id, attempts, reason)
         if attempts >= most_attempts:
-            self._catalog.set_aside(picture.image_id, reason, self._clocks.time_of_day())
+            self._catalog.queue.set_aside(picture.image_id, reason, self._clocks.time_of_day())

@@ -232,7 +232,7 @@ class ViewBuilders:
     def open_requested(self, catalog: Catalog) -> None:
         """Open the views that were asked for and are not open yet."""
         if self._waiting:
-            for digest in catalog.requested_views() & self._waiting.keys():
+            for digest in catalog.processes.requested_views() & self._waiting.keys():
                 self._open_one(self._waiting[digest])
                 del self._waiting[digest]
 

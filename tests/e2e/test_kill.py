@@ -71,7 +71,7 @@ def is_at_work(stack: Stack, since: float) -> bool:
     if not path.exists():
         return False
     with closing(Catalog(path)) as catalog:
-        return (catalog.last_heartbeat("worker") or 0.0) > since and catalog.counts()["queued"] > 0
+        return (catalog.processes.last_heartbeat("worker") or 0.0) > since and catalog.counts()["queued"] > 0
 
 
 def ingest_under_fire(stack: Stack, rng: random.Random, server: RedisServer | None) -> set[str]:

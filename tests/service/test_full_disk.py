@@ -65,7 +65,7 @@ PICTURE = {"images": ("a.png", png(two_coloured("red", "red")))}
 
 
 def test_uploads_that_would_use_up_the_reserve_are_refused_before_they_are_received(api: Api, disk: Disk) -> None:
-    api.library.catalog.heartbeat("worker", api.services.clock())
+    api.library.catalog.processes.heartbeat("worker", api.services.clock())
     assert api.get("/readyz").json()["checks"]["disk"] == "ok"
     disk.free = RESERVE + 50  # less than the request brings
     for path, files in (("/ingest", PICTURE), ("/search/image", {"image": ("a.png", LARGE)})):
@@ -222,7 +222,7 @@ def work_until_done(store: Store, worker: Worker, woken: Any) -> Waiting:
 
     class UntilDone(Polling):
         def wait(self, stop: threading.Event) -> None:
-            if not store.catalog.queued(1):
+            if not store.catalog.queue.waiting(1):
                 stop.set()
 
     worker.run(UntilDone(store.catalog), stop)

@@ -78,7 +78,7 @@ class Directory:
 
     def detect(self, only: str | None = None) -> None:
         """Give every queued picture, or that of one id, its regions, and what its file says, as a worker would."""
-        queued = [one.image_id for one in self.catalog.queued(1000) if only in (None, one.image_id)]
+        queued = [one.image_id for one in self.catalog.queue.waiting(1000) if only in (None, one.image_id)]
         make_ready(self.catalog, *queued, **FILES_SAY)
 
     def _run(self, method: str, arguments: tuple[Any, ...]) -> Any:

@@ -120,13 +120,13 @@ class Library:
 
     def work(self, originals: Originals, pool: DecodePool) -> None:
         """Do what a worker would: everything that is queued."""
-        for queued in self.catalog.queued(100):
+        for queued in self.catalog.queue.waiting(100):
             path = originals.path(queued.image_id, queued.extension)
             try:
                 stripped = originals.stripped(queued.image_id, queued.extension)
                 decoded = pool.decode(path, originals.thumbnail(queued.image_id), stripped)
             except DecodeFailed as failed:
-                self.catalog.set_aside(queued.image_id, failed.reason, NOW)
+                self.catalog.queue.set_aside(queued.image_id, failed.reason, NOW)
             else:
                 said = {"captions": [decoded.caption] if decoded.caption else [], "taken_at": decoded.taken_at}
                 tags = {"keywords": "; ".join(decoded.keywords)} if decoded.keywords else {}

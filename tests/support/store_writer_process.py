@@ -59,7 +59,7 @@ def new_picture(number: int) -> NewPicture:
 
 def work(catalog: Catalog, regions: Slab) -> None:
     """Region records, then the commit; what was killed between the two is overwritten."""
-    batch = catalog.queued(random.randint(1, 8))
+    batch = catalog.queue.waiting(random.randint(1, 8))
     at = catalog.num_slots()
     regions.append(at, regions_of([int(picture.image_id) for picture in batch]))
     ready = [

@@ -121,7 +121,7 @@ def _disk_state(services: Services) -> str:
 def _worker_state(services: Services) -> str:
     if services.catalog.read_only:
         return "ok: the data directory can only be read, which takes no worker"
-    heard = services.catalog.last_heartbeat("worker")
+    heard = services.catalog.processes.last_heartbeat("worker")
     if heard is None:
         return "no worker was ever heard from; start `regard worker` on this data directory"
     silent = services.clock() - heard

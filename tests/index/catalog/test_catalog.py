@@ -37,7 +37,7 @@ def test_a_picture_goes_from_queued_to_ready(catalog: Catalog) -> None:
         caption_slots=0,
     )
     assert catalog.jobs.find(job) == waiting
-    assert [waiting.image_id for waiting in catalog.queued(10)] == ["a"]
+    assert [waiting.image_id for waiting in catalog.queue.waiting(10)] == ["a"]
     assert (catalog.num_slots(), catalog.num_caption_slots()) == (0, 0)
     catalog.commit([DetectedPicture(image_id="a", slot=0, width=640, height=480, extractor="d1", taken_at=9.0)])
     image = catalog.image("a")
@@ -45,7 +45,7 @@ def test_a_picture_goes_from_queued_to_ready(catalog: Catalog) -> None:
     assert (image.state, image.slot, image.width, image.height, image.extractor) == ("ready", 0, 640, 480, "d1")
     assert (image.captions, image.tags, image.added_at) == (("x", "y"), {"n": 1}, 100.0)
     assert image.taken_at == 5.0, "what was said counts more than what the file says"
-    assert catalog.queued(10) == []
+    assert catalog.queue.waiting(10) == []
     status = catalog.jobs.find(job)
     assert status is not None
     assert (status.state, status.done) == ("done", 1)
@@ -62,7 +62,7 @@ def test_a_date_from_the_file_counts_where_none_was_given(catalog: Catalog) -> N
 def test_the_oldest_are_queued_first(catalog: Catalog) -> None:
     for name in "cab":
         catalog.take_in([picture(name)], now=0.0)
-    assert [waiting.image_id for waiting in catalog.queued(2)] == ["c", "a"]
+    assert [waiting.image_id for waiting in catalog.queue.waiting(2)] == ["c", "a"]
 
 
 def test_a_duplicate_is_one_picture_and_merges(catalog: Catalog) -> None:
@@ -96,15 +96,18 @@ def test_a_job_runs_while_some_of_its_pictures_wait(catalog: Catalog) -> None:
 
 def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catalog: Catalog) -> None:
     job = catalog.take_in([picture("a"), picture("b")], now=1.0).job_id
-    assert [catalog.count_attempt("a", "no JPEG") for _ in range(2)] == [1, 2]
-    assert [(one.image_id, one.attempts) for one in catalog.queued(2)] == [("b", 0), ("a", 2)]  # after the others
+    assert [catalog.queue.count_attempt("a", "no JPEG") for _ in range(2)] == [1, 2]
+    assert [(one.image_id, one.attempts) for one in catalog.queue.waiting(2)] == [
+        ("b", 0),
+        ("a", 2),
+    ]  # after the others
     status = catalog.jobs.find(job)
     assert status is not None
     assert status.state == "running"
-    catalog.set_aside("a", "really no JPEG", now=2.0)
+    catalog.queue.set_aside("a", "really no JPEG", now=2.0)
     failure = Failure(image_id="a", filename="a.jpg", reason="really no JPEG", attempts=2, added_at=1.0)
     assert catalog.failures.page() == [failure]
-    assert [waiting.image_id for waiting in catalog.queued(9)] == ["b"]
+    assert [waiting.image_id for waiting in catalog.queue.waiting(9)] == ["b"]
     assert catalog.known_ids(["a", "b", "c"]) == {"b"}
     make_ready(catalog, "b")
     status = catalog.jobs.find(job)
@@ -113,7 +116,7 @@ def test_a_picture_set_aside_is_listed_and_tried_again_when_it_comes_again(catal
 
     catalog.take_in([picture("a")], now=3.0)
     assert catalog.failures.page() == []
-    assert [(one.image_id, one.attempts) for one in catalog.queued(9)] == [("a", 0)]
+    assert [(one.image_id, one.attempts) for one in catalog.queue.waiting(9)] == [("a", 0)]
     make_ready(catalog, "a")
     assert catalog.counts() == {"ready": 2, "queued": 0, "failed": 0, "deleted": 0}
 
@@ -123,10 +126,10 @@ def test_only_a_queued_picture_is_set_aside(catalog: Catalog) -> None:
     make_ready(catalog, "a")
     catalog.delete("b", now=2.0)
     for name in "ab":
-        catalog.set_aside(name, "too late", now=3.0)
+        catalog.queue.set_aside(name, "too late", now=3.0)
     assert catalog.failures.page() == []
     with pytest.raises(KeyError):
-        catalog.count_attempt("none", "?")
+        catalog.queue.count_attempt("none", "?")
 
 
 def test_a_deleted_picture_is_hidden_at_once_with_its_captions_and_comes_back(catalog: Catalog) -> None:
@@ -159,11 +162,11 @@ def test_a_picture_deleted_while_it_waited_or_was_worked_on(catalog: Catalog) ->
     catalog.take_in([picture("a"), picture("b")], now=1.0)
     catalog.delete("a", now=2.0)
     catalog.delete("b", now=2.0)
-    assert catalog.queued(9) == []
+    assert catalog.queue.waiting(9) == []
     make_ready(catalog, "b")  # its record was on its way
     assert catalog.visible().tolist() == [False]
     catalog.take_in([picture("a"), picture("b")], now=3.0)
-    assert [waiting.image_id for waiting in catalog.queued(9)] == ["a"]
+    assert [waiting.image_id for waiting in catalog.queue.waiting(9)] == ["a"]
     assert catalog.visible().tolist() == [True]
 
 
@@ -223,8 +226,8 @@ def test_what_was_never_seen_is_left_out(catalog: Catalog) -> None:
 
 def test_heartbeats_change_no_version(catalog: Catalog) -> None:
     before = catalog.version()
-    assert catalog.last_heartbeat("worker") is None
+    assert catalog.processes.last_heartbeat("worker") is None
     for now in (4.0, 5.0):
-        catalog.heartbeat("worker", now)
-    assert (catalog.last_heartbeat("worker"), catalog.last_heartbeat("api")) == (5.0, None)
+        catalog.processes.heartbeat("worker", now)
+    assert (catalog.processes.last_heartbeat("worker"), catalog.processes.last_heartbeat("api")) == (5.0, None)
     assert catalog.version() == before

@@ -53,7 +53,7 @@ class Living(RuleBasedStateMachine):
     @precondition(lambda self: "queued" in self.state.values())
     @rule(limit=st.integers(1, 3))
     def work(self, limit: int) -> None:
-        batch = [waiting.image_id for waiting in self.catalog.queued(limit)]
+        batch = [waiting.image_id for waiting in self.catalog.queue.waiting(limit)]
         make_ready(self.catalog, *batch)
         for name in batch:
             self.state[name] = "ready"
@@ -63,8 +63,8 @@ class Living(RuleBasedStateMachine):
     @precondition(lambda self: "queued" in self.state.values())
     @rule()
     def fail(self) -> None:
-        name = self.catalog.queued(1)[0].image_id
-        self.catalog.set_aside(name, "bad", self.now)
+        name = self.catalog.queue.waiting(1)[0].image_id
+        self.catalog.queue.set_aside(name, "bad", self.now)
         self.state[name] = "failed"
 
     @rule(name=st.sampled_from("abcd"))

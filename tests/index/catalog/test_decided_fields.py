@@ -69,8 +69,8 @@ def test_a_tag_is_the_same_however_its_accents_are_written(
 
 def test_edits_outlast_a_failure_a_deletion_and_being_sent_again(catalog: Catalog) -> None:
     catalog.change("one", PictureChange(captions=[]))
-    catalog.set_aside("one", "broken", 2.0)
-    catalog.retry("one", 3.0)
+    catalog.queue.set_aside("one", "broken", 2.0)
+    catalog.queue.retry("one", 3.0)
     catalog.change("one", PictureChange(taken_at=None))
     catalog.delete("one", 4.0)
     catalog.take_in([picture("one")], now=5.0)

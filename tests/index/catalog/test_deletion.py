@@ -40,7 +40,7 @@ def test_a_deletion_is_undone_as_long_as_it_is_young_enough(catalog: Catalog) ->
         assert not is_there(catalog.restore(name, kept_since=2.5))
         assert is_there(catalog.restore(name, kept_since=2.0))
     assert image_of(catalog, "a") == before
-    assert [waiting.image_id for waiting in catalog.queued(9)] == ["b"]
+    assert [waiting.image_id for waiting in catalog.queue.waiting(9)] == ["b"]
     assert not is_there(catalog.restore("none", kept_since=0.0))
 
 

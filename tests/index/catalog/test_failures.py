@@ -21,7 +21,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
         for name, came in zip(NAMES, (5.0, 5.0, 2.0, 4.0, 4.0, 3.0), strict=True):
             made.take_in([picture(name)], now=came)
         for name in "daf":
-            made.set_aside(name, f"{name} is no JPEG", now=9.0 - ord(name))
+            made.queue.set_aside(name, f"{name} is no JPEG", now=9.0 - ord(name))
         made.region_stores.replace(
             [RegionStoreEntry(extractor="new", folder="regions/new", state="current", records=0)]
         )

@@ -32,7 +32,7 @@ def a_filled_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catal
     catalog.take_in([*pictures, *others], now=0.0)
     make_ready(catalog, *(one.image_id for one in pictures), "gone")
     catalog.delete("gone", now=1.0)
-    catalog.set_aside("bad", "bad", now=1.0)
+    catalog.queue.set_aside("bad", "bad", now=1.0)
     yield catalog
     catalog.close()
 

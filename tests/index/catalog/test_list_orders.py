@@ -95,7 +95,7 @@ def test_a_list_goes_on_where_it_was_though_its_last_picture_failed_and_was_sent
     tmp_path: Path, order: ImageOrder, after: str, erased: str
 ) -> None:
     with closing(filled(tmp_path)) as catalog:
-        catalog.set_aside(after, "cannot be read", 61.0)
+        catalog.queue.set_aside(after, "cannot be read", 61.0)
         whole = catalog.list_images(None, 100, order=order)
         last = next(image for image in whole if image.image_id == after)
         catalog.take_in([picture(after)], 200.0)

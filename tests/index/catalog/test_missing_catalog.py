@@ -26,7 +26,7 @@ def uses(catalog: Catalog) -> list[Callable[[], object]]:
         catalog.version,
         catalog.counts,
         lambda: catalog.take_in([picture("b")], 2.0).job_id,
-        lambda: catalog.heartbeat("worker", 2.0),
+        lambda: catalog.processes.heartbeat("worker", 2.0),
         catalog.check_in_place,
         catalog.erasures.fold_log,
     ]

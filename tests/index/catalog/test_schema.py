@@ -118,7 +118,7 @@ me = sys.argv[2]
 for number in range(12):  # opens each time: the first ones race to make the file
     catalog = Catalog(pathlib.Path(sys.argv[1]))
     catalog.take_in([picture(f"{me}-{number}", captions=["x"]), picture(f"shared-{number}", captions=[me])], 0.0)
-    catalog.heartbeat(me, float(number))
+    catalog.processes.heartbeat(me, float(number))
     if number % 5 == 0:
         catalog.close()
 """
@@ -136,8 +136,8 @@ def test_processes_and_threads_write_at_once_and_nothing_is_lost(tmp_path: Path)
 
     def work() -> int:
         done = 0
-        while any(writer.poll() is None for writer in writers) or catalog.queued(1):
-            batch = [waiting.image_id for waiting in catalog.queued(7)]
+        while any(writer.poll() is None for writer in writers) or catalog.queue.waiting(1):
+            batch = [waiting.image_id for waiting in catalog.queue.waiting(7)]
             make_ready(catalog, *batch)
             done += len(batch)
             assert catalog.visible().all()
@@ -150,7 +150,7 @@ def test_processes_and_threads_write_at_once_and_nothing_is_lost(tmp_path: Path)
             task.result()
         assert [writer.wait() for writer in writers] == [0] * len(names)
         worked.result()
-    make_ready(catalog, *(waiting.image_id for waiting in catalog.queued(1000)))
+    make_ready(catalog, *(waiting.image_id for waiting in catalog.queue.waiting(1000)))
     assert catalog.counts()["ready"] == catalog.num_slots() == 12 * (3 + 3 + 1)
     shared = captions_of(catalog, [f"shared-{number}" for number in range(12)])
     assert all({caption.text for caption in captions} == set(names) | {"0", "1", "2"} for captions in shared.values())

@@ -304,7 +304,7 @@ def apply(catalog: Catalog, step: tuple[str, str, str], now: float) -> None:
     if kind == "accept":
         catalog.take_in([picture(name, captions=[words], tags={"t": words}, taken_at=MAY_2023)], now, now - 2)
     elif kind == "ready":
-        make_ready(catalog, *[one.image_id for one in catalog.queued(9) if one.image_id == name])
+        make_ready(catalog, *[one.image_id for one in catalog.queue.waiting(9) if one.image_id == name])
     elif kind == "change":
         catalog.change(name, PictureChange(captions=[words], tags={"u": words}, taken_at=None, filename=words))
     elif kind == "delete":

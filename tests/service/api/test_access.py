@@ -109,7 +109,7 @@ CALLERS: dict[str, Permission | None] = {
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     library = Library(tmp_path_factory.mktemp("data"))
-    library.catalog.heartbeat("worker", NOW)
+    library.catalog.processes.heartbeat("worker", NOW)
     api = Api(library, rate_limit=0)
     yield api
     api.close()

@@ -70,7 +70,7 @@ def web(tmp_path: Path, weights: Weights) -> Iterator[Web]:
         views=["fake", "other"],
     )
     web = Web(Settings(data_dir=tmp_path, decode_workers=1), loaded)
-    web.services.catalog.heartbeat("worker", web.services.clock())
+    web.services.catalog.processes.heartbeat("worker", web.services.clock())
     yield web
     weights.may_end.set()
     web.close()

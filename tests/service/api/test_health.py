@@ -46,16 +46,16 @@ def test_an_empty_store_with_a_worker_is_ready(api: Api) -> None:
     checked(api.get("/livez"), 200, LiveAnswer)
     not_yet = problem(api.get("/readyz"), 503, "not-ready")
     assert "no worker was ever heard from" in not_yet["checks"]["worker"]
-    api.library.catalog.heartbeat("worker", NOW - 1)
+    api.library.catalog.processes.heartbeat("worker", NOW - 1)
     assert checked(api.get("/readyz"), 200, ReadyAnswer)["checks"]["model"] == "ok"
 
 
 def test_a_silent_worker_a_dead_thread_and_a_broken_model_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    api.library.catalog.heartbeat("worker", NOW - api.settings.worker_silent_s - 1)
+    api.library.catalog.processes.heartbeat("worker", NOW - api.settings.worker_silent_s - 1)
     answer = api.get("/readyz")
     assert "no worker was heard from" in problem(answer, 503, "not-ready")["checks"]["worker"]
     assert int(answer.headers["retry-after"]) >= 1
-    api.library.catalog.heartbeat("worker", NOW)
+    api.library.catalog.processes.heartbeat("worker", NOW)
     monkeypatch.setattr(api.library.matcher, "score", lambda *_: 1 / 0)
     assert "ZeroDivisionError" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
     monkeypatch.undo()
@@ -76,7 +76,7 @@ def test_a_silent_worker_a_dead_thread_and_a_broken_model_are_told(api: Api, mon
 
 def test_a_worker_that_died_is_missed_within_seconds(api: Api) -> None:
     """One that is silent for a while since it is at a long batch is not: it holds the writer's lock."""
-    api.library.catalog.heartbeat("worker", NOW - 12)
+    api.library.catalog.processes.heartbeat("worker", NOW - 12)
     command = [sys.executable, "-c", HOLDER, str(api.library.folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as worker:
         assert worker.stdout is not None
@@ -88,15 +88,15 @@ def test_a_worker_that_died_is_missed_within_seconds(api: Api) -> None:
     refused = problem(api.get("/readyz"), 503, "not-ready")
     assert "the worker has ended" in refused["checks"]["worker"]
     assert "12 s ago" in refused["detail"]
-    api.library.catalog.heartbeat("worker", NOW - 1)  # where the lock of another container cannot be seen
+    api.library.catalog.processes.heartbeat("worker", NOW - 1)  # where the lock of another container cannot be seen
     checked(api.get("/readyz"), 200, ReadyAnswer)
 
 
 def test_a_sign_of_life_from_the_future_is_none(api: Api) -> None:
-    api.library.catalog.heartbeat("worker", NOW + 3600)
+    api.library.catalog.processes.heartbeat("worker", NOW + 3600)
     refused = problem(api.get("/readyz"), 503, "not-ready")
     assert "3600 s ahead: the clock was set back" in refused["checks"]["worker"]
-    api.library.catalog.heartbeat("worker", NOW)
+    api.library.catalog.processes.heartbeat("worker", NOW)
     checked(api.get("/readyz"), 200, ReadyAnswer)
 
 
@@ -127,18 +127,18 @@ def test_a_view_that_settings_leave_out_is_built_on_request(api: Api) -> None:
     answer = api.request("POST", "/models/other/build")
     assert checked(answer, 202, ModelListed)["state"] == "building"
     assert answer.headers["location"] == "/models"
-    assert api.library.catalog.requested_views() == {"other-digest"}
+    assert api.library.catalog.processes.requested_views() == {"other-digest"}
     assert api.times_woken == 1
     assert "is being built" in problem(api.text("red", model="other"), 409, "view-not-built")["detail"]
     assert checked(api.request("POST", "/models/fake/build"), 202, ModelListed)["state"] == "ready"
-    assert api.library.catalog.requested_views() == {"other-digest"}
+    assert api.library.catalog.processes.requested_views() == {"other-digest"}
     problem(api.request("POST", "/models/scam/build"), 404, "unknown-model")
 
 
 def test_a_library_of_which_nothing_can_be_found_yet_says_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_views, "MOST_AT_ONCE", 2)
     monkeypatch.setattr(query_notes, "WITHIN_A_MOMENT", 2)
-    api.library.catalog.heartbeat("worker", NOW)
+    api.library.catalog.processes.heartbeat("worker", NOW)
     api.library.catch_up()  # an empty view, as a worker begins it
     for colour in ("red", "green", "blue"):
         assert checked(api.text("red"), 200, TextAnswer)["results"] == []
@@ -155,7 +155,7 @@ def test_a_library_of_which_nothing_can_be_found_yet_says_so(api: Api, monkeypat
 
 
 def test_pictures_that_wait_for_their_regions_are_told_beside_what_is_found(api: Api) -> None:
-    api.library.catalog.heartbeat("worker", NOW)
+    api.library.catalog.processes.heartbeat("worker", NOW)
     api.library.add("red", two_coloured("red", "red"))
     assert checked(api.text("red"), 200, TextAnswer).get("note") is None
     api.library.catalog.take_in([picture(f"{number:032x}") for number in range(11)], NOW)
@@ -200,7 +200,7 @@ def test_a_request_keeps_the_name_it_came_with(api: Api) -> None:
 def test_a_model_whose_scores_are_no_numbers_is_told(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, score: float
 ) -> None:
-    api.library.catalog.heartbeat("worker", NOW)
+    api.library.catalog.processes.heartbeat("worker", NOW)
     checked(api.get("/readyz"), 200, ReadyAnswer)
     monkeypatch.setattr(api.library.matcher, "score", lambda *_: torch.full((1, 1), score))
     refused = problem(api.get("/readyz"), 503, "not-ready")
@@ -209,7 +209,7 @@ def test_a_model_whose_scores_are_no_numbers_is_told(
 
 
 def test_a_full_queue_is_no_reason_to_be_taken_out_of_service(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    api.library.catalog.heartbeat("worker", NOW)
+    api.library.catalog.processes.heartbeat("worker", NOW)
     monkeypatch.setattr(health, "FORWARD_PASS_TIMEOUT_S", 0.05)
     with busy(api.services.accelerator):
         api.services.accelerator.enqueue(api.settings.queue_cost, lambda: None)
@@ -220,7 +220,7 @@ def test_a_full_queue_is_no_reason_to_be_taken_out_of_service(api: Api, monkeypa
 
 
 def test_readiness_does_not_wait_for_uploads_or_searches_and_refusals_only_for_light_ones(api: Api) -> None:
-    api.library.catalog.heartbeat("worker", NOW)
+    api.library.catalog.processes.heartbeat("worker", NOW)
     go = threading.Event()
 
     async def with_every_thread_taken(client: httpx.AsyncClient) -> list[httpx.Response]:

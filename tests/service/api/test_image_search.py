@@ -164,7 +164,7 @@ def test_a_stored_picture_whose_file_is_sent_again_is_found_and_by_its_id_it_is_
     store.catalog.close()
     loaded = LoadedModels.of(FakeExtractor(), {"fake": FakeMatcher()}, views=["fake"])
     web = Web(Settings(data_dir=tmp_path, decode_workers=1), loaded)
-    web.services.catalog.heartbeat("worker", web.services.clock())
+    web.services.catalog.processes.heartbeat("worker", web.services.clock())
     for content, own in zip(files, ids, strict=True):
         form: dict[str, Any] = {"target": (None, "images")}
         sent = checked(

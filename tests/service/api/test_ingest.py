@@ -62,7 +62,7 @@ def test_pictures_are_taken_in_and_found_once_a_worker_has_seen_them(api: Api) -
 
 def test_a_job_is_done_only_when_its_pictures_can_be_found(api: Api) -> None:
     receipt = checked(send(api, [("red.png", RED)]), 202, IngestAnswer)
-    (queued,) = api.library.catalog.queued(10)
+    (queued,) = api.library.catalog.queue.waiting(10)
     api.library.commit(queued.image_id, two_coloured("red", "red"))
     stored = checked(api.get(receipt["status_url"]), 200, JobAnswer)
     assert (stored["state"], stored["done"]) == ("running", 1)

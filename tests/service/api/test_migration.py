@@ -32,7 +32,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     for left, right in PAIRS:
         made.accept(png(two_coloured(left, right)), captions=[f"{left} {right}"])
     made.drain()
-    made.catalog.heartbeat("worker", NOW)
+    made.catalog.processes.heartbeat("worker", NOW)
     yield made
     made.catalog.close()
 
@@ -47,7 +47,7 @@ def worker(store: Store) -> Iterator[Worker]:
 def work(worker: Worker, store: Store) -> bool:
     """A round of the worker, heard of at the time that the web side's clock stands at; whether it did anything."""
     worked = worker.run_once()
-    store.catalog.heartbeat("worker", NOW)
+    store.catalog.processes.heartbeat("worker", NOW)
     return worked
 
 

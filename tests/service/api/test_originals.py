@@ -61,7 +61,7 @@ def test_an_original_is_there_before_and_without_regions(api: Api) -> None:
     content = png(two_coloured("red", "blue"))
     waiting = upload(api, "a.png", content, detected=False)
     assert api.get(f"/images/{waiting}/original").content == content
-    api.library.catalog.set_aside(waiting, "broken", 0.0)
+    api.library.catalog.queue.set_aside(waiting, "broken", 0.0)
     problem(api.get(f"/images/{waiting}"), 404, "not-found")
     assert api.get(f"/images/{waiting}/original").content == content
 

@@ -141,7 +141,7 @@ def store(scene: Scene) -> Iterator[Store]:
     store = Store(scene.processes.settings.data_dir)
     store.accept(encoded(noise(1), "PNG"))
     store.drain()
-    store.catalog.heartbeat("worker", 1e12)
+    store.catalog.processes.heartbeat("worker", 1e12)
     yield store
     store.catalog.close()
 
@@ -235,7 +235,7 @@ def test_a_worker_that_ended_is_not_waited_for(scene: Scene) -> None:
     scene.processes.statuses["worker"] = 1
     assert not wait_for_repair(scene.processes, 0.0)  # type: ignore[arg-type]
     scene.processes.statuses.clear()
-    store.catalog.heartbeat("worker", 2.0)
+    store.catalog.processes.heartbeat("worker", 2.0)
     assert wait_for_repair(scene.processes, 1.0)  # type: ignore[arg-type]
     store.catalog.close()
 

@@ -165,7 +165,7 @@ def test_failures_of_all_shards_are_one_list(shards: Shards, whole: Directory, t
         store.take_in([ReceivedPicture(one.path, new) for one, new in zip(pictures, dated, strict=True)], NOW, 0.0)
     for n, one in enumerate(whole.catalog.list_images(None, 100)):
         for clock, directory in enumerate([whole, *shards.directories] if n < 9 else ()):  # no two of which agree
-            directory.catalog.set_aside(one.image_id, "unreadable", NOW + 100 * clock + n % 4)
+            directory.catalog.queue.set_aside(one.image_id, "unreadable", NOW + 100 * clock + n % 4)
     expected = whole.catalog.failures.page()
     assert len(expected) == 9
     found: list[Failure] = []

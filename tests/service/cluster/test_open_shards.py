@@ -69,7 +69,7 @@ def test_the_question_is_encoded_while_shards_say_how_they_are(
     engine = engine_over([[replica] for replica in shards], library)
     query = engine.begin(ImageSearchRequest(image_id=image_id_of("red"), target="captions"))
     assert not encoded.is_set()
-    assert len(engine.image(query, library.search.stored(image_id_of("red"))).results) == 2
+    assert len(engine.image(query, library.features(image_id_of("red"))).results) == 2
 
 
 @pytest.mark.parametrize(

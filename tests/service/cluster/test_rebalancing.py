@@ -139,7 +139,7 @@ def test_a_shard_that_is_added_takes_its_share_and_nothing_is_lost(
     here = set(everything(shards))
     for shard, directory in enumerate(shards.directories):
         assert held(shards, shard) == {one for one in here if shard_of(one, 4) == shard}
-        assert {one.image_id for one in directory.catalog.queued(100)} <= here
+        assert {one.image_id for one in directory.catalog.queue.waiting(100)} <= here
     assert moving.moved
     assert all(shard_of(one, 4) == shard_of(one, 3) or shard_of(one, 4) == 3 for one in ids)
 
@@ -262,7 +262,7 @@ def test_a_picture_that_only_its_old_shard_can_read_stays_there(
 
     def one_fails(self: Directory, only: str | None = None) -> None:
         if self is target:
-            self.catalog.set_aside(moving[0], "took too long", NOW)
+            self.catalog.queue.set_aside(moving[0], "took too long", NOW)
         detect(self, only)
 
     detect = Directory.detect

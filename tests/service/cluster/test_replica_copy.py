@@ -114,8 +114,8 @@ def test_a_copy_is_the_sibling_and_its_regions_are_not_found_again(sibling: Dire
     assert not list(tmp_path.glob("*copy*"))
     assert not list(tmp_path.glob("*partial*"))
     with closing(Directory(tmp_path / "b", [])) as copy:
-        (queued,) = copy.catalog.queued(10)
-        copy.catalog.set_aside(queued.image_id, "not looked at here", NOW)
+        (queued,) = copy.catalog.queue.waiting(10)
+        copy.catalog.queue.set_aside(queued.image_id, "not looked at here", NOW)
     Store(tmp_path / "b").drain(Blind())
     assert (tmp_path / "b" / "views").is_dir()
 

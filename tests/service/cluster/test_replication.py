@@ -377,7 +377,7 @@ def test_a_picture_that_one_replica_alone_set_aside_is_tried_again_there(pair: l
     writer.write(operation, files)
     (image_id,) = files
     pair[0].detect()
-    pair[1].catalog.set_aside(image_id, "took too long", NOW)
+    pair[1].catalog.queue.set_aside(image_id, "took too long", NOW)
     _, job_id = writer.write(Retry(image_id=image_id, job_id="again", now=NOW))
     assert job_id == "again"
     pair[1].detect()

@@ -91,7 +91,7 @@ def test_what_is_accepted_is_on_disk_and_queued_when_the_answer_leaves(store: St
     assert receipt.rejected == []
     assert store.originals.path(id_of(red), "png").read_bytes() == red
     assert store.originals.path(id_of(blue), "jpg").read_bytes() == blue
-    assert [waiting.image_id for waiting in store.catalog.queued(10)] == [id_of(red), id_of(blue)]
+    assert [waiting.image_id for waiting in store.catalog.queue.waiting(10)] == [id_of(red), id_of(blue)]
     assert store.times_woken == 1
     job = store.catalog.jobs.find(receipt.job_id)
     assert job is not None
@@ -104,7 +104,7 @@ def test_the_same_bytes_are_one_picture(store: Store) -> None:
     again = store.send(part("images", red, "three.png"))
     assert [one.duplicate for one in first.accepted] == [False, True]
     assert [one.duplicate for one in again.accepted] == [True]
-    assert len(store.catalog.queued(10)) == 1
+    assert len(store.catalog.queue.waiting(10)) == 1
     assert len(store.kept_files()) == 1
 
 
@@ -159,7 +159,7 @@ def test_what_a_deleted_picture_was_can_come_back(store: Store) -> None:
     assert store.catalog.delete(id_of(red), NOW)
     receipt = store.send(part("images", red, "one.png"))
     assert [one.duplicate for one in receipt.accepted] == [False]
-    assert len(store.catalog.queued(10)) == 1
+    assert len(store.catalog.queue.waiting(10)) == 1
 
 
 def test_a_bad_file_is_told_why_and_the_good_ones_go_on(store: Store) -> None:
@@ -205,7 +205,7 @@ def test_no_name_reaches_the_disk(store: Store) -> None:
     assert len(shown[3]) == 255
     assert shown[3].endswith(".png")
     assert shown[6] == "unnamed"
-    assert [waiting.filename for waiting in store.catalog.queued(10)] == shown
+    assert [waiting.filename for waiting in store.catalog.queue.waiting(10)] == shown
 
 
 def test_the_manifest_describes_files_by_name(store: Store) -> None:
@@ -291,7 +291,7 @@ def test_a_picture_of_an_earlier_release_keeps_its_file_whatever_kind_it_is_now(
     )
     asyncio.run(earlier.receive(CONTENT_TYPE, None, pieces(multipart_body(part("images", content, "red.png")))))
     if state == "failed":
-        store.catalog.set_aside(name, "not read", NOW)
+        store.catalog.queue.set_aside(name, "not read", NOW)
     elif state != "queued":
         store.catalog.delete(name, NOW if state == "deleted" else NOW - 10**7)
     if state == "erasing":
@@ -326,7 +326,7 @@ def test_a_wrong_manifest_refuses_the_request_before_anything_is_stored(store: S
     with pytest.raises(InvalidRequest):
         store.send(part("images", picture("red"), "red.png"), manifest=manifest)
     assert store.kept_files() == []
-    assert store.catalog.queued(10) == []
+    assert store.catalog.queue.waiting(10) == []
 
 
 def test_a_name_that_means_two_pictures_cannot_be_described(store: Store) -> None:

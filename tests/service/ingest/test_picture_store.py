@@ -70,7 +70,7 @@ def test_a_picture_is_known_only_when_a_power_cut_would_leave_its_bytes(
     catalog.look = lambda: lefts.append(disk.left(tmp_path / "left"))
     LocalPictureStore(catalog, originals).take_in(pictures, NOW, 0.0)
     ids = [one.picture.image_id for one in pictures]
-    assert [one.image_id for one in catalog.queued(10)] == ids
+    assert [one.image_id for one in catalog.queue.waiting(10)] == ids
     (left,) = lefts
     assert [Originals(left, write=False).path(one, "png").read_bytes() for one in ids] == list(CONTENTS)
 

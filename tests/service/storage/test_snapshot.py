@@ -340,7 +340,7 @@ def test_a_folder_that_is_there_is_all_that_a_snapshot_writes_to(
 
 
 def test_an_original_that_is_missing_is_counted_and_the_rest_copied(store: Store, tmp_path: Path) -> None:
-    waiting = store.catalog.queued(1)[0]
+    waiting = store.catalog.queue.waiting(1)[0]
     store.originals.path(waiting.image_id, "png").unlink()
     assert take_snapshot(store.folder, tmp_path / "copy").missing == 1
     assert sum(restore_snapshot(tmp_path / "copy", tmp_path / "restored").values()) == NUM - 1

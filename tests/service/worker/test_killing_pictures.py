@@ -145,4 +145,4 @@ def test_a_worker_that_ends_by_itself_blames_no_picture(store: Store) -> None:
     for _ in range(MOST_STARTS + 1):
         with store.worker(Failing()) as (worker, _), pytest.raises(torch.AcceleratorError):
             worker.run_once()
-    assert [(one.starts, one.attempts) for one in store.catalog.queued(9)] == [(0, 0)]
+    assert [(one.starts, one.attempts) for one in store.catalog.queue.waiting(9)] == [(0, 0)]

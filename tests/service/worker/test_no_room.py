@@ -39,9 +39,9 @@ def test_what_is_due_is_erased_and_the_worker_is_heard_from(store: Store) -> Non
     with store.worker() as (worker, _):
         room: Any = NoRoom()
         worker._space = room
-        before = store.catalog.last_heartbeat("worker")
+        before = store.catalog.processes.last_heartbeat("worker")
         assert worker.run_within_space(OnePause())
-        assert store.catalog.last_heartbeat("worker") != before
+        assert store.catalog.processes.last_heartbeat("worker") != before
         assert [file.exists() for file in files] == [True, False, True]
         assert store.catalog.counts()["queued"] == 1
 
@@ -59,7 +59,7 @@ def test_a_view_that_is_asked_for_while_the_disk_is_full_is_made_once_there_is_r
 
     monkeypatch.setattr(view_builder, "ViewWriter", opened)
     store.accept(encoded(noise(1), "PNG"))
-    store.catalog.request_view(later.digest, NOW)
+    store.catalog.processes.request_view(later.digest, NOW)
     is_full.set()
     with store.worker(on_request=[LazyMatcher(MatcherHeader.of(later), lambda: later)]) as (worker, _):
         for _ in range(3):

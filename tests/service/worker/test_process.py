@@ -69,10 +69,10 @@ def test_what_dead_uploads_left_is_removed_at_the_start(store: Store) -> None:
 
 
 def test_the_worker_is_heard_from(store: Store) -> None:
-    assert store.catalog.last_heartbeat("worker") is None
+    assert store.catalog.processes.last_heartbeat("worker") is None
     before = time.time()
     store.drain()
-    heard = store.catalog.last_heartbeat("worker")
+    heard = store.catalog.processes.last_heartbeat("worker")
     assert heard is not None
     assert heard >= before
 
@@ -127,12 +127,12 @@ def test_a_worker_killed_at_any_moment_loses_and_repeats_nothing(store: Store) -
         began = time.time()
         worker = start()
         # The queue may be empty already: only a sign of this worker's own tells that it listens to signals by now.
-        wait_until(lambda: (store.catalog.last_heartbeat("worker") or 0.0) >= began)
+        wait_until(lambda: (store.catalog.processes.last_heartbeat("worker") or 0.0) >= began)
         wait_until(lambda: store.catalog.counts()["queued"] == 0)
         # Where five of the kills found the same picture with the detector, it waits to be asked for again.
         for failure in store.catalog.failures.page():
             assert failure.reason == ENDED_WORKER
-            assert store.catalog.retry(failure.image_id, time.time()) is not None
+            assert store.catalog.queue.retry(failure.image_id, time.time()) is not None
         wait_until(lambda: store.catalog.counts()["queued"] == 0 and view_is_whole(store))
         os.kill(worker, signal.SIGTERM)
         assert int(program.stdout.readline()) == 0
@@ -173,7 +173,7 @@ def test_a_worker_ends_with_the_process_that_started_it(store: Store) -> None:
     command = [sys.executable, "-m", "tests.support.fake_worker_process", str(store.folder), "--once"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
-        wait_until(lambda: store.catalog.last_heartbeat("worker") is not None)
+        wait_until(lambda: store.catalog.processes.last_heartbeat("worker") is not None)
         process.stdin.close()  # as the kernel does for a parent that was killed
         process.wait()
     with store.worker():

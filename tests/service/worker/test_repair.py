@@ -54,7 +54,7 @@ def test_a_restored_original_is_found_again_in_every_view(store: Store, is_recor
         store.drain(on_request=[LazyMatcher(MatcherHeader.of(asked_for), lambda: asked_for)])
 
     pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(3)}
-    store.catalog.request_view(asked_for.digest, 0.0)
+    store.catalog.processes.request_view(asked_for.digest, 0.0)
     drain()
     original = store.originals.path(list(pictures)[-1], "png")
     content = original.read_bytes()

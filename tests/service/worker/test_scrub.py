@@ -128,11 +128,11 @@ def test_a_start_makes_damaged_records_again_and_leaves_sound_ones(
     store.accept(encoded(noise(NUM), "PNG"))
     for slot in damaged:
         zero_record(store, slot)
-    before = store.catalog.last_heartbeat("worker")
+    before = store.catalog.processes.last_heartbeat("worker")
     detector = CountingExtractor()
     with store.worker(detector, batch=2):  # which has queued pictures left
         assert detector.looked_at == len(damaged)
-        assert (store.catalog.last_heartbeat("worker") != before) == bool(damaged)
+        assert (store.catalog.processes.last_heartbeat("worker") != before) == bool(damaged)
     assert list(find_damage(store.folder)) == []
     store.drain()
     store.check(pictures | {store.accept(encoded(noise(NUM), "PNG")): noise(NUM)})

@@ -174,7 +174,7 @@ def test_a_view_that_is_asked_for_is_built_by_a_model_read_then_and_one_that_can
     store.drain(on_request=on_request)
     assert [one.loaded for one in on_request] == [False] * 3
     for model in (odd, bad, good):
-        store.catalog.request_view(model.digest, 0.0)
+        store.catalog.processes.request_view(model.digest, 0.0)
     store.accept(encoded(noise(2), "PNG"))
     store.drain(on_request=on_request)
     assert [one.loaded for one in on_request] == [True, False, True]

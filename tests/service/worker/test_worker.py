@@ -199,7 +199,7 @@ def test_a_device_that_is_lost_or_full_ends_the_worker_and_blames_no_picture(sto
         store.accept(encoded(noise(seed), "PNG"))
     with store.worker(Failing(fault)) as (worker, _), pytest.raises(type(fault)):
         worker.run_once()
-    assert [(waiting.attempts, waiting.starts) for waiting in store.catalog.queued(10)] == [(0, 0)] * 2
+    assert [(waiting.attempts, waiting.starts) for waiting in store.catalog.queue.waiting(10)] == [(0, 0)] * 2
 
 
 class Filling(FakeExtractor):

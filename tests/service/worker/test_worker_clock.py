@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from index.catalog.catalog import Catalog
+from index.catalog.processes import Processes
 from service.clocks import Clocks
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.worker import process
@@ -20,13 +20,13 @@ def test_the_worker_goes_on_beating_when_the_clock_is_set_back(store: Store) -> 
     passed, day = 0.0, NOW
     with store.worker(clocks=Clocks(lambda: day, lambda: passed)) as (worker, _):
         worker.run_once()
-        assert store.catalog.last_heartbeat(ROLE) == NOW
+        assert store.catalog.processes.last_heartbeat(ROLE) == NOW
         day = NOW - 3600
         worker.run_once()
-        assert store.catalog.last_heartbeat(ROLE) == NOW  # not yet time
+        assert store.catalog.processes.last_heartbeat(ROLE) == NOW  # not yet time
         passed = BEAT_S
         worker.run_once()
-        assert store.catalog.last_heartbeat(ROLE) == NOW - 3600
+        assert store.catalog.processes.last_heartbeat(ROLE) == NOW - 3600
 
 
 def test_a_batch_that_decodes_slowly_is_no_silence(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_a_batch_that_decodes_slowly_is_no_silence(store: Store, monkeypatch: py
             raise DecodeFailed("Decoding took longer than 20 s.", final=False, timed_out=True)
 
     monkeypatch.setattr(process, "DecodePool", Slow)
-    monkeypatch.setattr(Catalog, "heartbeat", lambda *_: beats.append(passed))
+    monkeypatch.setattr(Processes, "heartbeat", lambda *_: beats.append(passed))
     for seed in range(8):
         store.accept(encoded(noise(seed), "PNG"))
     with store.worker(batch=8, clocks=Clocks(timer=lambda: passed)) as (worker, _):
