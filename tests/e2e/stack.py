@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from service.this_machine import is_running, processes_under
 from tests.e2e.pictures import Photo
 from tests.support.ports import own_port
 from tests.support.small_services import small_service
@@ -131,6 +132,13 @@ class Stack:
         process.send_signal(by)
         status = process.wait(PATIENCE_S)
         assert status in {0, -by, 128 + by}, f"{role} ended with {status}"
+
+    def stop_with_all(self, role: str, by: signal.Signals) -> None:
+        """Ask politely; it must end by itself, and so must all that it started."""
+        started = processes_under(self.pid(role))
+        assert len(started) > 1
+        self.stop(role, by)
+        until(lambda: not any(map(is_running, started)), "something kept running")
 
     def wait_ready(self) -> None:
         """Until /readyz says so."""

@@ -57,17 +57,7 @@ def test_a_data_directory_that_goes_away_is_not_made_anew(tmp_path: Path) -> Non
         stack.wait_ready()
         assert len(stack.images()) == 3
         assert stack.wait_job(stack.ingest(painted(5)[3:]))["done"] == 2
-
-
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_stop_it_stops_with_everything_it_started(tmp_path: Path, by: signal.Signals) -> None:
-    with small_stack(tmp_path) as stack:
-        stack.start("all")
-        stack.wait_ready()
-        started = children_of(stack.pid("all"))
-        started += [below for one in started for below in children_of(one)]
-        stack.stop("all", by)
-        until(lambda: not any(map(is_running, started)), "something kept running")
+        stack.stop_with_all("all", signal.SIGTERM)
 
 
 def test_who_follows_a_job_does_not_keep_a_service_from_ending(tmp_path: Path) -> None:

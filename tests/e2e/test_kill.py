@@ -20,8 +20,8 @@ from tests.e2e.stack import Stack, until
 from tests.e2e.stores import assert_whole
 from tests.support.redis_server import RedisServer
 
-KILLS = int(os.environ.get("REGARD_KILLS", "4"))
-PHOTOS = int(os.environ.get("REGARD_KILL_PHOTOS", "15"))
+KILLS = int(os.environ.get("REGARD_KILLS", "3"))
+PHOTOS = int(os.environ.get("REGARD_KILL_PHOTOS", "12"))
 NUM_QUERIES = 12
 MODELS = {"REGARD_MODELS": "bfan-equal,scan-t2i-avg"}  # each that is served takes its time at every start
 TIMEOUT_S = 2000 + 30 * KILLS + 5 * PHOTOS
@@ -78,7 +78,7 @@ def ingest_under_fire(stack: Stack, rng: random.Random, server: RedisServer | No
     """Upload everything while processes are killed at random moments; the ids that were accepted."""
     pictures = photos(PHOTOS)
     parts = [pictures[start :: KILLS + 1] for start in range(KILLS + 1)]
-    victims = [("api",), ("worker",), ("api", "worker")]
+    victims = [("api",), ("worker",), ("api", "worker")]  # each once, then any
     sent: list[Future[list[str]]] = []
     since = time.time()
     with ThreadPoolExecutor(len(parts)) as senders:

@@ -5,6 +5,7 @@ captions, tags and dates, of which one was deleted afterwards; release-0.1.json 
 """
 
 import json
+import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,7 +108,8 @@ def test_its_pictures_are_there_and_the_deleted_one_is_not(web: Web, release_ans
 
 
 @pytest.mark.slow
-def test_a_worker_goes_on_with_it(data_directory: Path, loaded: LoadedModels) -> None:
+def test_a_worker_goes_on_with_it(tmp_path: Path, migrated: Path, loaded: LoadedModels) -> None:
+    data_directory = shutil.copytree(migrated, tmp_path / "data")
     store = Store(data_directory)
     added = store.accept(encoded(noise(1, 64, 48), "PNG"), captions=["coloured noise"])
     settings = Settings(data_dir=data_directory, models=(MODEL,), decode_workers=1)
