@@ -20,16 +20,17 @@ from index.views.slab import LayoutMismatch, Slab
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord
 from models.extractors.base import REGION, Extractor
 from models.extractors.config import CONFIG_FILE
-from models.extractors.precomputed import PrecomputedConfig, PrecomputedExtractor, load_precomputed
+from models.extractors.precomputed import PrecomputedConfig, PrecomputedExtractor
 from service.errors import Misconfigured, user_input
 from service.ingest.filenames import display_name
 from service.ingest.intake import RejectedFile
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
-from service.storage.extractor_identity import stored_extractor
+from service.storage.extractor_identity import holds_features_alone, stored_extractor
 from service.storage.migration_progress import migration_progress
+from service.storage.region_folders import imported_extractor
 from service.storage.region_records import UNKNOWN_LABEL, RecordLayout, Records, pack_features
-from service.storage.region_store_entries import region_store_entries
+from service.storage.region_store_entries import FIRST_FOLDER, region_store_entries
 
 BATCH = 64
 
@@ -91,14 +92,13 @@ def _extractor_of(
             " `regard models` says that it is done; or name another data directory with --data-dir"
         )
     extractor: Extractor
-    description = folder / CONFIG_FILE
-    if stored is not None and description.is_file():
-        extractor = load_precomputed(folder)
+    if stored is not None and (described := imported_extractor(DataDir(data_dir))) is not None:
+        extractor = described
     elif (own := load_detector()).digest == collection.extractor:
         extractor = own
-        description.unlink(missing_ok=True)  # of a run that was killed before it stored anything
+        (folder / CONFIG_FILE).unlink(missing_ok=True)  # of a run that was killed before it stored anything
     elif stored is not None:
-        raise Misconfigured(f"the regions in {data_dir} were found by {stored}: name that detector in REGARD_DETECTOR")
+        raise _undescribed(stored, catalog, data_dir)
     elif waiting := catalog.counts()["queued"]:
         raise Misconfigured(f"{waiting} pictures in {data_dir} wait for a detector: name another with --data-dir")
     else:
@@ -117,6 +117,16 @@ def _extractor_of(
             f" {collection.feature_dim}: name what made them with --extractor, and another data directory"
         )
     return extractor
+
+
+def _undescribed(stored: str, catalog: Catalog, data_dir: Path) -> Misconfigured:
+    """The refusal where nothing describes the extractor of what is stored, and the detector here is another."""
+    if not holds_features_alone(catalog):
+        return Misconfigured(f"the regions in {data_dir} were found by {stored}: name that detector in REGARD_DETECTOR")
+    return Misconfigured(
+        f"{DataDir(data_dir).extractor / CONFIG_FILE}, which describes these features, is missing: restore it from a"
+        f" backup, or copy {data_dir / FIRST_FOLDER / CONFIG_FILE} there, which says the same"
+    )
 
 
 def _describe(extractor: PrecomputedExtractor, folder: Path) -> None:

@@ -63,18 +63,38 @@ def described_extractor(folder: Path, digest: str) -> PrecomputedExtractor:
 
     FileNotFoundError where there is no store, Misconfigured where its description is damaged.
     """
-    if (folder / CONFIG_FILE).is_file():
-        try:
-            return load_precomputed(folder)
-        except BadExtractor as fault:
-            raise Misconfigured(
-                f"the description of the stored regions is damaged ({fault}): restore the file from a backup; where the"
-                " detector that found them is still the one in use, remove the file, and a worker writes it anew"
-            ) from fault
+    if (folder / CONFIG_FILE).exists():
+        return _read_description(
+            folder, "where what found them is still in use, remove the file, and a worker writes it anew"
+        )
     num_regions, feature_dim = stored_layout(folder)["features"][0]
     labels = EARLIER_LABELS.get(digest, ())
+    if not labels:
+        log.warning("%s is missing: what was found has no names; restore it from a backup", folder / CONFIG_FILE)
     return PrecomputedExtractor(
         PrecomputedConfig(digest=digest, num_regions=num_regions, feature_dim=feature_dim, labels=labels)
+    )
+
+
+def _read_description(folder: Path, instead: str) -> PrecomputedExtractor:
+    """The extractor that config.json in `folder` describes; Misconfigured, with what to do, where that is damaged."""
+    try:
+        return load_precomputed(folder)
+    except BadExtractor as fault:
+        raise Misconfigured(
+            f"the description of the stored regions is damaged ({fault}): restore the file from a backup; {instead}"
+        ) from fault
+
+
+def imported_extractor(data: DataDir) -> PrecomputedExtractor | None:
+    """The extractor of features without pictures, as it was described when these were taken in; None where it was not.
+
+    Misconfigured where the description is damaged.
+    """
+    if not (data.extractor / CONFIG_FILE).exists():
+        return None
+    return _read_description(
+        data.extractor, f"or remove it, where {FIRST_FOLDER}/{CONFIG_FILE} is there, which says the same"
     )
 
 
@@ -89,8 +109,7 @@ def features_extractor(data: DataDir, shipped: str) -> PrecomputedExtractor | No
     with closing(Catalog(data.catalog)) as catalog:
         if (stored := stored_extractor(catalog)) is None:
             return None
-        if (data.extractor / CONFIG_FILE).is_file():
-            found = load_precomputed(data.extractor)
+        if (found := imported_extractor(data)) is not None:
             return None if found.digest == shipped else found
         if stored == shipped or not holds_features_alone(catalog):
             return None

@@ -168,6 +168,18 @@ def test_a_picture_deleted_longer_ago_than_the_grace_comes_as_if_it_had_never_be
     ]
 
 
+def test_a_description_of_features_that_is_missing_or_damaged_is_told_of(tmp_path: Path) -> None:
+    take_in(collection(feature_record("a")), tmp_path)
+    described = tmp_path / "extractor" / "config.json"
+    described.write_text("{")
+    for look in (lambda: take_in(collection(), tmp_path), lambda: features_extractor(DataDir(tmp_path), "shipped")):
+        with pytest.raises(Misconfigured, match=r"extractor/config.json .* restore the file from a backup; or remove"):
+            look()
+    described.unlink()
+    with pytest.raises(Misconfigured, match=r"copy .*regions/config.json there"):
+        take_in(collection(), tmp_path)
+
+
 KILLED = """
 import os, signal, sys, time
 from pathlib import Path
