@@ -2,12 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable
-from pathlib import Path
-
-
-def digest_of(folder: Path, names: tuple[str, ...]) -> str:
-    """First 16 hex digits of the SHA-256 over the named files, in order."""
-    return digest_of_contents((folder / name).read_bytes() for name in names)
 
 
 def digest_of_contents(contents: Iterable[bytes]) -> str:

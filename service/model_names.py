@@ -75,7 +75,12 @@ def loading_advice(name: str, loaded: Sequence[str]) -> str:
 
 def _is_model(folder: Path) -> bool:
     """Whether a shipped folder holds a matching model, and not a detector, a backbone or a sentence encoder."""
-    return (folder / VOCABULARY_FILE).is_file() or _names_sentence_encoder(folder)
+    return _has_vocabulary(folder) or _names_sentence_encoder(folder)
+
+
+def _has_vocabulary(folder: Path) -> bool:
+    """Whether a model's words are there, compressed or not."""
+    return any((folder / name).is_file() for name in (VOCABULARY_FILE, f"{VOCABULARY_FILE}.gz"))
 
 
 def _names_sentence_encoder(folder: Path) -> bool:
@@ -120,7 +125,7 @@ def check_detector(folder: Path | None) -> None:
 def check_checkpoint(folder: Path) -> None:
     """Misconfigured where a folder lacks files that every model's weights have; they are not read."""
     missing = [name for name in CHECKPOINT_FILES if not (folder / name).is_file()]
-    if not (folder / VOCABULARY_FILE).is_file() and not _names_sentence_encoder(folder):
+    if not _has_vocabulary(folder) and not _names_sentence_encoder(folder):
         missing.append(VOCABULARY_FILE)
     if missing and (folder / BEST / CHECKPOINT_FILES[0]).is_file():
         raise Misconfigured(f"{folder} is what a training wrote, and its weights are in {folder / BEST}: name that")

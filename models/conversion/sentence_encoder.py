@@ -15,10 +15,10 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from models.compressed_files import write_compressed
 from models.quantised_rows import quantise_rows
 from models.safe_load.weight_files import read_safetensors
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, load_bert_encoder
-from models.text.compressed_text import write_compressed
 from models.text.lexicon import LETTERS
 from models.text.pretrained_reader import (
     CONFIG_FILE,

@@ -4,7 +4,7 @@ config.json          the model's name, its options, widths and the digest of the
                      matcher with pretrained text also the digest of the sentence encoder it reads by; a name of the
                      matcher's own, where it has one
 model.safetensors    weights of the reranker and of the stage-one head
-vocabulary.json      words and their ids; not where sentences are read by a sentence encoder
+vocabulary.json      words and their ids, perhaps compressed (.gz); not where sentences are read by a sentence encoder
 calibration.json     what the scores mean and how their hubness is corrected; not in every folder
 hubs.safetensors     the typical sentences, and pictures where there are any, that the hubness correction goes by; not
                      in every folder
@@ -24,7 +24,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.digests import digest_of
+from models.compressed_files import compressed, is_stored, stored_text
+from models.digests import digest_of_contents
 from models.matching.calibration import Calibration
 from models.matching.hubness_banks import HubnessBanks
 from models.matching.lazy_matcher import MatcherHeader
@@ -69,6 +70,7 @@ def save_matcher(
     for name in (CALIBRATION, BANKS):
         (folder / name).unlink(missing_ok=True)  # of other weights
     reader = matcher.reader
+    compressed(folder / VOCABULARY).unlink(missing_ok=True)
     if vocabulary is not None:
         write_whole(folder / VOCABULARY, vocabulary)
     elif isinstance(reader, PretrainedReader):
@@ -122,14 +124,15 @@ def save_calibration(folder: Path, calibration: Calibration, banks: HubnessBanks
 
 
 def _write_digest(folder: Path) -> str:
-    digest = digest_of(folder, _files_of(folder))
+    digest = _digest_of(folder)
     write_whole(folder / DIGEST, f"{digest}\n".encode())
     return digest
 
 
-def _files_of(folder: Path) -> tuple[str, ...]:
-    """The files that the digest is made of, in their order."""
-    return (CONFIG, TENSORS, *(name for name in (VOCABULARY, CALIBRATION, BANKS) if (folder / name).is_file()))
+def _digest_of(folder: Path) -> str:
+    """The digest of a folder's files, compressed or not."""
+    names = (CONFIG, TENSORS, *(name for name in (VOCABULARY, CALIBRATION, BANKS) if is_stored(folder / name)))
+    return digest_of_contents(stored_text(folder / name) for name in names)
 
 
 def load_matcher(
@@ -271,12 +274,13 @@ def _checked_config(folder: Path) -> tuple[str, dict[str, Any]]:
 def checked_digest(folder: Path) -> str:
     """The folder's digest, which its files agree with; BadCheckpoint where they do not."""
     missing = [name for name in (CONFIG, TENSORS, DIGEST) if not (folder / name).is_file()]
-    if not missing and not (folder / VOCABULARY).is_file() and not _has_sentence_encoder(folder):
+    if not missing and not is_stored(folder / VOCABULARY) and not _has_sentence_encoder(folder):
         missing = [VOCABULARY]
     if missing:
         inside = f"; {folder / TRAINED} does" if (folder / TRAINED / CONFIG).is_file() else ""
         raise BadCheckpoint(f"{folder} holds no checkpoint: {', '.join(missing)} missing{inside}")
-    digest = digest_of(folder, _files_of(folder))
+    with _refused_by_name(folder):
+        digest = _digest_of(folder)
     stated = (folder / DIGEST).read_text().strip()
     if digest != stated:
         raise BadCheckpoint(f"{folder}: files give digest {digest}, not {stated}; the copy is damaged or edited")

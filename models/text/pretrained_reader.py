@@ -21,10 +21,10 @@ from tokenizers import Tokenizer
 from torch.nn.utils.rnn import pad_sequence
 
 from models.batches import Words, tiles
+from models.compressed_files import stored_text
 from models.digests import digest_of_contents
 from models.kernels.transformer import TransformerKernels
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, BertEncoder, load_bert_encoder
-from models.text.compressed_text import stored_text
 from models.text.lexicon import LETTERS, Lexicon
 from models.text.reader import END, NO_WORDS, START
 from models.text.spellings import misspelt_words, right_words

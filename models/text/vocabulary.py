@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from models.batches import Tokens
+from models.compressed_files import stored_text
 from models.text.char_ngrams import SpellingIndex
 from models.text.reader import END, NO_WORDS, START
 from models.whole_files import write_whole
@@ -94,7 +95,7 @@ class Vocabulary:
     def load(cls, path: Path) -> "Vocabulary":
         """Read the SCAN authors' JSON layout; ValueError where it is none, or its ids are not 0, 1, 2, ..."""
         try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
+            stored = json.loads(stored_text(path))
         except ValueError as fault:
             raise ValueError(f"{path} is no JSON: not a vocabulary in SCAN's layout") from fault
         ids = stored.get("word2idx") if isinstance(stored, dict) else None

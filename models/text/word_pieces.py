@@ -7,7 +7,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from models.text.compressed_text import stored_text, write_compressed
+from models.compressed_files import stored_text, write_compressed
 
 PIECES_FILE, TOKENIZER_FILE = "vocab.txt", "tokenizer.json"
 CLS, SEP, UNKNOWN_PIECE = "[CLS]", "[SEP]", "[UNK]"

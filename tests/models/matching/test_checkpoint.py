@@ -8,11 +8,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from models.compressed_files import compressed, stored_text, write_compressed
+from models.digests import digest_of_contents
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import (
     WEIGHTS,
     BadCheckpoint,
-    digest_of,
     load_matcher,
     load_uncalibrated,
     new_matcher,
@@ -30,7 +31,7 @@ from models.quantised_rows import PLANES
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import UnknownModel, UnknownOption
 from models.text.vocabulary import SPECIALS, Vocabulary
-from service.model_names import shipped_models
+from service.model_names import check_checkpoint, shipped_models
 from tests.support.power_cut import Disk
 
 SHIPPED = [WEIGHTS / name for name in shipped_models()]
@@ -78,8 +79,10 @@ def test_matrices_in_bytes_take_half_the_room_and_change_little(tmp_path: Path) 
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """The content of a checkpoint's files; a card and the calibrations of ensembles are no part of it."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in ("card.md", ENSEMBLES)}
+    """The content of a checkpoint's files, compressed or not; a card and the calibrations of ensembles are no part of
+    it."""
+    names = {path.name.removesuffix(".gz") for path in folder.iterdir()} - {"card.md", ENSEMBLES}
+    return {name: stored_text(folder / name) for name in names}
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
@@ -147,10 +150,33 @@ def test_one_changed_byte_is_noticed(name: str, tmp_path: Path) -> None:
             read(tmp_path)
 
 
+def write_digest(folder: Path) -> None:
+    """Write the digest that goes with a folder's files."""
+    names = ("config.json", "model.safetensors", "vocabulary.json")
+    (folder / "digest").write_text(digest_of_contents((folder / name).read_bytes() for name in names))
+
+
+def test_a_vocabulary_may_be_compressed(tmp_path: Path) -> None:
+    matcher, path = small_matcher(), tmp_path / "vocabulary.json"
+    digest = save_matcher(matcher, tmp_path)
+    content = path.read_bytes()
+    write_compressed(path, content)
+    path.unlink()
+    again = load_matcher(tmp_path)
+    assert (again.digest, again.vocabulary) == (digest, matcher.vocabulary)
+    check_checkpoint(tmp_path)
+    packed = compressed(path)
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(BadCheckpoint, match=r"vocabulary.json.gz: .* damaged"):
+        load_matcher(tmp_path)
+    assert save_matcher(matcher, tmp_path) == digest
+    assert not packed.exists()
+
+
 def changed_config(folder: Path, content: Any) -> None:
     """Write the config of a saved matcher and the digest that goes with it."""
     (folder / "config.json").write_text(json.dumps(content))
-    (folder / "digest").write_text(digest_of(folder, ("config.json", "model.safetensors", "vocabulary.json")))
+    write_digest(folder)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +272,7 @@ def test_a_folder_without_options_has_those_of_its_models_name(tmp_path: Path) -
     config = json.loads((tmp_path / "config.json").read_text())
     del config["options"]
     (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "digest").write_text(digest_of(tmp_path, ("config.json", "model.safetensors", "vocabulary.json")))
+    write_digest(tmp_path)
     assert load_matcher(tmp_path).reranker.config == small_matcher().reranker.config
 
 

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, normalizers
 
+from models.compressed_files import compressed, stored_text
 from models.text.bert_encoder import BERT_WEIGHTS_FILE, load_bert_encoder
-from models.text.compressed_text import compressed, stored_text
 from models.text.word_pieces import PIECES_FILE, TOKENIZER_FILE, stored_tokenizer, write_pieces
 from tests.support.small_bert import HEADS, LAYERS, WIDTH, published_weights, write_published
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from models.compressed_files import stored_text
 from models.conversion.sentence_encoder import convert_sentence_encoder
-from models.text.compressed_text import stored_text
 from models.text.pretrained_reader import (
     SENTENCE_ENCODER,
     PretrainedReader,

@@ -12,6 +12,11 @@ def compressed(path: Path) -> Path:
     return path.with_name(f"{path.name}.gz")
 
 
+def is_stored(path: Path) -> bool:
+    """Whether the file is there, compressed or as it is."""
+    return compressed(path).is_file() or path.is_file()
+
+
 def stored_text(path: Path) -> bytes:
     """The content of a file, as the compressed one has it, or the file itself where there is none.
 
