@@ -1,9 +1,11 @@
-"""Hashes of what pictures look like, for those that were taken in before such hashes were kept."""
+"""Hashes of what pictures look like: given to those that were taken in before such were kept, and which are plain."""
 
 from collections.abc import Mapping
 
 from index.catalog.database import Database
 from index.records import FEATURES_ONLY, QueuedPicture
+
+TINY = 16  # pixels
 
 
 class PictureHashes:
@@ -26,3 +28,12 @@ class PictureHashes:
         sql = "UPDATE images SET looks = ? WHERE image_id = ? AND state = 'ready'"
         with self._database.changing() as db:
             db.executemany(sql, [(found, image_id) for image_id, found in hashes.items()])
+
+    def plain_slots(self, first: int, stop: int) -> list[int]:
+        """Slots from `first` on, below `stop`, whose pictures have no structure, and so an empty hash, or are tiny."""
+        sql = (
+            "SELECT slot FROM images WHERE slot >= ? AND slot < ? AND looks IS NOT NULL"
+            " AND (looks = x'' OR min(width, height) <= ?) ORDER BY slot"
+        )
+        with self._database.reading() as db:
+            return [row["slot"] for row in db.execute(sql, [first, stop, TINY])]

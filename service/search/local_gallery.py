@@ -17,6 +17,7 @@ from models.extractors.base import Extractor
 from models.matching.encoded import EncodedImages, EncodedTexts
 from service.errors import FeaturesOnly, NotFound, NotReady
 from service.search.candidates import NO_SCORES, Candidates
+from service.search.contentless_pictures import ContentlessPictures
 from service.search.gallery import OpenGallery
 from service.search.joint_scoring import StoredPairs, joint_scorer
 from service.search.model_views import ModelView, ModelViews, migrating
@@ -80,6 +81,8 @@ class LocalGallery:
         if self._snapshot is None:
             return NO_CANDIDATES
         visible, passing = self._picture_masks(compiled(request))
+        if isinstance(request, TextSearchRequest):
+            visible, passing = self._showing(visible), None if passing is None else self._showing(passing)
         own = None if without is None else self._catalog.image(without)
         if own is not None and own.slot is not None:
             visible, passing = _without(visible, [own.slot]), None if passing is None else _without(passing, [own.slot])
@@ -170,6 +173,13 @@ class LocalGallery:
             return visible, None
         return visible, _without(self._catalog.matching(given), self._catalog.region_stores.blank_slots(extractor))
 
+    def _showing(self, allowed: Mask) -> Mask:
+        """The mask without pictures that show nothing, where there are others."""
+        num_slots = self._state.counts.images
+        slots = self._galleries.contentless.slots(self._model.header.extractor_digest, self._regions, num_slots)
+        showing = _without(allowed, slots) if slots else allowed
+        return showing if showing[:num_slots].any() else allowed
+
     def _visible_captions(self) -> Mask:
         """[caption slots] True for those that are shown."""
 
@@ -188,6 +198,7 @@ class LocalGalleries:
         self.catalog, self.searches = catalog, SharedSearches()
         self.pictures: VersionCache[int, Image] = VersionCache(KEPT_LETTERS, letters_of)
         self.visible: VersionCache[str, Mask] = VersionCache(KEPT_MASKS)
+        self.contentless = ContentlessPictures(catalog.hashes)
         self._queued: VersionCache[str, int] = VersionCache(1)
         self._regions, self._models, self._extractor = regions, models, extractor
 

@@ -178,6 +178,13 @@ class RegionStore:
         record = self._record(slot, DESCRIPTION)
         return PictureRegions(record["mask"], _regions(record, self._label_names))
 
+    def confidence_of_second(self, slots: Sequence[int]) -> npt.NDArray[np.float32]:
+        """How sure the detector was of the second of each picture's regions, by that: the first is the whole picture.
+        NaN where features came without."""
+        confidence = np.sort(self.open().read(slots, fields=["confidence"])["confidence"], axis=1)
+        second: npt.NDArray[np.float32] = confidence[:, -2:][:, 0]
+        return second
+
     def _record(self, slot: int, fields: Sequence[str]) -> Records:
         return {name: rows[0] for name, rows in self.open().read([slot], fields=fields).items()}
 

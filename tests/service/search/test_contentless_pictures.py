@@ -1,0 +1,69 @@
+"""Pictures that show nothing come before no others, and what shows little is none of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import PIL.Image
+import PIL.ImageDraw
+import pytest
+
+from index.records import NewPicture
+from models.extractors.registry import load_extractor
+from service.media.perceptual_hash import perceptual_hash
+from service.search.contentless_pictures import LEAST_SURE
+from service.search.requests import PictureFilter
+from service.storage.region_records import RecordLayout, RegionStore, pack
+from tests.support.library import NOW, Library, image_id_of, two_coloured
+from tests.support.project_files import ROOT
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    library = Library(tmp_path)
+    yield library
+    library.close()
+
+
+def add(library: Library, name: str, width: int) -> str:
+    """A red picture; the fake detector is sure of nothing in one narrower than 8 pixels."""
+    image_id = image_id_of(name)
+    odd = {"image_id": image_id, "filename": f"{name}.png", "extension": "png", "num_bytes": 1}
+    library.catalog.take_in([NewPicture(**odd, tags={"album": "Odd"})], NOW)
+    picture = PIL.Image.new("RGB", (width, width), "red")
+    library.commit(image_id, picture, perceptual_hash=perceptual_hash(picture))
+    library.catch_up()
+    return image_id
+
+
+def test_what_shows_nothing_comes_before_no_others(library: Library) -> None:
+    blank = add(library, "scan", 6)
+    assert [hit.image_id for hit in library.text("red").results] == [blank]  # there are no others yet
+    other, sure = library.add("beach", two_coloured("blue", "green")), add(library, "bird", 40)
+    assert [hit.image_id for hit in library.text("red").results] == [sure, other]
+    assert library.text("scan", match="both").results[0].image_id == blank
+    odd = PictureFilter(tags={"album": "Odd"})
+    assert [hit.image_id for hit in library.text("red", filter=odd).results] == [sure]
+    library.catalog.delete(sure, NOW)
+    assert [hit.image_id for hit in library.text("red", filter=odd).results] == [blank]
+
+
+def test_a_sky_shows_something(library: Library) -> None:
+    sky = PIL.Image.linear_gradient("L").resize((64, 48)).point(lambda grey: 190 - grey // 10).convert("RGB")
+    for name, picture in (("sky", sky), ("wall", PIL.Image.new("RGB", (64, 48), "white"))):
+        library.catalog.take_in([NewPicture(image_id_of(name), f"{name}.png", "png", 1)], NOW)
+        library.commit(image_id_of(name), picture, perceptual_hash=perceptual_hash(picture))
+    assert library.catalog.hashes.plain_slots(0, 2) == [1]
+
+
+@pytest.mark.slow
+def test_the_shipped_detector_is_sure_of_something_in_what_shows_little(tmp_path: Path) -> None:
+    """A bird in the sky has no hash either."""
+    detector = load_extractor(ROOT / "models" / "weights" / "detector")
+    sky = PIL.Image.new("RGB", (640, 480), (150, 190, 235))
+    bird, page = sky.copy(), PIL.Image.linear_gradient("L").resize((480, 640)).point(lambda grey: 225 + grey // 10)
+    PIL.ImageDraw.Draw(bird).line((272, 206, 300, 220, 328, 206), fill=(20, 20, 25), width=3)
+    pictures = [sky, page.convert("RGB"), PIL.Image.new("RGB", (3, 2), "blue"), bird]
+    slab = RecordLayout.of(detector).open(tmp_path, write=True)
+    slab.append(0, pack(detector.extract(pictures), [(1.0, 1.0)] * 4))
+    sure = RegionStore(tmp_path, detector).confidence_of_second(range(4))
+    assert [one < LEAST_SURE for one in sure] == [True, True, True, False]
