@@ -70,6 +70,8 @@ _NUMBERED = _FUNCTION_WORDS.union(
 )
 # Parts of a time that pictures do show.
 _VISIBLE = re.compile(rf"\b(?:{_SEASON}|christmas|easter|evening|night)\b", re.IGNORECASE)
+# A full stop that stands apart is one of the captions that models have learnt from, that of "D.C." of its word.
+_END = re.compile(r"(?:\s*[?!][?!.\s]*|(?<=\w\w)\.+)$")
 _EMPTY = re.compile(r"[(\[]\s*[)\]]|(?<=,)\s*,|\s+(?=[,.?!])")
 
 
@@ -89,16 +91,17 @@ def times_in(subject: str) -> list[Time]:
 
 @lru_cache(256)
 def visible_part(subject: str) -> str:
-    """The subject without its times, but for what pictures show of them: "children at christmas" of "children at
-    christmas 2021". All of it where nothing is left that is looked for."""
-    if is_date(subject) or not (times := times_in(subject)):
-        return subject
+    """The subject without its times, but for what pictures show of them, and without marks at its end: "children at
+    christmas" of "children at christmas 2021?". All of it where nothing is left that is looked for."""
+    said = _END.sub("", subject) if re.search(r"\w", subject) else subject
+    if is_date(said) or not (times := times_in(said)):
+        return said
     rest, end = "", 0
     for time in times:
-        rest += subject[end : time.begin] + " ".join(_VISIBLE.findall(subject[time.begin : time.end]))
+        rest += said[end : time.begin] + " ".join(_VISIBLE.findall(said[time.begin : time.end]))
         end = time.end
-    rest = " ".join(_EMPTY.sub("", rest + subject[end:]).split()).strip(" ,;:-–")
-    return rest if set(query_terms(rest)) - STOP_WORDS - FOREIGN_STOP_WORDS else subject
+    rest = " ".join(_EMPTY.sub("", rest + said[end:]).split()).strip(" ,;:-–")
+    return rest if set(query_terms(rest)) - STOP_WORDS - FOREIGN_STOP_WORDS else said
 
 
 def _is_numbered(found: re.Match[str], subject: str) -> bool:

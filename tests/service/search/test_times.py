@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from models.text.request_words import subject_of
+from service.search.requests import TextSearchRequest
 from service.search.times import visible_part
 
 
@@ -18,7 +19,7 @@ from service.search.times import visible_part
         ("dog 5.6.2023", "dog"),
         ("dog, May 2024, beach", "dog, beach"),
         ("dogs on Sunday, 14.5.2023, beach", "dogs, beach"),
-        ("our garden during 1999?", "our garden?"),
+        ("our garden during 1999?", "our garden"),
         ("wedding (2019)", "wedding"),
         ("a picnic on the 3rd of June", "a picnic"),
         ("beach from 2019 to 2021", "beach"),
@@ -61,11 +62,19 @@ def test_a_time_alone_and_other_words_stay(subject: str) -> None:
     assert visible_part(subject) == subject
 
 
+@pytest.mark.parametrize("end", ["", "?", ".", "!", " ?", "?!", "..."])
+def test_a_mark_at_the_end_says_nothing(end: str) -> None:
+    assert TextSearchRequest(query=f" a dog{end} ").visible == "a dog"
+    assert [visible_part(text) for text in ("a dog .", "in Washington D.C.", "?!")] == [
+        *("a dog .", "in Washington D.C.", "?!")
+    ]
+
+
 @pytest.mark.realdata
 def test_captions_of_photographs_are_read_as_they_are() -> None:
     lines = (Path(os.environ["REGARD_TEST_DATA"]) / "flickr8k" / "captions.jsonl").read_text(encoding="utf-8")
     subjects = [subject_of(caption) for line in lines.splitlines() for caption in json.loads(line)["captions"]]
     assert len(subjects) > 30_000
-    assert [subject for subject in subjects if visible_part(subject) != subject] == [
+    assert [subject for subject in subjects if visible_part(subject) != subject.rstrip(" !?")] == [
         "A crowd of people remember the Armenian genocide from 1915 to 1923 ."
     ]
