@@ -50,7 +50,8 @@ def test_what_shows_nothing_comes_before_no_others(library: Library) -> None:
 def test_a_sky_shows_something(library: Library) -> None:
     sky = PIL.Image.linear_gradient("L").resize((64, 48)).point(lambda grey: 190 - grey // 10).convert("RGB")
     for name, picture in (("sky", sky), ("wall", PIL.Image.new("RGB", (64, 48), "white"))):
-        library.catalog.take_in([NewPicture(image_id_of(name), f"{name}.png", "png", 1)], NOW)
+        about = {"image_id": image_id_of(name), "filename": f"{name}.png", "extension": "png", "num_bytes": 1}
+        library.catalog.take_in([NewPicture(**about)], NOW)
         library.commit(image_id_of(name), picture, perceptual_hash=perceptual_hash(picture))
     assert library.catalog.hashes.plain_slots(0, 2) == [1]
 
