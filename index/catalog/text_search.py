@@ -8,6 +8,7 @@ from typing import NamedTuple
 from index.catalog import foreign_dates
 from index.catalog.database import Database
 from index.catalog.filters import Filter
+from index.catalog.named_tags import named_tags
 from index.catalog.queries import to_images
 from index.catalog.text_index import (
     MONTHS,
@@ -80,6 +81,11 @@ class TextSearch:
             return []
         with self._database.reading() as db:
             return ranked_matches(db, words, limit, condition)
+
+    def named_tags(self, question: str) -> list[tuple[str, str]]:
+        """Tags, as name and value, that the question names beside other words."""
+        with self._database.reading() as db:
+            return named_tags(db, question)
 
     def rebuild(self) -> None:
         """Index all pictures anew."""

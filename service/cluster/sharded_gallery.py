@@ -134,6 +134,10 @@ class ShardedGallery:
             matches.append(TextMatch(replace(one.image, slot=row), 1 + bisect_left(minus_bm25, -one.bm25)))
         return matches
 
+    def named_tags(self, question: str) -> Sequence[tuple[str, str]]:
+        """None: shards do not tell."""
+        return ()
+
     def _first_candidates(self, vector: Floats, texts: EncodedTexts) -> Candidates:
         """The shortlist of a sentence, of which each shard has scored what it likely holds of it."""
         sent, share = SentTexts.of(texts), self._opening.likely_share

@@ -352,9 +352,11 @@ def reading_of(query: OpenQuery[Any], found: FoundCounts) -> dict[str, Any]:
     unknown = query.matcher.unknown_words(visible)
     read_as = query.matcher.near_words(visible)
     no_english = [*unknown, *read_as]
-    note = note_on(said, query.gallery.num_missing, no_english, found)
-    if language_of(visible, no_english) is not None:
-        read_as = {}  # words of another language, which came near to English ones
+    has_nothing = found.by_text == 0 and not query.request.filter
+    tags = query.gallery.named_tags(query.request.subject) if has_nothing else ()
+    note = note_on(said, query.gallery.num_missing, no_english, found, tags)
+    if found.by_text or language_of(visible, no_english) is not None:
+        read_as = {}  # words of a text, or of another language, which came near to English ones
     return {"unknown_words": unknown, "read_as": read_as, "note": note}
 
 

@@ -103,6 +103,10 @@ class LocalGallery:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
         return self._catalog.texts.matches(request.subject, request.shortlist, compiled(request) or EVERY)
 
+    def named_tags(self, question: str) -> list[tuple[str, str]]:
+        """Tags, as name and value, that the question names beside other words."""
+        return self._catalog.texts.named_tags(question)
+
     def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence, beside other queries' work."""
         return joint_scorer(StoredPairs(self._model.matcher, self._state, rows, texts))

@@ -1,6 +1,6 @@
 """Notes beside an answer, on a question that models cannot read as it was meant, or of which they read a part."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from index.catalog.text_search import is_date
@@ -10,6 +10,7 @@ from service.search.negations import negation_in
 from service.search.times import times_in
 
 MOST_AT_ONCE = 100  # pictures that a view lacks for a moment while the worker takes in more
+MOST_TAGS = 2  # that are offered
 WITHIN_A_MOMENT = 10  # pictures that the worker takes in within a moment or two
 HOW_TO_SEARCH_BY_DATE = "filter by date instead."
 
@@ -23,14 +24,18 @@ class FoundCounts(NamedTuple):
 
 
 def note_on(
-    query: str, num_missing: int = 0, no_english: Collection[str] = (), found: FoundCounts | None = None
+    query: str,
+    num_missing: int = 0,
+    no_english: Collection[str] = (),
+    found: FoundCounts | None = None,
+    tags: Sequence[tuple[str, str]] = (),
 ) -> str | None:
-    """The part of a question that models read, parts that they do not understand, times that are no date, and how many
-    pictures cannot be found yet, where these are more than come in at a time or nothing was found; in sentences for
-    people. None where nothing stands out.
+    """The part of a question that models read, parts that they do not understand, times that are no date, tags to
+    filter by, and how many pictures cannot be found yet, where these are more than come in at a time or nothing was
+    found; in sentences for people. None where nothing stands out.
 
     `no_english` are its words that models do not know as they are written; `found` is None where nothing was looked
-    for.
+    for; `tags` are those that it names.
     """
     notes, in_texts = [], found is not None and bool(found.by_text)
     if (subject := subject_of(query)) != query and subject in query:  # and not the same in other letters
@@ -44,6 +49,9 @@ def note_on(
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
     if (time := _time_note(subject, found)) is not None:
         notes.append(time)
+    if tags:
+        named = " and ".join(f"“{name}: {value}”" for name, value in tags[:MOST_TAGS])
+        notes.append(f"There are pictures with {named}: filter by that to look at these alone.")
     if num_missing > (0 if found is not None and found.all == 0 else WITHIN_A_MOMENT):
         these = "1 picture that is" if num_missing == 1 else f"{num_missing} pictures that are"
         notes.append(f"{these} stored cannot be found yet.")

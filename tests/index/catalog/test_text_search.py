@@ -354,3 +354,26 @@ def test_words_that_were_taken_away_are_in_no_byte_of_the_file(catalog: Catalog,
     catalog.erasures.fold_log()
     assert b"nheardof" not in catalog._database.path.read_bytes()
     assert len(found_ids(catalog, "boat", limit=1000)) == 300 + (taken_away == "changed")
+
+
+@pytest.mark.parametrize(
+    ("question", "tags"),
+    [
+        ("a dog in New York", [("place", "New York")]),
+        ("anna beside a lake", [("who", "Anna")]),
+        ("oslo with Anna", [("album", "Trips/Oslo"), ("who", "Anna")]),
+        ("a dog in York", []),
+        ("a dog on trips", []),
+        ("snow", []),  # a keyword
+        ("2023", []),
+        ("bergen", []),  # of what was deleted
+        ("?", []),
+    ],
+)
+def test_tags_that_a_question_names(catalog: Catalog, question: str, tags: list[tuple[str, str]]) -> None:
+    about = [{"place": "New York"}, {"who": "Anna", "year": 2023}, {"album": "Trips/Oslo", "keywords": "snow"}]
+    for number, said in enumerate([*about, {"place": "Bergen"}]):
+        catalog.take_in([picture(str(number), tags=said)], 1.0)
+        make_ready(catalog, str(number))
+    catalog.delete("3", 2.0)
+    assert catalog.texts.named_tags(question) == tags

@@ -154,3 +154,9 @@ def test_the_first_pictures_are_told_of_where_nothing_is_found_yet() -> None:
     assert note_on("pizza", found=FoundCounts(0, 0)) is None
     assert note_on("pizza", 6, found=FoundCounts(0, 0)) == "6 pictures that are stored cannot be found yet."
     assert note_on("pizza", 1, found=FoundCounts(0)) == "1 picture that is stored cannot be found yet."
+
+
+def test_of_tags_that_are_named_two_are_offered() -> None:
+    tags = [("album", "Trips/Oslo"), ("place", "Oslo"), ("who", "Anna")]
+    told = "There are pictures with “album: Trips/Oslo” and “place: Oslo”: filter by that to look at these alone."
+    assert note_on("a dog in Oslo", tags=tags) == told

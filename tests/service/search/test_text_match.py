@@ -184,3 +184,17 @@ def test_the_newest_of_the_best_comes_first_by_date(album: Library) -> None:
 def test_what_the_text_found_comes_first_of_a_date_alone() -> None:
     assert fused([1, 2, 3, 4], {9: 2, 4: 1}, text_first=True) == [4, 9, 1, 2, 3]
     assert fused([1, 2], {}, text_first=True) == [1, 2]
+
+
+def test_a_tag_that_is_named_beside_other_words_is_offered_as_a_filter(album: Library) -> None:
+    note = "There are pictures with “album: Oslo”: filter by that to look at these alone."
+    assert album.text("red in Oslo", match="both").note == note
+    filtered = PictureFilter(tags={"album": "Oslo"})
+    for other in (album.text("red in Oslo", match="both", filter=filtered), album.text("Oslo 2021", match="both")):
+        assert other.note is None or "filter by that" not in other.note
+
+
+def test_words_of_a_text_are_not_told_as_misread(album: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(album.matcher, "near_words", lambda sentence: {"oslo": "also"})
+    assert album.text("red Oslo", match="both").read_as == {"oslo": "also"}
+    assert album.text("Oslo", match="both").read_as == {}
