@@ -5,7 +5,7 @@ from sqlite3 import Connection
 from index.catalog.text_index import split_words
 
 MOST_WORDS = 3  # of a value that is looked for
-MOST_LOOKED_AT = 50  # pictures whose tags hold such words
+MOST_HOLDING = 50  # pictures whose tags hold such words
 
 
 def named_tags(db: Connection, question: str) -> list[tuple[str, str]]:
@@ -20,7 +20,7 @@ def named_tags(db: Connection, question: str) -> list[tuple[str, str]]:
             said = words[start : start + length]
             tags = db.execute(
                 "SELECT DISTINCT name, value FROM tags JOIN images ON number = image"
-                f" WHERE image IN (SELECT rowid FROM texts WHERE texts MATCH ? LIMIT {MOST_LOOKED_AT})"
+                f" WHERE image IN (SELECT rowid FROM texts WHERE texts MATCH ? LIMIT {MOST_HOLDING})"
                 " AND state = 'ready' AND name != 'keywords' AND typeof(value) = 'text'",
                 [f'tags : "{" ".join(said)}"'],
             )
