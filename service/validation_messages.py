@@ -12,6 +12,7 @@ WORDINGS = [
     (re.compile(r"\ba valid (?=[aeiou])"), "an "),
     (re.compile(r"\ba valid "), "a "),
     (re.compile(r" after validation\b"), ""),
+    (re.compile(r", unable to (parse|interpret) .*"), ""),
     (re.compile(r"^Extra inputs are not permitted$"), "is not a field of this request"),
     (re.compile(r"\bmatch pattern '\^\[0-9a-f\]\{32\}\$'"), "be the id of a picture: 32 digits or letters a to f"),
 ]

@@ -57,7 +57,10 @@ class LogOddsModel:
     def __post_init__(self) -> None:
         numbers = self.slope, self.intercept, self.margin_weight, self.gallery_weight
         if not (np.isfinite(numbers).all() and self.slope > 0):
-            raise Uncalibratable(f"a higher score makes no answer likelier (slope is {self.slope:g}): train it longer")
+            raise Uncalibratable(
+                f"a higher score makes no answer likelier (slope is {self.slope:g}): train it longer, or see that"
+                " features and captions are of the same pictures"
+            )
         if self.margin_weight < 0 or self.gallery_weight < 0:
             raise Uncalibratable(
                 f"the weights of margin and gallery cannot be below 0: {self.margin_weight:g}, {self.gallery_weight:g}"

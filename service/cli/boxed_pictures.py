@@ -44,7 +44,9 @@ class BoxedSource:
         if gone:
             folder, all_of_them = self.features or self.images, f"the {len(every.pictures)} pictures of {self.boxes}"
             if not there:
-                raise UserError(f"{folder} holds none of {all_of_them}, as {gone[0]}")
+                raise UserError(
+                    f"{folder} holds none of {all_of_them}, as {gone[0]}: name the folder that these names begin in"
+                )
             print_note(f"{folder} lacks {len(gone)} of {all_of_them}, which are left out, as {gone[0]}")
         return every.of_pictures(there).first(first)
 

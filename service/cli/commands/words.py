@@ -41,8 +41,8 @@ def words(
             vectors, parts = learn_word_vectors(texts, dim, least)
         except TooFewWords as fault:
             raise UserError(f"{fault}; give a smaller --dim, a lower --least or more captions") from fault
+    parts.save(out.with_name(out.name + ".parts"))  # first: where the vectors are these are, too
     vectors.save(out)
-    parts.save(out.with_name(out.name + ".parts"))
     print_note(f"{out}: vectors of {len(vectors.words)} words")
     if ask:
         rows = [
