@@ -85,7 +85,7 @@ class TextSearch:
     def named_tags(self, question: str) -> list[tuple[str, str]]:
         """Tags, as name and value, that the question names beside other words."""
         with self._database.reading() as db:
-            return named_tags(db, question)
+            return named_tags(db, question, STOP_WORDS | FOREIGN_STOP_WORDS)
 
     def rebuild(self) -> None:
         """Index all pictures anew."""
