@@ -1,11 +1,13 @@
 """Tags that a question names beside other words: the place Oslo of "a dog in Oslo"."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from sqlite3 import Connection
 
 from index.catalog.text_index import split_words
 
-MOST_HOLDING = 10  # pictures that are looked at for a word: every search without a match asks for this
+Tag = tuple[str, str]
+"""Name and value."""
+MOST_HOLDING = 20  # pictures that are looked at for a word
 TAGS_HOLDING = (
     "SELECT DISTINCT name, value FROM tags JOIN images ON number = image"
     f" WHERE image IN (SELECT rowid FROM texts WHERE texts MATCH ? LIMIT {MOST_HOLDING})"
@@ -13,25 +15,21 @@ TAGS_HOLDING = (
 )
 
 
-def named_tags(db: Connection, question: str, ignored: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Tags, as name and value, of ready pictures whose whole value stands in the question, longer ones first; of an
-    album inside others its own name will do. Words to be `ignored` alone are no value.
+def tags_beside(db: Connection, words: Iterable[str]) -> dict[str, list[Tag]]:
+    """Word -> the tags of ready pictures among whose tags it is. Keywords are left out: they are words for what
+    pictures show."""
+    return {word: [(name, value) for name, value in db.execute(TAGS_HOLDING, [f'tags : "{word}"'])] for word in words}
 
-    Keywords are none of them: they are words for what pictures show.
-    """
-    words, found = split_words(question), dict[tuple[str, str], int]()
-    for word in dict.fromkeys(words):
-        if word not in ignored:
-            for name, value in db.execute(TAGS_HOLDING, [f'tags : "{word}"']):
-                own = split_words(own_name(name, value))
-                if stands_in(own, words):
-                    found[name, value] = len(own)
+
+def named_tags(question: str, tags: Iterable[Tag]) -> list[Tag]:
+    """The tags whose whole value stands in the question, longer ones first; of an album inside others its own name will
+    do."""
+    words, found = split_words(question), dict[Tag, int]()
+    for name, value in tags:
+        own = split_words(value.rstrip("/").rpartition("/")[2] if name == "album" else value)
+        if stands_in(own, words):
+            found[name, value] = len(own)
     return sorted(found, key=lambda tag: -found[tag])
-
-
-def own_name(name: str, value: str) -> str:
-    """The value of a tag; of an album inside others the last part."""
-    return value.rstrip("/").rpartition("/")[2] if name == "album" else value
 
 
 def stands_in(some: Sequence[str], words: Sequence[str]) -> bool:

@@ -1,14 +1,14 @@
 """Search in the words of pictures: which ones hold every word of a question, the best match first."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from sqlite3 import Connection
 from typing import NamedTuple
 
 from index.catalog import foreign_dates
 from index.catalog.database import Database
 from index.catalog.filters import Filter
-from index.catalog.named_tags import named_tags
+from index.catalog.named_tags import Tag, tags_beside
 from index.catalog.queries import to_images
 from index.catalog.text_index import (
     MONTHS,
@@ -82,10 +82,10 @@ class TextSearch:
         with self._database.reading() as db:
             return ranked_matches(db, words, limit, condition)
 
-    def named_tags(self, question: str) -> list[tuple[str, str]]:
-        """Tags, as name and value, that the question names beside other words."""
+    def tags_beside(self, words: Iterable[str]) -> dict[str, list[Tag]]:
+        """Word -> the tags of visible pictures among whose tags it is, but for keywords."""
         with self._database.reading() as db:
-            return named_tags(db, question, STOP_WORDS | FOREIGN_STOP_WORDS)
+            return tags_beside(db, words)
 
     def rebuild(self) -> None:
         """Index all pictures anew."""
@@ -109,6 +109,12 @@ class TextSearch:
     def _merge(self, pages: int) -> bool:
         with self._database.writing() as db:
             return merge_texts(db, pages)
+
+
+def content_words(question: str) -> list[str]:
+    """The words of a question, each once, but for stop words."""
+    ignored = STOP_WORDS | FOREIGN_STOP_WORDS
+    return [word for word in dict.fromkeys(split_words(question)) if word not in ignored]
 
 
 def query_terms(question: str) -> list[str]:

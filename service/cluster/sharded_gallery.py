@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from index.catalog.identities import CaptionCounts, CaptionName
+from index.catalog.named_tags import Tag
 from index.catalog.text_search import TextMatch
 from index.catalog.text_statistics import ScoredText, TextStatistics
 from index.records import Caption, Image
@@ -134,7 +135,7 @@ class ShardedGallery:
             matches.append(TextMatch(replace(one.image, slot=row), 1 + bisect_left(minus_bm25, -one.bm25)))
         return matches
 
-    def named_tags(self, question: str) -> Sequence[tuple[str, str]]:
+    def named_tags(self, question: str) -> Sequence[Tag]:
         """None: shards do not tell."""
         return ()
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 
+from index.catalog.named_tags import Tag
 from index.catalog.text_search import TextMatch
 from index.records import Caption, Image
 from models.matching.encoded import EncodedImages, EncodedTexts
@@ -59,8 +60,8 @@ class Gallery(Protocol):
     def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
 
-    def named_tags(self, question: str) -> Sequence[tuple[str, str]]:
-        """Tags, as name and value, that the question names beside other words; none where unknown."""
+    def named_tags(self, question: str) -> Sequence[Tag]:
+        """Tags that the question names beside other words; none where unknown."""
 
     def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence."""

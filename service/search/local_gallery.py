@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 
 import torch
 
 from index.catalog.catalog import Catalog
 from index.catalog.filters import EVERY, Filter
-from index.catalog.text_search import TextMatch
+from index.catalog.named_tags import Tag, named_tags
+from index.catalog.text_search import TextMatch, content_words
 from index.records import Caption, Image, Mask
 from index.views.shared_searches import SharedSearches
 from index.views.view import Snapshot
@@ -30,6 +32,7 @@ from service.storage.region_stores import RegionStores
 
 KEPT_LETTERS = 4_000_000  # of descriptions: those of thousands of usual pictures, in some twenty megabytes
 KEPT_MASKS = 4  # a byte for each picture
+KEPT_WORDS = 10_000  # each with a tag or two, if any: a common word of captions takes milliseconds to look up
 LETTERS_OF_THE_REST = 500
 NO_CANDIDATES = Candidates(rows=[], scores=NO_SCORES, gallery=0)
 
@@ -103,9 +106,11 @@ class LocalGallery:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
         return self._catalog.texts.matches(request.subject, request.shortlist, compiled(request) or EVERY)
 
-    def named_tags(self, question: str) -> list[tuple[str, str]]:
-        """Tags, as name and value, that the question names beside other words."""
-        return self._catalog.texts.named_tags(question)
+    def named_tags(self, question: str) -> list[Tag]:
+        """Tags that the question names beside other words."""
+        words, look_up = content_words(question), self._catalog.texts.tags_beside
+        found = self._galleries.tags.get_or_read(self._catalog_version, words, look_up)
+        return named_tags(question, chain.from_iterable(found.values()))
 
     def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence, beside other queries' work."""
@@ -202,6 +207,7 @@ class LocalGalleries:
         self.catalog, self.searches = catalog, SharedSearches()
         self.pictures: VersionCache[int, Image] = VersionCache(KEPT_LETTERS, letters_of)
         self.visible: VersionCache[str, Mask] = VersionCache(KEPT_MASKS)
+        self.tags: VersionCache[str, list[Tag]] = VersionCache(KEPT_WORDS)
         self.contentless = ContentlessPictures(catalog.hashes)
         self._queued: VersionCache[str, int] = VersionCache(1)
         self._regions, self._models, self._extractor = regions, models, extractor

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from index.catalog.named_tags import Tag
 from index.catalog.text_search import is_date
 from models.text.request_words import subject_of
 from service.search.languages import language_of
@@ -28,7 +29,7 @@ def note_on(
     num_missing: int = 0,
     no_english: Collection[str] = (),
     found: FoundCounts | None = None,
-    tags: Sequence[tuple[str, str]] = (),
+    tags: Sequence[Tag] = (),
 ) -> str | None:
     """The part of a question that models read, parts that they do not understand, times that are no date, tags to
     filter by, and how many pictures cannot be found yet, where these are more than come in at a time or nothing was

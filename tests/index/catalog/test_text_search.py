@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 import index.catalog.text_search
 from index.catalog.catalog import Catalog
 from index.catalog.filters import Filter
+from index.catalog.named_tags import named_tags
 from index.catalog.text_index import date_words, name_words, split_words
-from index.catalog.text_search import is_date, match_expression
+from index.catalog.text_search import content_words, is_date, match_expression
 from index.records import PictureChange
 from tests.support.catalogs import make_ready, picture
 
@@ -376,4 +378,5 @@ def test_tags_that_a_question_names(catalog: Catalog, question: str, tags: list[
         catalog.take_in([picture(str(number), tags=said)], 1.0)
         make_ready(catalog, str(number))
     catalog.delete("3", 2.0)
-    assert catalog.texts.named_tags(question) == tags
+    beside = catalog.texts.tags_beside(content_words(question))
+    assert named_tags(question, chain.from_iterable(beside.values())) == tags
