@@ -101,7 +101,9 @@ def load_part(folder: Path, name: str, *, generation: str, exact: Floats, replac
         about: dict[str, Any] = json.loads(_about_path(folder, name).read_bytes())
         if about["format"] != SHORTLIST_FORMAT or about["generation"] != generation:
             return None
-        if about["dim"] != exact.shape[1] or about["rows"] > len(exact):
+        # An earlier version does not say how many, and built an index anew whenever a row was replaced.
+        num_replaced = int(about.get("replaced", 0))
+        if about["dim"] != exact.shape[1] or about["rows"] > len(exact) or num_replaced > len(replaced):
             return None
         with _content_path(folder, name).open("rb") as file:
             # By its handle, since another process may put another file in its place meanwhile.
@@ -111,8 +113,7 @@ def load_part(folder: Path, name: str, *, generation: str, exact: Floats, replac
                 return None
             # Only what this program wrote passes the checksum: FAISS itself trusts the files that it is given.
             index = faiss.read_index(str(opened), faiss.IO_FLAG_MMAP_IFC)
-        # An earlier version does not say how many, and built an index anew whenever a row was replaced.
-        stale = frozenset(row for row in replaced[about.get("replaced", 0) :] if row < index.ntotal)
+        stale = frozenset(row for row in replaced[num_replaced:] if row < index.ntotal)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, RuntimeError) as fault:  # the last is FAISS'

@@ -364,3 +364,13 @@ def test_an_index_of_another_width_or_generation_is_none(tmp_path: Path) -> None
     assert load_part(tmp_path, "images", generation="first", exact=rows[:, :4]) is None
     assert load_part(tmp_path, "images", generation="first", exact=rows[:79]) is None
     assert load_part(tmp_path, "captions", generation="first", exact=rows) is None
+
+
+def test_an_index_of_rows_that_are_not_replaced_yet_is_none(tmp_path: Path) -> None:
+    """As where a copy of the view was put back, and not of its indexes."""
+    rows = np.random.default_rng(0).normal(size=(80, 8)).astype(np.float32)
+    save_part(tmp_path, "images", inverted_part(rows), "first", num_replaced=2)
+    assert load_part(tmp_path, "images", generation="first", exact=rows, replaced=[5]) is None
+    part = load_part(tmp_path, "images", generation="first", exact=rows, replaced=[5, 6, 7, 90])
+    assert part is not None
+    assert part.stale == {7}
