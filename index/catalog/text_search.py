@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from sqlite3 import Connection
 from typing import NamedTuple
 
@@ -50,7 +51,8 @@ STOP_WORDS = frozenset({
     "their", "them", "there", "these", "they", "this", "those", "to", "took", "was", "we", "were", "what", "when",
     "where", "which", "who", "with", "you", "your",
 })
-# Those of German, French, Spanish and Italian that English questions hardly hold.
+PICTURE_NOUNS = frozenset({"bild", "foto", "image", "photo", "pic", "picture"})
+# Stop words of German, French, Spanish and Italian that English questions hardly hold.
 FOREIGN_STOP_WORDS = frozenset({
     "aus", "bild", "bilder", "foto", "fotos", "ist", "mir", "unsere", "vom", "von", "wo", "zeige",
     "de", "des", "del", "della", "di", "du", "imagenes", "immagini",
@@ -121,15 +123,15 @@ def query_terms(question: str) -> list[str]:
     """The words that a picture must hold. Words written together, such as IMG_0412 and 2023-05, are one, with spaces.
 
     A slash stands between a folder and a file, which are apart in the index. Stop words count only where nothing else
-    is there, or the number of a picture: "photo 12".
+    is there, and a word for a picture before its number: "photo 12".
     """
     plain = DAY_AFTER_MONTH.sub(r"\1", DAY_BEFORE_MONTH.sub(r"\1", numeric_dates(question)))
     found = (split_words(part) for part in BETWEEN_PARTS.split(plain))
     parts = (each for words in found for each in ([[word] for word in words] if _is_named_date(words) else [words]))
     terms = list(dict.fromkeys(" ".join(part) for part in parts if part))
-    asked = [word for word in terms if word not in STOP_WORDS | FOREIGN_STOP_WORDS]
-    if all(word.isdecimal() and not YEAR.fullmatch(word) for word in asked):
-        asked = terms
+    asked = [word for word in terms if word not in STOP_WORDS | FOREIGN_STOP_WORDS] or terms
+    if len(asked) == 1 and asked[0].isdecimal() and not YEAR.fullmatch(asked[0]):
+        asked = [*(noun for noun, word in pairwise(terms) if word == asked[0] and noun in PICTURE_NOUNS), *asked]
     date = [word for word in asked if word not in foreign_dates.AROUND]
     return date if len(date) < len(asked) and _are_date(date) else asked
 

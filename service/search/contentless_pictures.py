@@ -6,6 +6,8 @@ of, or is tiny, and the detector is sure of nothing in it: a bird in the sky or 
 sky of a photograph, which is darker above, has one.
 """
 
+import logging
+
 import numpy as np
 
 from index.catalog.picture_hashes import PictureHashes
@@ -15,24 +17,30 @@ from service.storage.region_records import RegionStore
 # Of the shipped detector: blank pictures have at most 0.23, the plainest of 7 171 photographs at least 0.39.
 LEAST_SURE = 0.25
 
+log = logging.getLogger(__name__)
+
 
 class ContentlessPictures:
     """The slots of such pictures, looked for once in each region store. Safe from many threads."""
 
     def __init__(self, hashes: PictureHashes) -> None:
         self._hashes = hashes
-        self._found: dict[str, tuple[int, list[int]]] = {}  # extractor -> slots looked at, and those found
+        self._found: dict[str, tuple[str, int, list[int]]] = {}  # extractor -> edition, slots looked at, those found
 
-    def slots(self, extractor: str, regions: RegionStore | None, num_slots: int) -> list[int]:
-        """The slots found by now, among the first `num_slots` at least; `regions` is the extractor's store."""
-        seen, found = self._found.get(extractor, (0, []))
+    def slots(self, extractor: str, regions: RegionStore | None, num_slots: int, edition: str) -> list[int]:
+        """The slots found by now, among the first `num_slots` at least; `regions` is the extractor's store, `edition`
+        another word whenever pictures there are others."""
+        looked_at, seen, found = self._found.get(extractor, (edition, 0, list[int]()))
+        if looked_at != edition:
+            seen, found = 0, []
         if regions is None or seen >= num_slots:
             return found
         plain = self._hashes.plain_slots(seen, num_slots)
         try:
             sure = regions.confidence_of_second(plain) if plain else np.zeros(0)
-        except (Corrupt, LookupError, OSError, ValueError):  # searches go on without their regions
-            return found
+        except (Corrupt, LookupError, OSError, ValueError) as fault:  # searches go on, and do not look each time
+            log.warning("which pictures show nothing cannot be told: %s", fault)
+            sure = np.ones(len(plain))
         found = [*found, *(slot for slot, one in zip(plain, sure, strict=True) if one < LEAST_SURE)]
-        self._found[extractor] = num_slots, found
+        self._found[extractor] = edition, num_slots, found
         return found

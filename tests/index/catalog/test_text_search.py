@@ -113,6 +113,8 @@ def test_a_date_is_in_words_where_there_is_one() -> None:
         ("Bilder aus Oslo", ["tag"]),
         ("Zeige mir Bilder aus Oslo", ["tag"]),
         ("photo 14", []),  # and not every picture with a 14
+        ("photos of 14", ["scan"]),
+        ("pictures of the 14", ["scan"]),
         ("fotos de Oslo", ["tag"]),
         ("Saturday 14 May 2023", []),
         ("Mai 2023", ["beach"]),

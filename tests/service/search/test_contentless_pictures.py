@@ -1,16 +1,20 @@
 """Pictures that show nothing come before no others, and what shows little is none of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import PIL.Image
 import PIL.ImageDraw
 import pytest
 
 from index.records import NewPicture
+from index.views.slab import Corrupt
 from models.extractors.registry import load_extractor
 from service.media.perceptual_hash import perceptual_hash
-from service.search.contentless_pictures import LEAST_SURE
+from service.search.contentless_pictures import LEAST_SURE, ContentlessPictures
 from service.search.requests import PictureFilter
 from service.storage.region_records import RecordLayout, RegionStore, pack
 from tests.support.library import NOW, Library, image_id_of, two_coloured
@@ -45,6 +49,35 @@ def test_what_shows_nothing_comes_before_no_others(library: Library) -> None:
     assert [hit.image_id for hit in library.text("red", filter=odd).results] == [sure]
     library.catalog.delete(sure, NOW)
     assert [hit.image_id for hit in library.text("red", filter=odd).results] == [blank]
+
+
+class Sureness:
+    """A region store whose detector is as sure of every picture, or whose records are damaged."""
+
+    def __init__(self) -> None:
+        self.sure: float | None = 0.1
+        self.asked = list[list[int]]()
+
+    def confidence_of_second(self, slots: Sequence[int]) -> npt.NDArray[np.float32]:
+        self.asked.append(list(slots))
+        if self.sure is None:
+            raise Corrupt("row 0 does not match its checksum")
+        return np.full(len(slots), self.sure, np.float32)
+
+
+def test_each_slot_is_looked_at_once_an_edition(library: Library) -> None:
+    add(library, "scan", 6)
+    contentless, regions = ContentlessPictures(library.catalog.hashes), Sureness()
+    store: Any = regions
+    assert [contentless.slots("e", store, 1, "first") for _ in range(2)] == [[0], [0]]
+    regions.sure = 0.9  # found anew
+    assert [contentless.slots("e", store, 1, "second") for _ in range(2)] == [[], []]
+    regions.sure = None
+    assert [contentless.slots("e", store, 1, "third") for _ in range(2)] == [[], []]
+    add(library, "page", 6)
+    regions.sure = 0.1
+    assert contentless.slots("e", store, 2, "third") == [1]
+    assert regions.asked == [[0], [0], [0], [1]]
 
 
 def test_a_sky_shows_something(library: Library) -> None:
