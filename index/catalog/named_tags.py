@@ -9,9 +9,9 @@ Tag = tuple[str, str]
 """Name and value."""
 MOST_HOLDING = 20  # pictures that are looked at for a word
 TAGS_HOLDING = (
-    "SELECT DISTINCT name, value FROM tags JOIN images ON number = image"
-    f" WHERE image IN (SELECT rowid FROM texts WHERE texts MATCH ? LIMIT {MOST_HOLDING})"
-    " AND state = 'ready' AND name != 'keywords' AND typeof(value) = 'text'"
+    "SELECT DISTINCT name, value FROM tags WHERE image IN (SELECT texts.rowid FROM texts CROSS JOIN images"
+    f"  WHERE texts MATCH ? AND images.number = texts.rowid AND state = 'ready' LIMIT {MOST_HOLDING})"
+    " AND name != 'keywords' AND typeof(value) = 'text'"
 )
 
 
@@ -34,4 +34,4 @@ def named_tags(question: str, tags: Iterable[Tag]) -> list[Tag]:
 
 def stands_in(some: Sequence[str], words: Sequence[str]) -> bool:
     """Whether some words, of which there are any, follow each other so among others."""
-    return any(some == words[start : start + len(some)] for start in range(len(words))) if some else False
+    return bool(some) and any(some == words[start : start + len(some)] for start in range(len(words)))

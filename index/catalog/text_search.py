@@ -43,7 +43,7 @@ NO_UMLAUT = frozenset({"coed", "coeds", "guest", "guests", "poet", "poets"})  # 
 BETWEEN_PARTS = re.compile(r"[\s/\\]+")
 # Words that a question holds besides what it asks for.
 # fmt: off
-STOP_WORDS = frozenset({
+ENGLISH_STOP_WORDS = frozenset({
     "a", "album", "albums", "all", "an", "and", "any", "anything", "are", "as", "at", "be", "been", "by", "did",
     "do", "everything", "for", "from", "had", "happened", "has", "have", "he", "her", "him", "his", "i", "image",
     "images", "in", "is", "it", "its", "me", "my", "of", "on", "or", "our", "photo", "photograph", "photographs",
@@ -58,6 +58,7 @@ FOREIGN_STOP_WORDS = frozenset({
     "de", "des", "del", "della", "di", "du", "imagenes", "immagini",
 })
 # fmt: on
+STOP_WORDS = ENGLISH_STOP_WORDS | FOREIGN_STOP_WORDS
 
 
 class TextMatch(NamedTuple):
@@ -115,8 +116,7 @@ class TextSearch:
 
 def content_words(question: str) -> list[str]:
     """The words of a question, each once, but for stop words."""
-    ignored = STOP_WORDS | FOREIGN_STOP_WORDS
-    return [word for word in dict.fromkeys(split_words(question)) if word not in ignored]
+    return [word for word in dict.fromkeys(split_words(question)) if word not in STOP_WORDS]
 
 
 def query_terms(question: str) -> list[str]:
@@ -129,7 +129,7 @@ def query_terms(question: str) -> list[str]:
     found = (split_words(part) for part in BETWEEN_PARTS.split(plain))
     parts = (each for words in found for each in ([[word] for word in words] if _is_named_date(words) else [words]))
     terms = list(dict.fromkeys(" ".join(part) for part in parts if part))
-    asked = [word for word in terms if word not in STOP_WORDS | FOREIGN_STOP_WORDS] or terms
+    asked = [word for word in terms if word not in STOP_WORDS] or terms
     if len(asked) == 1 and asked[0].isdecimal() and not YEAR.fullmatch(asked[0]):
         asked = [*(noun for noun, word in pairwise(terms) if word == asked[0] and noun in PICTURE_NOUNS), *asked]
     date = [word for word in asked if word not in foreign_dates.AROUND]

@@ -21,16 +21,18 @@ log = logging.getLogger(__name__)
 
 
 class ContentlessPictures:
-    """The slots of such pictures, looked for once in each region store. Safe from many threads."""
+    """The slots of such pictures, looked for once for each view. Safe from many threads."""
 
     def __init__(self, hashes: PictureHashes) -> None:
         self._hashes = hashes
-        self._found: dict[str, tuple[str, int, list[int]]] = {}  # extractor -> edition, slots looked at, those found
+        self._found: dict[str, tuple[str, int, list[int]]] = {}  # view -> edition, slots looked at, those found
 
-    def slots(self, extractor: str, regions: RegionStore | None, num_slots: int, edition: str) -> list[int]:
-        """The slots found by now, among the first `num_slots` at least; `regions` is the extractor's store, `edition`
-        another word whenever pictures there are others."""
-        looked_at, seen, found = self._found.get(extractor, (edition, 0, list[int]()))
+    def slots(self, view: str, regions: RegionStore | None, num_slots: int, edition: str) -> list[int]:
+        """The slots found by now, among the first `num_slots` at least, for the view of the model with this digest.
+
+        `regions` is what the view was made of, `edition` another word whenever rows that were there are others.
+        """
+        looked_at, seen, found = self._found.get(view, (edition, 0, list[int]()))
         if looked_at != edition:
             seen, found = 0, []
         if regions is None or seen >= num_slots:
@@ -42,5 +44,5 @@ class ContentlessPictures:
             log.warning("which pictures show nothing cannot be told: %s", fault)
             sure = np.ones(len(plain))
         found = [*found, *(slot for slot, one in zip(plain, sure, strict=True) if one < LEAST_SURE)]
-        self._found[extractor] = edition, num_slots, found
+        self._found[view] = edition, num_slots, found
         return found

@@ -184,9 +184,8 @@ class LocalGallery:
 
     def _showing(self, allowed: Mask) -> Mask:
         """The mask without pictures that show nothing, where there are others."""
-        extractor, num_slots = self._model.header.extractor_digest, self._state.counts.images
-        edition = self._state.manifest.edition
-        slots = self._galleries.contentless.slots(extractor, self._regions, num_slots, edition)
+        digest, num_slots = self._model.header.digest, self._state.counts.images
+        slots = self._galleries.contentless.slots(digest, self._regions, num_slots, self._state.manifest.edition)
         showing = _without(allowed, slots) if slots else allowed
         return showing if showing[:num_slots].any() else allowed
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from index.catalog.foreign_dates import FOREIGN_MONTHS
 from index.catalog.text_index import NUMERIC_DATE, WEEKDAYS, YEAR_FIRST
-from index.catalog.text_search import FOREIGN_STOP_WORDS, MONTH_NAMES, STOP_WORDS, is_date, query_terms
+from index.catalog.text_search import ENGLISH_STOP_WORDS, MONTH_NAMES, STOP_WORDS, is_date, query_terms
 from service.search.foreign_words import FUNCTION_WORDS
 
-_FUNCTION_WORDS = STOP_WORDS.union(FUNCTION_WORDS["English"].split())
+_FUNCTION_WORDS = ENGLISH_STOP_WORDS.union(FUNCTION_WORDS["English"].split())
 _NO_NOUN = rf"(?!\s+(?!(?:{'|'.join(sorted(_FUNCTION_WORDS))})\b)\w)"  # follows, as in "1900 style", "1920 x 1080"
 _ANY_YEAR = r"(?:19|20)\d\d\b(?![.\-/’']\w)"  # and not the rest of a date
 _YEAR = rf"{_ANY_YEAR}{_NO_NOUN}"
@@ -101,7 +101,7 @@ def visible_part(subject: str) -> str:
         rest += said[end : time.begin] + " ".join(_VISIBLE.findall(said[time.begin : time.end]))
         end = time.end
     rest = " ".join(_EMPTY.sub("", rest + said[end:]).split()).strip(" ,;:-–")
-    return rest if set(query_terms(rest)) - STOP_WORDS - FOREIGN_STOP_WORDS else said
+    return rest if set(query_terms(rest)) - STOP_WORDS else said
 
 
 def _is_numbered(found: re.Match[str], subject: str) -> bool:

@@ -78,6 +78,8 @@ def test_each_slot_is_looked_at_once_an_edition(library: Library) -> None:
     regions.sure = 0.1
     assert contentless.slots("e", store, 2, "third") == [1]
     assert regions.asked == [[0], [0], [0], [1]]
+    assert [contentless.slots(view, store, 2, view) for view in ("f", "g", "f", "g")] == [[0, 1]] * 4
+    assert len(regions.asked) == 6, "two models that are asked in turns are not looked at anew each time"
 
 
 def test_a_sky_shows_something(library: Library) -> None:
