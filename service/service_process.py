@@ -15,7 +15,6 @@ from service.web_processes import BESIDE
 
 READY_WITHIN_S = 300.0
 LEAVES_WITHIN_S = 30.0
-ASKED_EVERY_S = 0.05  # oftener, answering would slow down the start
 LAST_LINES = 5
 
 
@@ -72,7 +71,7 @@ class ServiceProcess:
                 raise UserError(f"the service ended: {self._last_lines()}")
             if self._answers(path):
                 return time.perf_counter() - self._started
-            time.sleep(ASKED_EVERY_S)
+            time.sleep(0.01)
         raise UserError(f"the service did not answer {path} within {READY_WITHIN_S:g} s: {self._last_lines()}")
 
     def wait_for_web_processes(self) -> None:

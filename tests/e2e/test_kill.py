@@ -20,8 +20,8 @@ from tests.e2e.stack import Stack, until
 from tests.e2e.stores import assert_whole
 from tests.support.redis_server import RedisServer
 
-KILLS = int(os.environ.get("REGARD_KILLS", "3"))
-PHOTOS = int(os.environ.get("REGARD_KILL_PHOTOS", "12"))
+KILLS = int(os.environ.get("REGARD_KILLS", "4"))
+PHOTOS = int(os.environ.get("REGARD_KILL_PHOTOS", "15"))
 NUM_QUERIES = 12
 MODELS = {"REGARD_MODELS": "bfan-equal,scan-t2i-avg"}  # each that is served takes its time at every start
 TIMEOUT_S = 2000 + 30 * KILLS + 5 * PHOTOS

@@ -18,7 +18,7 @@ from tests.support.slow_service import QUEUE_COST
 
 REQUESTS = int(os.environ.get("REGARD_LOAD_REQUESTS", "300"))
 CLIENTS = 50
-WARM_UP, ROUNDS = 2, 2
+WARM_UP, ROUNDS = 2, 3
 OWN_THREADS = SEARCH_THREADS + usual_threads() + LOOKUP_THREADS + CHANGE_THREADS + HEALTH_THREADS
 MOST_THREADS = OWN_THREADS + Settings().max_uploads + BLOCKING_THREADS + 12  # and those of its own kind
 MOST_GROWTH = 24 * MB  # from one round to a later one; a request alone that is kept would take more, 300 times over
