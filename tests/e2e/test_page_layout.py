@@ -62,7 +62,10 @@ def test_what_filters_stays_together_in_a_window_that_is_not_wide(browser: Brows
     visit = Visit(browser, address, viewport={"width": 1100, "height": 800})
     visit.page.route("**/models", long_names)
     visit.page.reload()
+    model = visit.page.get_by_role("combobox", name="Model", exact=True)  # a label's text holds the options' as well
+    expect(model.locator("option")).to_have_text(["0-model-of-a-long-name", "1-model-of-a-long-name"])
     expect(visit.page.get_by_label("beside")).to_be_visible()
-    lines = [bounds(visit.page.get_by_label(name, exact=True))["y"] for name in ("Model", "From", "to", "Tag")]
+    filters = [visit.page.get_by_label(name, exact=True) for name in ("From", "to", "Tag")]
+    lines = [bounds(one)["y"] for one in (model, *filters)]
     assert lines[0] < lines[1] == lines[2] == lines[3]
     visit.close()
