@@ -11,7 +11,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browser import Visit, accessibility_faults, search, send
+from tests.e2e.browser import HeldRequests, Visit, accessibility_faults, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -88,6 +88,30 @@ def test_words_beside_a_picture_are_a_question_that_back_leads_away_from(visit: 
     words.fill("")
     page.get_by_role("button", name="Find", exact=True).click()
     expect(status).to_have_text("Pictures like all red.")
+
+
+def test_words_that_are_being_written_stay_when_an_answer_comes(visit: Visit) -> None:
+    page, status = visit.page, visit.page.locator("#status")
+    search(page, "red")
+    page.locator("#main li.card").first.get_by_role("button", name="More like this").click()
+    expect(status).to_have_text("Pictures like all red.")
+    words = page.get_by_label("What they should show besides")
+    held = HeldRequests(page, "**/search/image")
+    page.get_by_label("Sort by").select_option("date")
+    waiting = held.first()
+    words.press_sequentially("bl")
+    with page.expect_response("**/search/image"):
+        held.let_go()
+    page.locator("#main.late").wait_for(state="detached")
+    assert "date" in (waiting.request.post_data or "")
+    expect(status).to_have_text("Pictures like all red.")
+    expect(words).to_be_focused()
+    page.keyboard.type("ue\n")
+    expect(status).to_have_text("Pictures like all red that show “blue”.")
+    expect(words).to_have_value("blue")
+    page.locator("#main li.card").nth(1).get_by_role("button", name="More like this").click()
+    expect(status).not_to_contain_text("Pictures like all red")
+    expect(words).to_have_value("")
 
 
 def test_a_sentence_is_one_question_until_it_rests(visit: Visit) -> None:

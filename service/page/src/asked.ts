@@ -1,6 +1,6 @@
 // The picture that was asked with, small, before what else can be asked with it.
 import { button, el } from "./dom";
-import type { Asked, Question } from "./history";
+import type { Asked, PictureQuestion, Question } from "./history";
 
 /** Whether a limit that was chosen for the scores of one makes sense for the other: likeness and words are no likeness alone. */
 export function areScoredAlike(one: Question, other: Question): boolean {
@@ -16,14 +16,42 @@ export function askedPicture(asked: Asked, title: string, ...besides: HTMLElemen
   return el("div", { class: "asked" }, shown, ...besides);
 }
 
-/** A line for what pictures like it should show besides; `ask` is told what was written in it. */
-export function wordsBesides(words: string, ask: (words: string) => void): HTMLElement {
-  const line = el("input", { type: "search", dir: "auto", maxlength: 512, value: words, "aria-label": "What they should show besides" });
-  line.placeholder = "and show besides…";
-  line.enterKeyHint = "search";
-  const submit = (event: Event) => {
-    event.preventDefault();
-    ask(line.value.trim());
-  };
-  return el("form", { onsubmit: submit, autocomplete: "off" }, line, button("Find", () => ask(line.value.trim())));
+/**
+ * The picture that others are asked for with, above them, and a line for what they should show besides. Both stay where
+ * they are while the same picture is asked with, so that what is being written is not lost when an answer comes.
+ */
+export class LikePicture {
+  private question: PictureQuestion | null = null; // that is answered below
+  private element: HTMLElement | null = null;
+  private readonly line = el("input", { type: "search", dir: "auto", maxlength: 512, "aria-label": "What they should show besides" });
+  private readonly besides: HTMLElement[];
+
+  constructor(ask: (question: PictureQuestion) => void) {
+    this.line.placeholder = "and show besides…";
+    this.line.enterKeyHint = "search";
+    const submit = (event?: Event) => {
+      event?.preventDefault();
+      ask({ ...this.question!, words: this.line.value.trim() });
+    };
+    const find = button("Find", submit);
+    const sentences = button("Sentences for it", () => ask({ kind: "sentences", asked: this.question!.asked, title: this.question!.title }));
+    this.besides = [el("form", { onsubmit: submit, autocomplete: "off" }, this.line, find), sentences];
+  }
+
+  /** Has the line say what a question that is being asked says; what is written from then on stays. */
+  begin(question: Question): void {
+    this.line.value = (question.kind !== "text" && question.words) || "";
+  }
+
+  /** The element above the answer to a question, in the place of the one before where the picture is the same. */
+  above(question: PictureQuestion): HTMLElement {
+    const stays = this.element?.isConnected && isSame(this.question!.asked, question.asked);
+    this.question = question;
+    if (!stays) this.element = askedPicture(question.asked, question.title, ...this.besides);
+    return this.element!;
+  }
+}
+
+function isSame(one: Asked, other: Asked): boolean {
+  return "image" in one || "image" in other ? one === other : one.image_id === other.image_id;
 }

@@ -25,6 +25,12 @@ export function find<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T;
 }
 
+/** Has an element hold these alone. Of them those that it holds already come first: they keep the focus, as none does that is put in anew. */
+export function refill(parent: Element, ...children: Element[]): void {
+  for (const one of [...parent.children]) if (!children.includes(one)) one.remove();
+  parent.append(...children.filter((one) => one.parentElement !== parent));
+}
+
 /** A name that is broken between lines behind the marks in it, and elsewhere only where it has none. */
 export function breakable(name: string): Child[] {
   return name.split(/(?<=[/_.-])(?=.)/su).flatMap((part, n) => (n ? [el("wbr"), part] : [part]));

@@ -1,13 +1,13 @@
 // The page: what is asked, and what is shown for it.
 import { Adding } from "./adding";
 import { ask, canBeTriedAgain, isMissing, Latest } from "./api";
-import { areScoredAlike, askedPicture, wordsBesides } from "./asked";
+import { areScoredAlike, askedPicture, LikePicture } from "./asked";
 import { infoOf } from "./changes";
 import { sideBySide, type Ranking } from "./comparing";
 import { Deleted } from "./deleted";
 import { Detail, type Further, type Shown } from "./detail";
 import { CAN_DROP, onDrop } from "./dropping";
-import { button, el, find } from "./dom";
+import { button, el, find, refill } from "./dom";
 import { addressParameters, current, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type PictureQuestion, type Question } from "./history";
 import { Library } from "./library";
 import { noteOfIdle, noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "./notes";
@@ -33,6 +33,7 @@ const adding = new Adding(refreshLibrary, () => void again());
 const detail = new Detail((picture) => void searchLike(picture), () => void again());
 const options = new SearchOptions(optionsChanged);
 const library = new Library((image) => void searchLike(image), (...shown) => detail.open(...shown), refreshLibrary);
+const like = new LikePicture((question) => void askAnew(question));
 const deleted = new Deleted((image_id) => (library.forget(image_id), refreshLibrary()));
 const greeting = el(
   "section",
@@ -63,12 +64,12 @@ function show([first, second]: Ranking[], note: string, ...above: HTMLElement[])
   if (second) {
     showWords(null);
     const shown = Math.max(first!.results.length, second.results.length);
-    main.replaceChildren(...above, sideBySide(first!, second, k, actions), ...more(shown));
+    refill(main, ...above, sideBySide(first!, second, k, actions), ...more(shown));
     return;
   }
   const { grid, words } = resultGrid(first!.results, actions);
   showWords(words);
-  main.replaceChildren(...above, grid, ...more(first!.results.length));
+  refill(main, ...above, grid, ...more(first!.results.length));
 }
 
 /** Asks for as many results as there may be. Error where they cannot be had: those that are shown stay. */
@@ -136,6 +137,7 @@ function answer(question: Question): Promise<void> {
   k = seen().many ? MOST : K;
   latest = question;
   adding.fold(!isLibrary(question));
+  like.begin(question);
   options.lookAt(isLibrary(question) ? "library" : question.kind);
   again = () => attempt(question, isLibrary(question) ? "Loading…" : "Searching…");
   const about = question.kind === "text" ? question.text : question.title;
@@ -236,15 +238,10 @@ async function searchText(text: string): Promise<void> {
 }
 
 async function searchPicture(question: PictureQuestion): Promise<void> {
-  const { asked, title, words = "" } = question;
   const [how, form] = [howAsked(), (model: string | null) => pictureForm(question, model, options, k)];
   await searches.run(
     (signal) => byEachModel((model) => ask<ImageAnswer>("/search/image", { form: form(model), signal })),
-    (answers) => {
-      const sentences = button("Sentences for it", () => void askAnew({ kind: "sentences", asked, title }));
-      const besides = wordsBesides(words, (written) => void askAnew({ ...question, words: written }));
-      show(answers as Ranking[], noteOfPictures(answers, title, how), askedPicture(asked, title, besides, sentences));
-    },
+    (answers) => show(answers as Ranking[], noteOfPictures(answers, question.title, how), like.above(question)),
   );
 }
 
