@@ -7,7 +7,6 @@ import pytest
 from service.cluster.demo.local_nodes import RayCluster
 from service.cluster.demo.run import Demo, DemoPlan, RightAnswer
 from service.settings import Settings
-from service.this_machine import free_port
 from tests.support.small_services import small_service
 
 HITS = [("a", 3.0), ("b", 2.0), ("c", 1.0)]
@@ -16,10 +15,12 @@ HITS = [("a", 3.0), ("b", 2.0), ("c", 1.0)]
 @pytest.mark.e2e
 @pytest.mark.slow
 @pytest.mark.timeout(2400)  # a dozen processes load their models on two cores, some of them twice
-def test_a_node_is_lost_and_a_shard_is_added_under_load(ray_cluster: RayCluster, tmp_path: Path) -> None:
+def test_a_node_is_lost_and_a_shard_is_added_under_load(
+    ray_cluster: RayCluster, free_port: int, tmp_path: Path
+) -> None:
     small = small_service(tmp_path)
     models, detector = (small["models"].partition(",")[0],), Path(small["detector"])
-    settings = Settings(data_dir=tmp_path / "data", port=free_port(), models=models, detector=detector, threads=1)
+    settings = Settings(data_dir=tmp_path / "data", port=free_port, models=models, detector=detector, threads=1)
     plan = DemoPlan(num_pictures=8, num_late=2, num_clients=2)
     findings = Demo(ray_cluster, settings, plan, print).run()
     assert findings.faults == []

@@ -38,10 +38,10 @@ class Resident:
         return str(ray.get_runtime_context().get_node_labels()[LABEL])
 
 
-def process_of(name: str) -> int | None:
-    """The process of a resident; None while it does not answer."""
+def process_of(name: str, patience_s: float | None = None) -> int | None:
+    """The process of a resident; None where it does not answer in time, or is lost."""
     try:
-        return int(ray.get(ray.get_actor(name).process.remote(), timeout=5))
+        return int(ray.get(ray.get_actor(name).process.remote(), timeout=patience_s))
     except (RayActorError, GetTimeoutError):
         return None
 
@@ -57,12 +57,12 @@ def test_an_actor_ends_with_its_node_and_comes_back_with_it(ray_cluster: RayClus
 
     ray_cluster.kill("node-2")
     assert not is_running(before["node-2"] or 0)
-    assert process_of("node-2") is None
+    assert process_of("node-2", 5) is None
     wait_until(lambda: {node["Labels"][LABEL] for node in living_nodes()} == {"node-0", "node-1"})
     assert [process_of(name) for name in ("node-0", "node-1")] == [before["node-0"], before["node-1"]]
 
     ray_cluster.start("node-2")
-    wait_until(lambda: process_of("node-2") is not None)
+    wait_until(lambda: process_of("node-2", 5) is not None)
     assert process_of("node-2") != before["node-2"]
     assert ray.get(ray.get_actor("node-2").node.remote()) == "node-2"
 

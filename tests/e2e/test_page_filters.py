@@ -15,7 +15,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import HeldRequests, Visit, accessibility_faults, search, send
+from tests.e2e.browser import NEVER_SETTLED, HeldRequests, Visit, accessibility_faults, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -121,7 +121,7 @@ def test_a_score_that_was_written_for_likeness_is_no_cut_off_of_likeness_and_wor
     expect(least).to_have_value("")
     least.fill("-3")  # one of these scores stays as long as there are words
     least.press("Enter")
-    expect(status).not_to_contain_text("of another kind")
+    expect(status).to_have_text(re.compile("that show “yellow”(?!.*of another kind)"))
     words.fill("blue")
     words.press("Enter")
     expect(status).to_contain_text("blue")
@@ -131,6 +131,8 @@ def test_a_score_that_was_written_for_likeness_is_no_cut_off_of_likeness_and_wor
     expect(least).to_have_value("1.5")
     expect(status).to_contain_text("Nothing reaches “At least”, which leaves 3 out.")
     page.get_by_label("What do the pictures show?").press_sequentially("red", delay=300)  # answered letter by letter
+    expect(page).to_have_url(re.compile("q=red"))
+    expect(page.locator("#main")).not_to_have_attribute("aria-busy", "true")
     expect(page.get_by_role("list", name="Results")).to_be_visible()
     expect(status).to_contain_text("of another kind")
 
@@ -151,6 +153,7 @@ def test_an_option_that_is_none_ends_what_was_asked_before(visit: Visit) -> None
 
 def test_what_is_typed_into_options_is_answered_as_soon_as_it_is_complete(visit: Visit) -> None:
     page = visit.page
+    page.evaluate(NEVER_SETTLED)
     search(page, "blue")
     expect(cards(page)).to_have_count(len(YEARS))
     page.get_by_label("From").press_sequentially("2022")

@@ -11,7 +11,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browser import HeldRequests, Visit, accessibility_faults, search, send
+from tests.e2e.browser import NEVER_SETTLED, HeldRequests, Visit, accessibility_faults, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -118,6 +118,7 @@ def test_a_sentence_is_one_question_until_it_rests(visit: Visit) -> None:
     page = visit.page
     expect(page.get_by_role("list", name="Library")).to_be_visible()
     before = page.evaluate("history.length")
+    page.evaluate(NEVER_SETTLED)
     search(page, "re")
     search(page, "red")
     assert page.evaluate("history.length") == before + 1

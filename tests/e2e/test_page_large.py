@@ -172,22 +172,6 @@ def test_words_beside_their_bars_are_whole(browser: Browser, address: str, width
     visit.close()
 
 
-LATE = """
-() => {
-  const fetched = window.fetch;
-  window.fetch = async (...given) => (await new Promise((go) => setTimeout(go, 500)), fetched(...given));
-}
-"""
-
-
-def refuse(route: Route) -> None:
-    """Answer no change of a picture."""
-    if route.request.method == "GET":
-        route.fallback()
-    else:
-        route.fulfill(status=507, json={"detail": "The disk is full."})
-
-
 def test_what_is_written_stays_until_it_is_saved_or_given_up(visit: Visit) -> None:
     page = visit.page
     search(page, "red")
@@ -214,15 +198,20 @@ def test_what_fails_after_somebody_went_on_is_told(visit: Visit) -> None:
     search(page, "red")
     names = page.locator("#main li.card .title").all_inner_texts()
     dialog = open_large(page, names[0])
-    page.route("**/images/*", refuse)
+    held = HeldRequests(page, "**/images/*", lambda request: request.method != "GET")
+
+    def refuse(method: str) -> None:
+        held.first(lambda request: request.method == method).fulfill(status=507, json={"detail": "The disk is full."})
+
     dialog.get_by_role("button", name="Edit").click()
     dialog.get_by_label("Date").fill("2020")
-    page.evaluate(LATE)
     dialog.get_by_role("button", name="Save").click()
     dialog.get_by_role("button", name="Next").click()
+    refuse("PATCH")
     expect(dialog.get_by_role("alert").first).to_have_text(f"Saving {names[0]} failed: The disk is full.")
     dialog.get_by_role("button", name=DELETE).click()
     dialog.get_by_role("button", name="Previous").click()
+    refuse("DELETE")
     expect(dialog.get_by_role("alert").first).to_have_text(f"Deleting {names[1]} failed: The disk is full.")
     expect(dialog.get_by_label("Date")).to_have_value("2020")
 
@@ -244,6 +233,7 @@ def test_an_edit_that_began_under_another_question_keeps_why_it_is_found_by_this
     dialog.get_by_role("button", name="Edit").click()
     dialog.get_by_label("Captions").fill("all red, saved later")
     dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_be_hidden()
     search(page, "blue")
     dialog = open_large(page, "all red")
     found = dialog.locator(".why").inner_text()

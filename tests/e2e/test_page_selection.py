@@ -81,6 +81,7 @@ def test_those_that_are_chosen_get_a_tag_and_no_other_does(visit: Visit) -> None
 def give_tag(page: Page, tag: str) -> None:
     bar(page).get_by_label("Tag for those selected").fill(tag)
     bar(page).get_by_role("button", name="Add tag").click()
+    expect(bar(page)).not_to_have_attribute("aria-busy", "true")
 
 
 def test_tags_in_use_are_offered_as_they_are_written(visit: Visit) -> None:

@@ -52,6 +52,7 @@ def test_a_result_says_that_its_text_holds_the_words(visit: Visit) -> None:
     expect(why).to_contain_text("Rank 2")
     expect(why).not_to_contain_text("its text")
     visit.page.keyboard.press("Escape")
+    expect(visit.page.get_by_role("dialog")).to_be_hidden()
 
     def found_by_text(route: Route) -> None:
         asked = route.request.post_data_json | {"match": "text"}

@@ -69,11 +69,10 @@ def test_what_was_drawn_larger_is_moved_by_a_finger(browser: Browser, address: s
     page = visit.page
     dialog = open_large(page, "all blue")
     page.context.new_cdp_session(page).send("Emulation.setPageScaleFactor", {"pageScaleFactor": 2.5})
-    page.wait_for_timeout(1000)
+    page.wait_for_function("visualViewport.scale === 2.5")
     swipe(page, 200, 80)
-    page.wait_for_timeout(1000)
+    page.wait_for_function("visualViewport.offsetLeft > 0")
     assert page.evaluate("visualViewport.scale") == 2.5
-    assert page.evaluate("visualViewport.offsetLeft") > 0
     expect(dialog.get_by_role("heading", level=2)).to_have_text("all blue")
     visit.close()
 

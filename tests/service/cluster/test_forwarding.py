@@ -82,6 +82,9 @@ def test_headers_that_say_what_is_wanted_travel_and_no_others() -> None:
     assert one.requests[0].headers == tuple(wanted)
 
 
+PATIENCE_S = 4.0  # so long that a machine that stalls meanwhile is not taken for the shard
+
+
 class Hanging(Answering):
     """A replica that never answers."""
 
@@ -106,7 +109,7 @@ def test_a_shard_that_hangs_holds_up_nothing_else() -> None:
     async def all_asked() -> tuple[list[int], float]:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(1))
-        forward = ForwardToShards(unreachable, pictures, FanOut([[hanging], [well]], 30.0), 1.0)
+        forward = ForwardToShards(unreachable, pictures, FanOut([[hanging], [well]], 30.0), PATIENCE_S)
 
         async def status(shard: str) -> int:
             sent: list[dict[str, Any]] = []
@@ -124,12 +127,12 @@ def test_a_shard_that_hangs_holds_up_nothing_else() -> None:
         assert await status("0") == 503  # one too many, at once
         assert [await status(one) for one in ("1", "moves")] == [200, 200]
         assert await asyncio.to_thread(lambda: "a thread of an upload") == "a thread of an upload"
-        assert loop.time() - began < 1.0
+        assert loop.time() - began < PATIENCE_S
         assert not any(one.done() for one in lost)
         ended = await asyncio.gather(*lost)
         return ended, loop.time() - began
 
     statuses, seconds = asyncio.run(all_asked())
     assert statuses == [503] * MOST_OF_A_SHARD
-    assert seconds < 5.0  # one that waited for a thread has no more time than others
+    assert seconds < 5 * PATIENCE_S  # one that waited for a thread has no more time than others
     assert len(hanging.requests) < MOST_OF_A_SHARD
