@@ -3,19 +3,19 @@
 import socket
 import threading
 
-import httpx
 import pytest
 
 from service.serve import base_url, listening_socket
 from service.settings import Settings
 from service.startup_answers import answered_while_loading
+from tests.support import patient
 
 
 def test_whoever_asks_is_told_that_models_are_loaded() -> None:
     with (
         listening_socket("127.0.0.1", 0) as listening,
         answered_while_loading(listening, Settings()),
-        httpx.Client(base_url=base_url(listening)) as client,
+        patient.client(base_url=base_url(listening)) as client,
     ):
         ready = client.get("/readyz")
         assert (ready.status_code, ready.json()["detail"]) == (503, "loading")

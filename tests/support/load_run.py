@@ -68,7 +68,7 @@ class SlowService:
         finally:
             over.set()
             watching.join()
-        with httpx.Client(base_url=self.url) as http:
+        with httpx.Client(base_url=self.url, timeout=TIMEOUT_S) as http:
             wait_until(lambda: metric(http, "regard_queue_cost") == 0)
         handles = self._handles()
         return LoadRound(

@@ -36,7 +36,7 @@ def running_server(
     unread = LazyMatcher(MatcherHeader.of(searches_by), lambda: searches_by)
     model = unread if at_first_use else LazyMatcher.of(searches_by)
     loaded = LoadedModels(extractor=library.extractor, models={"fake": model}, views=["fake"])
-    settings = Settings(data_dir=folder, decode_workers=1, **settings_given)
+    settings = Settings(data_dir=folder, decode_workers=1, **{"inspect_timeout_s": 60.0, **settings_given})
     services = build_services(settings, loaded, wake=lambda: None)
     server = web_server(create_app(services), settings)
     over = threading.Event()

@@ -33,7 +33,7 @@ class Shards:
         self.folder = folder
         self.directories: list[Directory] = []
         self.writers: list[ShardWriter] = []
-        self.fan_out = FanOut([], deadline_s=5.0)
+        self.fan_out = FanOut([], deadline_s=60.0)
         self.gate = MoveGate(self._held, Placement(num_shards), turn_s=1.0)
         self.before_write: Callable[[int, Operation], None] = lambda shard, operation: None
         for _ in range(num_shards):

@@ -79,7 +79,8 @@ class Api(Web):
             {model.name: model.matcher for model in library.models},
             views=[library.models.default.name],
         )
-        super().__init__(Settings(data_dir=library.folder, decode_workers=1, **settings), loaded)
+        patient = {"inspect_timeout_s": 60.0, **settings}
+        super().__init__(Settings(data_dir=library.folder, decode_workers=1, **patient), loaded)
 
 
 def checked(answer: httpx.Response, status: int, schema: type[BaseModel]) -> Any:

@@ -220,7 +220,7 @@ def test_the_end_waits_for_what_is_being_loaded(tmp_path: Path, weights: Weights
         waiting = asyncio.ensure_future(loader.load(model, at_once))
         await asyncio.to_thread(weights.began.wait)
         closing = asyncio.ensure_future(asyncio.to_thread(loader.close))
-        await asyncio.sleep(0)
+        await asyncio.wait([closing], timeout=0.2)
         assert not closing.done()
         weights.may_end.set()
         await closing

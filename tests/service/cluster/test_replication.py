@@ -98,7 +98,7 @@ class Hung:
 
 
 def test_changes_do_not_wait_one_behind_the_other_for_a_replica_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_writer, "POSITION_S", 0.7)
+    monkeypatch.setattr(shard_writer, "POSITION_S", 3.0)
     writer = ShardWriter(0, [Hung()], 1, timeout_s=30.0)
 
     def change() -> None:
@@ -109,7 +109,7 @@ def test_changes_do_not_wait_one_behind_the_other_for_a_replica_that_hangs(monke
     with ThreadPoolExecutor(12) as threads:
         for refused in [threads.submit(change) for _ in range(12)]:
             refused.result(timeout=60)
-    assert time.monotonic() - began < 6.0  # and not 12 x 0.7 s, or 12 x 30 s
+    assert time.monotonic() - began < 24.0  # and not 12 x 3 s, or 12 x 30 s
 
 
 def test_a_change_does_not_wait_for_ever_for_those_before_it(pair: list[Directory]) -> None:
@@ -233,7 +233,7 @@ def test_where_a_journal_is_waits_for_no_disk(tmp_path: Path) -> None:
     with closing(Journal(tmp_path / "journal.sqlite")) as journal:
         journal.append(entries[0])
         with ThreadPoolExecutor(1) as threads, journal._lock:  # as while an entry is being written
-            assert threads.submit(journal.position).result(timeout=5) == entries[0].position
+            assert threads.submit(journal.position).result(timeout=60) == entries[0].position
         with pytest.raises(sqlite3.IntegrityError):
             journal.append(entries[0])
         assert journal.position() == entries[0].position
