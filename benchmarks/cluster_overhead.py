@@ -37,7 +37,7 @@ from service.cluster.demo.local_nodes import running_ray_cluster
 from service.cluster.overview import cluster_overview
 from service.cluster.ray_director import running_cluster
 from service.settings import ClusterSettings, Settings
-from service.this_machine import free_port
+from service.this_machine import held_port
 
 MEASURED = RESULTS / "cluster_latency.json"
 BAR_MS = 15.0
@@ -167,7 +167,7 @@ def both_sides(given: argparse.Namespace, folder: Path) -> Iterator[tuple[str, s
     with ExitStack() as stack:
         nodes = stack.enter_context(running_ray_cluster())
         chosen = chosen.model_copy(update={"ray_address": nodes.address})
-        settings = Settings(data_dir=folder / "cluster", port=free_port(), **common)
+        settings = Settings(data_dir=folder / "cluster", port=stack.enter_context(held_port()), **common)
         bring_up(settings, chosen)
         stack.callback(take_down, chosen)
         alone = stack.enter_context(

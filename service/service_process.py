@@ -1,5 +1,6 @@
 """A service in a process of its own, for a program that needs one: a benchmark, a notebook."""
 
+import contextlib
 import http.client
 import subprocess
 import time
@@ -10,7 +11,7 @@ from typing import Self
 from service.errors import UserError
 from service.settings import Settings
 from service.supervisor import REGARD, process_environment
-from service.this_machine import LOOPBACK, free_port
+from service.this_machine import LOOPBACK, held_port
 from service.web_processes import BESIDE
 
 READY_WITHIN_S = 300.0
@@ -27,7 +28,9 @@ class ServiceProcess:
 
     def __init__(self, settings: Settings, log: Path) -> None:
         """`log` is the file that it logs to."""
-        self.settings = settings.model_copy(update={"host": LOOPBACK, "port": free_port(), "rate_limit": 0.0})
+        self._own = contextlib.ExitStack()
+        port = self._own.enter_context(held_port())
+        self.settings = settings.model_copy(update={"host": LOOPBACK, "port": port, "rate_limit": 0.0})
         self.url = f"http://{LOOPBACK}:{self.settings.port}"
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -62,6 +65,7 @@ class ServiceProcess:
             process.kill()
             process.wait()
         process.stdin.close()
+        self._own.close()
 
     def seconds_until(self, path: str) -> float:
         """Seconds from the start until a GET of `path` is answered with 200. UserError where the service has ended."""

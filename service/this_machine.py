@@ -4,17 +4,25 @@ Linux alone: processes are read from /proc.
 """
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 STATE, PARENT, STARTED = 0, 1, 19  # fields of /proc/PID/stat, counted after the name (proc(5))
 
 
-def free_port() -> int:
-    """A port of the loopback address that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def held_port() -> Iterator[int]:
+    """A port of the loopback address that the system gives to nobody else until the block ends.
+
+    A socket is bound to it and does not listen: connections are refused, unless somebody binds it by its number to
+    listen, as servers may (SO_REUSEADDR), again and again.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((LOOPBACK, 0))
+        yield int(held.getsockname()[1])
 
 
 def children_of(parent: int) -> list[int]:

@@ -15,8 +15,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from service.this_machine import held_port
 from tests.support.cli_runner import Regard
-from tests.support.ports import own_port
 from tests.support.redis_server import RedisServer
 
 TEST_DATA = "REGARD_TEST_DATA"
@@ -157,7 +157,7 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
         pytest.skip(reason)
     folder = tmp_path / "redis"
     folder.mkdir()
-    with own_port() as port:
+    with held_port() as port:
         server = RedisServer(folder, port)
         server.start()
         yield server
@@ -167,7 +167,7 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 @pytest.fixture(name="free_port")
 def a_free_port() -> Iterator[int]:
     """A port on the loopback address at which nobody listens, unless the test does."""
-    with own_port() as port:
+    with held_port() as port:
         yield port
 
 

@@ -14,7 +14,7 @@ from typing import Self
 
 from service.settings import Settings
 from service.supervisor import REGARD, process_environment
-from service.this_machine import LOOPBACK, free_port
+from service.this_machine import LOOPBACK, held_port
 
 ENDING_S = 60.0
 REDIS_ANSWER_S = 10.0
@@ -25,12 +25,13 @@ class Processes:
 
     def __init__(self, settings: Settings, folder: Path, with_redis: bool, grace_s: float) -> None:
         """Everything lies in `folder`, with logs beside the data."""
-        self._redis_port = free_port() if with_redis else None
+        self._own = contextlib.ExitStack()
+        self._redis_port = self._own.enter_context(held_port()) if with_redis else None
         self.settings = settings.model_copy(
             update={
                 "data_dir": folder / "data",
                 "host": LOOPBACK,
-                "port": free_port(),
+                "port": self._own.enter_context(held_port()),
                 "redis_url": f"redis://{LOOPBACK}:{self._redis_port}/0" if with_redis else None,
                 "delete_grace_s": grace_s,
             }
@@ -53,6 +54,7 @@ class Processes:
     ) -> None:
         """End them, and whatever they started, at once."""
         self.kill(*self._running, with_children=True)
+        self._own.close()
 
     def _command(self, role: str) -> Sequence[str]:
         if role == "redis":

@@ -22,7 +22,7 @@ from typing import Any
 
 import httpx
 
-from service.this_machine import free_port
+from service.this_machine import held_port
 from tests.e2e.compose import Service, instructions, service
 from tests.e2e.container import Container, end
 from tests.e2e.stack import until
@@ -112,12 +112,11 @@ def container_of(builder: Builder, folder: Path) -> Iterator[Container]:
         builder("rm", name)
 
 
-def ingest_and_find(container: Container, folder: Path) -> list[str]:
-    """Start api and worker; both get healthy, six drawings go in, and a sentence finds its own. Lines of what was seen.
+def ingest_and_find(container: Container, folder: Path, port: str) -> list[str]:
+    """Start api and worker on a port; both get healthy, drawings go in, and a sentence finds its own. What was seen.
 
     AssertionError where something is otherwise than it should be.
     """
-    port = str(free_port())
     said = {name: service(name) for name in ("api", "worker")}
     settings = {name: {**one.environment, "REGARD_PORT": port} for name, one in said.items()}
     started = [container.start(one.command, settings[name], folder / f"{name}.log") for name, one in said.items()]
@@ -183,8 +182,8 @@ def try_image(folder: Path) -> None:
     builder.build(ROOT, folder)
     built = time.monotonic()
     size = sum(layer["size"] for layer in json.loads(builder.inspect()["Manifest"])["layers"])  # as unpacked
-    with container_of(builder, folder) as container:
-        lines = ingest_and_find(container, folder)
+    with container_of(builder, folder) as container, held_port() as port:
+        lines = ingest_and_find(container, folder, str(port))
     over = time.monotonic()
     print(*lines, sep="\n")
     print(

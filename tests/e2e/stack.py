@@ -14,9 +14,8 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from service.this_machine import is_running, processes_under
+from service.this_machine import held_port, is_running, processes_under
 from tests.e2e.pictures import Photo
-from tests.support.ports import own_port
 from tests.support.small_services import small_service
 
 T = TypeVar("T")
@@ -48,7 +47,7 @@ class Stack:
         self.folder = folder
         self.data = folder / "data"
         self._own = contextlib.ExitStack()
-        self.port = self._own.enter_context(own_port())
+        self.port = self._own.enter_context(held_port())
         self.url = f"http://127.0.0.1:{self.port}"
         self.client = httpx.Client(base_url=self.url, timeout=120.0)
         self._settings = {
