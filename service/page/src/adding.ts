@@ -1,5 +1,5 @@
 // The panel that takes pictures in: files, folders, their progress, what was left out and why, what failed, to try again.
-import { ask } from "./api";
+import { ask, Latest } from "./api";
 import { button, el, find, workButton } from "./dom";
 import { CAN_DROP } from "./dropping";
 import { nameOf, type Found } from "./finding";
@@ -13,6 +13,7 @@ export class Adding {
   private readonly words = el("p", { role: "status" });
   private readonly left = el("div", {});
   private readonly failures = el("div", {});
+  private readonly failing = new Latest();
   private readonly close = button("Close", () => (this.panel.hidden = true));
   private upload: Upload | null = null;
   private underWay = 0;
@@ -101,8 +102,10 @@ export class Adding {
   /** Shows what was set aside. That it cannot be had says nothing of pictures that were taken in. */
   async showFailures(): Promise<void> {
     try {
-      const { failures } = await ask<FailuresAnswer>("/failures");
-      this.replaceFailures(reasons("Set aside so far", failures, (one) => this.retryButton(one)));
+      await this.failing.run(
+        (signal) => ask<FailuresAnswer>("/failures", { signal }),
+        ({ failures }) => this.replaceFailures(reasons("Set aside so far", failures, (one) => this.retryButton(one))),
+      );
     } catch (fault) {
       const why = messageOf(fault);
       this.replaceFailures([el("p", { class: "quiet" }, `What was set aside cannot be shown: ${why}`)]);

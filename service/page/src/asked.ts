@@ -9,22 +9,26 @@ export function areScoredAlike(one: Question, other: Question): boolean {
 }
 
 export function askedPicture(asked: Asked, title: string, ...besides: HTMLElement[]): HTMLElement {
+  return el("div", { class: "asked" }, small(asked, title), ...besides);
+}
+
+function small(asked: Asked, title: string): HTMLElement {
   const source = "image" in asked ? URL.createObjectURL(asked.image) : `/images/${asked.image_id}/thumbnail`;
   const done = () => "image" in asked && URL.revokeObjectURL(source);
   // Browsers show no RAW and few HEIC files, which can be asked with all the same.
   const shown = el("img", { src: source, alt: `Asked with: ${title}`, onload: done, onerror: () => (done(), shown.remove()) });
-  return el("div", { class: "asked" }, shown, ...besides);
+  return shown;
 }
 
 /**
- * The picture that others are asked for with, above them, and a line for what they should show besides. Both stay where
- * they are while the same picture is asked with, so that what is being written is not lost when an answer comes.
+ * The picture that others are asked for with, above them, and a line for what they should show besides, which stays where
+ * it is from one answer to the next, so that what is being written is not lost.
  */
 export class LikePicture {
   private question: PictureQuestion | null = null; // that is answered below
-  private element: HTMLElement | null = null;
+  private picture: HTMLElement | null = null;
   private readonly line = el("input", { type: "search", dir: "auto", maxlength: 512, "aria-label": "What they should show besides" });
-  private readonly besides: HTMLElement[];
+  private readonly element: HTMLElement;
 
   constructor(ask: (question: PictureQuestion) => void) {
     this.line.placeholder = "and show besides…";
@@ -35,7 +39,8 @@ export class LikePicture {
     };
     const find = button("Find", submit);
     const sentences = button("Sentences for it", () => ask({ kind: "sentences", asked: this.question!.asked, title: this.question!.title }));
-    this.besides = [el("form", { onsubmit: submit, autocomplete: "off" }, this.line, find), sentences];
+    const form = el("form", { onsubmit: submit, autocomplete: "off" }, this.line, find);
+    this.element = el("div", { class: "asked" }, form, sentences);
   }
 
   /** Has the line say what a question that is being asked says; what is written from then on stays. */
@@ -43,12 +48,16 @@ export class LikePicture {
     this.line.value = (question.kind !== "text" && question.words) || "";
   }
 
-  /** The element above the answer to a question, in the place of the one before where the picture is the same. */
+  /** The element above the answer to a question. */
   above(question: PictureQuestion): HTMLElement {
-    const stays = this.element?.isConnected && isSame(this.question!.asked, question.asked);
+    const isSamePicture = this.question && isSame(this.question.asked, question.asked);
     this.question = question;
-    if (!stays) this.element = askedPicture(question.asked, question.title, ...this.besides);
-    return this.element!;
+    if (!isSamePicture || !this.picture!.isConnected) {
+      this.picture?.remove();
+      this.picture = small(question.asked, question.title);
+      this.element.prepend(this.picture);
+    }
+    return this.element;
   }
 }
 

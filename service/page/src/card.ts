@@ -1,12 +1,12 @@
 // A stored picture as a card of the library: looked at, edited in place, and deleted, which can be undone there.
 import { deletePicture, reasonOf, restorePicture, retryPicture } from "./changes";
-import { breakable, button, el, workButton } from "./dom";
+import { breakable, button, el, find, isStillAt, workButton } from "./dom";
 import { editor, giveUp, isWritten } from "./editing";
 import type { ImageListed } from "./openapi";
 import { downloadButton } from "./original";
 import { thumbnail } from "./results";
 import { tagButtons } from "./tagged";
-import { day, messageOf, titleOf } from "./text";
+import { day, failedTo, messageOf, titleOf } from "./text";
 
 export class Card {
   readonly element: HTMLElement;
@@ -60,7 +60,10 @@ export class Card {
 
   /** Shows what is known of the picture by now; what is held stays as it stands. */
   update(image: ImageListed): void {
-    if (this.isHeld || JSON.stringify(image) === JSON.stringify(this.image)) return;
+    if (!this.isHeld && JSON.stringify(image) !== JSON.stringify(this.image)) this.replace(image);
+  }
+
+  private replace(image: ImageListed): void {
     const hadFocus = this.element.contains(document.activeElement);
     this.image = image;
     this.look();
@@ -140,7 +143,7 @@ export class Card {
       this.image.state === "ready" &&
         button("More like this", () => this.like(this.image), { class: "link", "aria-label": `More like this: ${title}` }),
       this.image.state === "failed" &&
-        workButton("Try again", () => this.told(() => this.retry()), { class: "link change", "aria-label": `Try again: ${title}` }),
+        workButton("Try again", () => this.told("Trying again", () => this.retry()), { class: "link change", "aria-label": `Try again: ${title}` }),
       downloadButton(this.image, this.fault, "link change"),
       workButton("Delete", () => this.delete(), { class: "link change", "aria-label": `Delete ${title}` }),
     );
@@ -148,8 +151,15 @@ export class Card {
 
   private edit(): void {
     if (!this.form) {
-      const close = () => (this.look(), this.focus());
-      this.form = editor(this.image, (changed) => (this.image = changed), close);
+      const close = () => {
+        this.look();
+        if (isStillAt(this.element)) this.focus();
+      };
+      const changed = (image: ImageListed) => {
+        if (this.form || this.deleted) this.image = image;
+        else this.replace(image); // somebody cancelled while it was being saved
+      };
+      this.form = editor(this.image, changed, close, (why) => this.tell("Saving", why));
       this.form.addEventListener("keydown", ({ key, currentTarget }) => {
         if (key === "Escape" && !isWritten(currentTarget as HTMLFormElement)) close();
       });
@@ -167,7 +177,7 @@ export class Card {
   }
 
   private delete(): Promise<void> {
-    return this.told(() => this.remove());
+    return this.told("Deleting", () => this.remove());
   }
 
   /** Deletes the picture, which can be undone here. */
@@ -192,7 +202,7 @@ export class Card {
   }
 
   private undo(): Promise<void> {
-    return this.told(() => this.bringBack());
+    return this.told("Bringing back", () => this.bringBack());
   }
 
   /** Undoes its deletion. */
@@ -202,14 +212,20 @@ export class Card {
   }
 
   /** Does what somebody asked of this card alone, where it is told why it was not done. */
-  private async told(work: () => Promise<void>): Promise<void> {
+  private async told(name: string, work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } catch (fault) {
       this.fault.textContent = messageOf(fault);
+      this.tell(name, this.fault.textContent);
       return;
     }
-    this.focus();
+    if (isStillAt(this.element)) this.focus();
     this.onchanged();
+  }
+
+  /** Says what was not done where nobody sees this card any more. */
+  private tell(work: string, why: string): void {
+    if (!this.element.isConnected) find("status").textContent = failedTo(work, this.image, why);
   }
 }

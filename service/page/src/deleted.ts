@@ -1,7 +1,7 @@
 // Deleted pictures below the library, small: each can be brought back as long as its deletion is not final.
 import { ask, file, Latest } from "./api";
 import { restorePicture } from "./changes";
-import { el, workButton } from "./dom";
+import { el, isStillAt, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
 import { mayChange } from "./session";
 import { day, isolated, messageOf, time, titleOf } from "./text";
@@ -67,7 +67,7 @@ export class Deleted {
       }
       line.remove();
       this.tell(`${isolated(title)} is back.`);
-      this.focus();
+      if (isStillAt(this.element)) this.focus();
       this.onback(image.image_id);
     };
     const line = el(

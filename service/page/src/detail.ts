@@ -1,6 +1,6 @@
 // One picture large: its regions and why it was found, where it was, and all that is known of it, to be changed there.
 import { deletePicture, restorePicture } from "./changes";
-import { breakable, button, el, find, workButton, type Child } from "./dom";
+import { breakable, button, el, find, isStillAt, workButton, type Child } from "./dom";
 import { editor, giveUp } from "./editing";
 import { enterLarge, leaveLarge, place } from "./history";
 import type { ImageListed, PictureHit } from "./openapi";
@@ -8,7 +8,7 @@ import { downloadButton } from "./original";
 import { Overlay } from "./overlay";
 import { onSwipe } from "./swiping";
 import { tagButtons } from "./tagged";
-import { day, isolated, messageOf, titleOf } from "./text";
+import { day, failedTo, messageOf, titleOf } from "./text";
 import { whyOf } from "./why";
 
 const PANORAMA = 2.5; // times as wide as high
@@ -206,7 +206,7 @@ export class Detail {
   private tell(picture: Shown, work: string, why: string): void {
     if (this.isShown(picture)) return;
     const place = this.dialog.open ? this.notice : find("status");
-    place.textContent = `${work} ${isolated(titleOf(picture))} failed: ${why}`;
+    place.textContent = failedTo(work, picture, why);
   }
 
   /** Whether it is what is looked at: somebody may have gone on while the service answered. */
@@ -219,6 +219,7 @@ export class Detail {
     const said = { captions, tags, taken_at, filename };
     this.pictures = this.pictures.map((one) => (one.image_id === image_id ? { ...one, ...said } : one));
     this.noteChange();
+    if (this.isShown({ image_id } as Shown) && !this.forms.has(image_id)) this.show(); // cancelled while it was being saved
   }
 
   private noteChange(): void {
@@ -238,7 +239,9 @@ export class Detail {
     giveUp(this.forms.get(picture.image_id));
     this.forms.delete(picture.image_id);
     this.noteChange();
-    if (this.isShown(picture)) this.showDeleted(picture).focus();
+    if (!this.isShown(picture)) return;
+    const undo = this.showDeleted(picture);
+    if (isStillAt(this.shown)) undo.focus();
   }
 
   /** Says that the picture is gone, with the button that brings it back. */
@@ -255,12 +258,14 @@ export class Detail {
       await restorePicture(picture.image_id);
     } catch (refused) {
       told.textContent = messageOf(refused);
+      this.tell(picture, "Bringing back", told.textContent);
       return;
     }
     this.deleted.delete(picture.image_id);
+    this.noteChange();
     if (!this.isShown(picture)) return;
     this.show();
-    this.shown.querySelector("button")?.focus();
+    if (isStillAt(this.shown)) this.shown.querySelector("button")?.focus();
   }
 }
 

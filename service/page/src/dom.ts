@@ -31,6 +31,12 @@ export function refill(parent: Element, ...children: Element[]): void {
   parent.append(...children.filter((one) => one.parentElement !== parent));
 }
 
+/** Whether the focus may be given for what was done in an element: nobody has gone on to another one meanwhile. */
+export function isStillAt(element: Element): boolean {
+  const focused = document.activeElement;
+  return !focused || focused === document.body || element.contains(focused);
+}
+
 /** A name that is broken between lines behind the marks in it, and elsewhere only where it has none. */
 export function breakable(name: string): Child[] {
   return name.split(/(?<=[/_.-])(?=.)/su).flatMap((part, n) => (n ? [el("wbr"), part] : [part]));

@@ -57,7 +57,10 @@ export function editor(
     onchanged(await ask<ImageListed>(`/images/${image.image_id}`, { method: "PATCH", json: change }));
     done();
   };
+  let isOver = false; // by "Cancel", while it was being saved
   const done = () => {
+    if (isOver) return;
+    isOver = true;
     unsaved.delete(form);
     ondone();
   };
@@ -69,6 +72,7 @@ export function editor(
   const submit = el("button", { type: "submit", class: "main" }, "Save");
   const saving = (isSaving: boolean) => {
     submit.textContent = isSaving ? "Saving…" : "Save";
+    for (const one of [captions, tags, date]) one.readOnly = isSaving; // what was written meanwhile would be lost
     if (isSaving) submit.setAttribute("aria-disabled", "true");
     else submit.removeAttribute("aria-disabled");
   };

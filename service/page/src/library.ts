@@ -2,7 +2,7 @@
 import { ask } from "./api";
 import { Card } from "./card";
 import type { Further } from "./detail";
-import { el, workButton } from "./dom";
+import { el, isStillAt, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
 import { Selection } from "./selection";
 import { messageOf } from "./text";
@@ -156,7 +156,7 @@ export class Library {
     this.selection.recount();
     this.more.textContent = MORE;
     this.goOn(next);
-    fresh[0]?.focus();
+    if (isStillAt(this.more)) fresh[0]?.focus();
   }
 }
 

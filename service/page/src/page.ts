@@ -1,6 +1,6 @@
 // The page: what is asked, and what is shown for it.
 import { Adding } from "./adding";
-import { ask, canBeTriedAgain, isMissing, Latest } from "./api";
+import { ask, canBeTriedAgain, isMissing, Latest, Unreachable } from "./api";
 import { areScoredAlike, askedPicture, LikePicture } from "./asked";
 import { infoOf } from "./changes";
 import { sideBySide, type Ranking } from "./comparing";
@@ -19,6 +19,7 @@ import { checkSession, keepPictures, mayChange, offerKeys } from "./session";
 import { onTag } from "./tagged";
 import { asTaken, inLibrary, titleOf, withoutProbabilitiesOfNoMatch } from "./text";
 import { tried } from "./trying";
+import { checkThere } from "./uploads";
 
 const TYPING_MS = 200;
 const SETTLED_MS = 3000; // after which what is typed is another question, and Back goes to the one before
@@ -29,12 +30,12 @@ const query = find<HTMLInputElement>("query");
 const main = find("main");
 const status = find("status");
 const searches = new Latest();
-const adding = new Adding(refreshLibrary, () => void again());
+const adding = new Adding(() => void refreshLibrary(), () => void again());
 const detail = new Detail((picture) => void searchLike(picture), () => void again());
 const options = new SearchOptions(optionsChanged);
-const library = new Library((image) => void searchLike(image), (...shown) => detail.open(...shown), refreshLibrary);
+const library = new Library((image) => void searchLike(image), (...shown) => detail.open(...shown), () => void refreshLibrary());
 const like = new LikePicture((question) => void askAnew(question));
-const deleted = new Deleted((image_id) => (library.forget(image_id), refreshLibrary()));
+const deleted = new Deleted((image_id) => (library.forget(image_id), void refreshLibrary()));
 const greeting = el(
   "section",
   { class: "greeting" },
@@ -51,6 +52,7 @@ let latest: Question | null = null; // that was asked
 let answered: Question | null = null; // by what is shown
 let unlimited: Question | null = null; // that was asked without the limit of the score which the one before had
 let prepared: Promise<void> | null = null;
+let isRefreshing = false; // soon: changes meanwhile are part of it
 
 const actions: Actions = {
   open: (all, place) => detail.open(all, place, all === found ? furtherResults() : null),
@@ -74,7 +76,7 @@ function show([first, second]: Ranking[], note: string, ...above: HTMLElement[])
 
 /** Asks for as many results as there may be. Error where they cannot be had: those that are shown stay. */
 async function loadMost(): Promise<void> {
-  const [question, before] = [latest!, k];
+  const [question, before] = [latest!, seen().many ? MOST : K];
   k = MOST;
   try {
     await answerAsIs(question);
@@ -91,7 +93,8 @@ function furtherResults(): Further {
     await loadMost();
     return found;
   };
-  return { hasMore: () => k !== MOST && found.length >= k, load };
+  const question = answered; // to which these belong, also once another one is asked
+  return { hasMore: () => question === latest && question === answered && k !== MOST && found.length >= k, load };
 }
 
 /** A button for further results, where there may be some. */
@@ -100,7 +103,7 @@ function more(shown: number): HTMLElement[] {
   const ask = async () => {
     await tried(loadMost, "Searching…", () => {}, () => void ask());
     const next = main.querySelectorAll("li")[shown];
-    if (next) (next.querySelector("button") ?? main).focus({ preventScroll: !next.querySelector("button") });
+    if (next && document.activeElement === document.body) (next.querySelector("button") ?? main).focus({ preventScroll: !next.querySelector("button") });
   };
   return [button("Show more", () => void ask(), { class: "more" })];
 }
@@ -171,6 +174,7 @@ function answerAsIs(question: Question): Promise<void> {
   const { asked } = question;
   const why = async (fault: unknown) => {
     if (isMissing(fault) && "image_id" in asked) await infoOf(asked.image_id); // which says so where it was deleted
+    if (fault instanceof Unreachable && "image" in asked) await checkThere(asked.image);
     throw fault;
   };
   return (question.kind === "pictures" ? searchPicture(question) : searchSentences(question)).catch(why);
@@ -293,8 +297,12 @@ async function showLibrary(): Promise<void> {
   );
 }
 
-/** Shows what became of the library meanwhile, where it is what is looked at. */
-function refreshLibrary(): void {
+/** Shows what became of the library meanwhile, where it is what is looked at, once what is being asked is answered. */
+async function refreshLibrary(): Promise<void> {
+  if (isRefreshing) return;
+  isRefreshing = true;
+  await searches.settled();
+  isRefreshing = false;
   const question = current();
   if (!document.hidden && searches.begun && isLibrary(question)) void attempt(question, "");
 }
@@ -330,7 +338,7 @@ function start(): void {
     if (wantedLarge() !== null || !detail.closesFor()) void goTo(current());
     else if (k === MOST) noteSeen({ many: true }); // which were asked for while one was shown large
   });
-  document.addEventListener("visibilitychange", refreshLibrary);
+  document.addEventListener("visibilitychange", () => void refreshLibrary());
   const chosen = find<HTMLInputElement>("like-file");
   chosen.addEventListener("change", () => {
     const file = chosen.files?.[0];

@@ -106,7 +106,8 @@ export class Selection {
   }
 
   private async addTag(): Promise<void> {
-    const tags = changedTags({}, this.tag.value);
+    const written = this.tag.value;
+    const tags = changedTags({}, written);
     if (!Object.keys(tags).length) throw new Error("Write the tag as name: value.");
     const before = new Map<Card, Tags>();
     const tag = async (card: Card) => {
@@ -116,7 +117,7 @@ export class Selection {
     };
     const done = await this.each("tagged", tag, { besides: () => replaced([...before.values()], tags) });
     if (!done.length) return;
-    this.tag.value = "";
+    if (this.tag.value === written) this.tag.value = ""; // else it is the next one
     const back = async (card: Card) => {
       if (!hasAll(card.tags, tags)) throw new Error(CHANGED);
       await change(card, before.get(card)!);

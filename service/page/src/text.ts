@@ -28,6 +28,11 @@ export function tagLine([name, value]: [string, string | number]): string {
   return isolated(`${name}: ${value}`);
 }
 
+/** Says what was not done to a picture that is not looked at any more. */
+export function failedTo(work: string, picture: { captions: string[]; filename: string }, why: string): string {
+  return `${work} ${isolated(titleOf(picture))} failed: ${why}`;
+}
+
 export function titleOf(picture: { captions: string[]; filename: string }): string {
   return picture.captions[0] ?? picture.filename;
 }

@@ -223,6 +223,11 @@ export class Upload {
   }
 }
 
+/** Error where the file cannot be read any more, which looks to a request like a lost connection. */
+export async function checkThere(file: File): Promise<void> {
+  if (!(await isThere(file))) throw new Error("The picture to search with cannot be read any more: choose it again.");
+}
+
 /** Whether a byte of the file can be read; of one that is gone some browsers give none, and no error. */
 function isThere(file: File): Promise<boolean> {
   return file.slice(0, 1).arrayBuffer().then((start) => start.byteLength > 0, () => false);
