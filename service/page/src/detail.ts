@@ -210,7 +210,7 @@ export class Detail {
   }
 
   /** Whether it is what is looked at: somebody may have gone on while the service answered. */
-  private isShown({ image_id }: Shown): boolean {
+  private isShown({ image_id }: Pick<Shown, "image_id">): boolean {
     return this.dialog.open && this.pictures[this.place]!.image_id === image_id;
   }
 
@@ -219,7 +219,7 @@ export class Detail {
     const said = { captions, tags, taken_at, filename };
     this.pictures = this.pictures.map((one) => (one.image_id === image_id ? { ...one, ...said } : one));
     this.noteChange();
-    if (this.isShown({ image_id } as Shown) && !this.forms.has(image_id)) this.show(); // cancelled while it was being saved
+    if (this.isShown({ image_id }) && !this.forms.has(image_id)) this.show(); // cancelled while it was being saved
   }
 
   private noteChange(): void {
