@@ -43,7 +43,7 @@ def card(page: Page, colour: str) -> Locator:
 
 
 def changes(page: Page) -> HeldRequests:
-    """What is asked to be done with single pictures, held."""
+    """The requests that change or delete single pictures, held."""
     return HeldRequests(page, "**/images/*", lambda request: request.method != "GET")
 
 
