@@ -25,13 +25,6 @@ def address(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Visit]:
-    begun = Visit(browser, address)
-    yield begun
-    begun.close()
-
-
 def described(address: str, name: str) -> list[str]:
     images = patient.get(f"{address}/images").json()["images"]
     return next((one["captions"] for one in images if one["filename"] == name), [])

@@ -1,8 +1,10 @@
 """Answers that come when somebody has gone on: nothing that is written is lost, and nothing takes the focus away."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,7 @@ from tests.e2e.browser import DELETE, HeldRequests, Visit, open_large, search, s
 pytestmark = pytest.mark.browser
 
 COLOURS = ["red", "green", "blue", "yellow", "cyan"]
+SHOWN = 24  # results that the page asks for at first
 FULL = {"status": 507, "json": {"detail": "The disk is full."}}
 REFUSED = "all green failed: The disk is full."
 
@@ -176,18 +179,79 @@ def test_what_could_not_be_brought_back_is_told_to_whoever_went_on(visit: Visit)
     expect(dialog.get_by_role("alert").first).to_have_text(f"Bringing back {REFUSED}")
 
 
+class ManyResults:
+    """Answers with as many results as the page asks for, the same pictures again and again; some are held."""
+
+    def __init__(self, page: Page, is_held: Callable[[dict[str, Any]], bool]) -> None:
+        """`is_held` is told what is asked."""
+        self._page, self._is_held = page, is_held
+        self._held: list[Route] = []
+        page.route("**/search/text", self._answer)
+
+    def _answer(self, route: Route) -> None:
+        if self._is_held(route.request.post_data_json):
+            self._held.append(route)
+        else:
+            self._fulfill(route)
+
+    def _fulfill(self, route: Route) -> None:
+        found = route.fetch()
+        answer, asked = found.json(), route.request.post_data_json["k"]
+        hits = islice(cycle(answer["results"]), asked)
+        route.fulfill(response=found, json={**answer, "results": [{**hit, "rank": n} for n, hit in enumerate(hits, 1)]})
+
+    def wait(self) -> None:
+        """Return once one is held."""
+        while not self._held:
+            self._page.wait_for_timeout(20)
+
+    def let_go(self) -> None:
+        """Answer the one that is held, once it is."""
+        self.wait()
+        self._fulfill(self._held.pop())
+
+
 def test_a_picture_of_an_older_answer_is_not_followed_by_those_of_the_next(visit: Visit) -> None:
-    page = visit.page
+    page, cards = visit.page, visit.page.locator("#main li.card")
+    answers = ManyResults(page, lambda asked: asked["query"] == "blue")
     search(page, "red")
-    last = page.locator("#main li.card").last
-    held = HeldRequests(page, "**/search/text")
+    expect(cards).to_have_count(SHOWN)
     page.get_by_label("What do the pictures show?").fill("blue")
-    held.first()
-    last.locator("button.picture").click()
-    expect(page.get_by_role("dialog")).to_contain_text(f"Rank {len(COLOURS)}")
-    held.let_go()
+    answers.wait()
+    cards.last.locator("button.picture").click()
+    expect(page.get_by_role("dialog")).to_contain_text(f"Rank {SHOWN}")
+    answers.let_go()
     expect(page.locator("#main li.card .title").first).to_have_text("all blue")
     expect(page.get_by_role("dialog").get_by_role("button", name="Next")).to_be_disabled()
+
+
+def test_who_writes_elsewhere_keeps_the_focus_when_more_is_shown(visit: Visit) -> None:
+    page, tag = visit.page, visit.page.get_by_label("Tag", exact=True)
+    answers = ManyResults(page, lambda asked: asked["k"] > SHOWN)
+    search(page, "red")
+    page.get_by_role("button", name="Show more").click()
+    tag.fill("album:")
+    answers.let_go()
+    expect(page.locator("#main li.card").nth(SHOWN)).to_be_attached()
+    expect(page.locator("#main")).not_to_have_attribute("aria-busy", "true")
+    page.keyboard.type(" Summer")
+    expect(tag).to_have_value("album: Summer")
+
+
+def test_who_writes_elsewhere_keeps_the_focus_when_a_picture_is_brought_back(visit: Visit) -> None:
+    page, tag = visit.page, visit.page.get_by_label("Tag", exact=True)
+    card(page, "green").get_by_role("button", name=DELETE).click()
+    expect(card(page, "green").get_by_role("button", name="Undo")).to_be_visible()
+    page.reload()
+    page.get_by_text("Deleted pictures").click()
+    held = HeldRequests(page, "**/restore")
+    page.get_by_role("button", name="Bring back all green").click()
+    held.first()
+    tag.fill("album:")
+    held.let_go()
+    expect(page.locator("#main > details")).to_contain_text("all green is back.")
+    page.keyboard.type(" Summer")
+    expect(tag).to_have_value("album: Summer")
 
 
 def test_words_besides_are_written_on_while_another_picture_is_asked_with(visit: Visit) -> None:
