@@ -33,6 +33,7 @@ _DAY, _MONTH = r"(\b\d{1,2})(?:st|nd|rd|th)\b", rf"(?:{'|'.join(sorted(MONTH_NAM
 # A day's number without its ending, beside a month: the 14th of May, May 14th.
 DAY_BEFORE_MONTH = re.compile(rf"{_DAY}(?=\s+(?:of\s+)?{_MONTH})", re.IGNORECASE)
 DAY_AFTER_MONTH = re.compile(rf"(\b{_MONTH}\.?\s+\d{{1,2}})(?:st|nd|rd|th)\b", re.IGNORECASE)
+ANY_MONTH = MONTH_NAMES | foreign_dates.FOREIGN_MONTHS
 DAY_NAMES = {*MONTH_NAMES, *WEEKDAYS, *foreign_dates.ENGLISH}
 DAY = re.compile(r"\d{1,2}")
 BESIDE_DATES = "{filename captions tags} : "  # the columns that FTS5 looks into
@@ -138,18 +139,21 @@ def query_terms(question: str) -> list[str]:
 
 def _is_named_date(words: Sequence[str]) -> bool:
     """Whether words that are written together are a date with its month's name, such as May-14-2023."""
-    are_months = [word in MONTH_NAMES or word in foreign_dates.FOREIGN_MONTHS for word in words]
+    are_months = [word in ANY_MONTH for word in words]
     return any(are_months) and all(one or word.isdecimal() for one, word in zip(are_months, words, strict=True))
 
 
 def is_date(question: str) -> bool:
-    """Whether a question is a date, with a year, and nothing else: 2023, May 2023, Sunday the 14th of May 2023."""
+    """Whether a question is a date and nothing else: 2023, May 2023, Sunday the 14th of May. Of a month alone it is not
+    told: May may be a name."""
     return _are_date(query_terms(question))
 
 
 def _are_date(terms: Sequence[str]) -> bool:
     words = [word for part in terms for word in part.split()]
-    return any(map(YEAR.fullmatch, words)) and all(word in DAY_NAMES or word.isdecimal() for word in words)
+    is_day = any(map(DAY.fullmatch, words)) and not ANY_MONTH.isdisjoint(words)
+    is_told = is_day or any(map(YEAR.fullmatch, words))
+    return is_told and all(word in DAY_NAMES or word.isdecimal() for word in words)
 
 
 def word_expressions(question: str) -> list[str]:
