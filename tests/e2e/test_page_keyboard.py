@@ -12,7 +12,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
-from tests.e2e.browser import Visit, drop, search, send_captioned
+from tests.e2e.browser import HeldRequests, Visit, drop, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -100,3 +100,17 @@ def test_a_picture_that_is_dropped_over_a_large_one_asks_on_the_page(visit: Visi
     expect(page.get_by_text("Add to the library")).to_be_visible()
     drop(page, "[data-drop=search]", red)
     expect(page.locator("#status")).to_have_text("Pictures like mine.png.")
+
+
+def test_the_focus_stays_on_a_picture_that_is_found_anew(visit: Visit) -> None:
+    page, main = visit.page, visit.page.locator("#main")
+    search(page, "red")
+    like = page.get_by_role("button", name="More like this: all green")
+    for looked, kept in (("pictures", like), ("text", main)):  # no text of green ones has the word
+        held = HeldRequests(page, "**/search/text")
+        page.get_by_label("Look at").select_option(looked)
+        held.first()
+        like.focus()
+        held.let_go()
+        expect(main).not_to_have_attribute("aria-busy", "true")
+        expect(kept).to_be_focused()
