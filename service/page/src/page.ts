@@ -357,11 +357,11 @@ function start(): void {
     search: (file) => void searchFile(file),
     add: (files, unread) => void adding.take(files, unread),
     mayAdd: mayChange,
-    begin: () => detail.close(),
+    begin: () => detail.leave(),
   });
   onTag((tag) => {
     if (options.addTag(...tag)) detail.close();
-    else detail.leave();
+    else void detail.leave();
   });
   offerKeys(() => void again());
   keepPictures();
