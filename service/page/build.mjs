@@ -1,5 +1,5 @@
 // Builds the page into service/web. The files are committed: whoever runs Regard needs no node.
-// The first line of page.js names the sources it was made of; a test compares it with them.
+// The first line of page.js names the sources it was made of. src/openapi.ts is one that is written anew each time.
 import { createHash } from "node:crypto";
 import { copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { build } from "esbuild";

@@ -114,6 +114,21 @@ def test_words_that_are_being_written_stay_when_an_answer_comes(visit: Visit) ->
     expect(words).to_have_value("")
 
 
+def test_a_date_that_is_left_while_it_is_typed_takes_no_step_away(visit: Visit) -> None:
+    page, status = visit.page, visit.page.locator("#status")
+    for colour in ("red", "blue"):
+        page.get_by_role("button", name=f"More like this: all {colour}").click()
+        expect(status).to_have_text(f"Pictures like all {colour}.")
+    page.clock.install(time=0)
+    page.clock.pause_at(10)
+    page.get_by_label("From", exact=True).fill("2024")
+    page.go_back()
+    expect(status).to_have_text("Pictures like all red.")
+    page.clock.fast_forward(1000)
+    page.go_forward()
+    expect(status).to_have_text("Pictures like all blue.")
+
+
 def test_a_sentence_is_one_question_until_it_rests(visit: Visit) -> None:
     page = visit.page
     expect(page.get_by_role("list", name="Library")).to_be_visible()

@@ -12,7 +12,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
-from tests.e2e.browser import Visit, drop, search, send_captioned
+from tests.e2e.browser import HeldRequests, Visit, drop, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -85,8 +85,12 @@ def test_arrow_keys_work_wherever_the_focus_is(visit: Visit) -> None:
 def test_words_that_are_pasted_where_words_are_written_stay_words(visit: Visit) -> None:
     page, content = visit.page, base64.b64encode(RED).decode()
     assert not page.evaluate(TAKES_WORDS_AND_PICTURE, ["#query", content])
-    assert page.evaluate(TAKES_WORDS_AND_PICTURE, ["#main", content])
+    page.locator("#main li.card .picture").first.click()
+    assert page.evaluate(TAKES_WORDS_AND_PICTURE, ["#detail", content])
     expect(page.locator("#status")).to_have_text("Pictures like image.png.")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.go_back()
+    expect(page.get_by_role("list", name="Library")).to_be_visible()
 
 
 def test_a_picture_that_is_dropped_over_a_large_one_asks_on_the_page(visit: Visit) -> None:
@@ -95,8 +99,27 @@ def test_a_picture_that_is_dropped_over_a_large_one_asks_on_the_page(visit: Visi
     page.locator("#main li.card .picture").first.click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_be_visible()
-    drop(page, "#detail", red, kinds=["dragover"])
+    drop(page, "#detail", red, kinds=["dragover", "dragover"])
     expect(dialog).to_be_hidden()
+    assert page.url.endswith("#q=red")
     expect(page.get_by_text("Add to the library")).to_be_visible()
     drop(page, "[data-drop=search]", red)
     expect(page.locator("#status")).to_have_text("Pictures like mine.png.")
+    page.go_back()
+    expect(page.get_by_role("list", name="Results")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("list", name="Library")).to_be_visible()
+
+
+def test_the_focus_stays_on_a_picture_that_is_found_anew(visit: Visit) -> None:
+    page, main = visit.page, visit.page.locator("#main")
+    search(page, "red")
+    like = page.get_by_role("button", name="More like this: all green")
+    for looked, kept in (("pictures", like), ("text", main)):  # no text of green ones has the word
+        held = HeldRequests(page, "**/search/text")
+        page.get_by_label("Look at").select_option(looked)
+        held.first()
+        like.focus()
+        held.let_go()
+        expect(main).not_to_have_attribute("aria-busy", "true")
+        expect(kept).to_be_focused()

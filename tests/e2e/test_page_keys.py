@@ -17,7 +17,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.e2e.browser import DELETE, Visit, accessibility_faults, drop
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, drop
 
 pytestmark = pytest.mark.browser
 
@@ -155,3 +155,31 @@ def test_pictures_come_back_where_another_tab_signed_out(browser: Browser, tmp_p
                 give_key(dialog, key)
             expect(shown).to_have_js_property("naturalWidth", 64)
             page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # looked at again
+
+
+def test_what_is_refused_once_somebody_signed_in_is_asked_again(browser: Browser, tmp_path: Path) -> None:
+    with signed_in(browser, tmp_path) as (visit, key):
+        page, dialog = visit.page, visit.page.get_by_role("dialog")
+        page.evaluate("sessionStorage.setItem('regard-key', 'rgd_old')")
+        held = HeldRequests(page, "**/ingest", lambda request: "rgd_old" in str(request.headers))
+        drop(page, "[data-drop=add]", RED)
+        held.first()
+        page.get_by_role("button", name="Key…").click()
+        give_key(dialog, key)
+        held.first().fulfill(status=401, json={})
+        expect(page.locator("#add").get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
+
+
+def test_who_signed_in_before_it_was_known_who_looks_is_not_asked_again(browser: Browser, tmp_path: Path) -> None:
+    with signed_in(browser, tmp_path) as (visit, key):
+        page, dialog = visit.page, visit.page.get_by_role("dialog")
+        page.evaluate("sessionStorage.clear()")
+        visit.context.clear_cookies()
+        held = HeldRequests(page, "**/session", lambda one: one.method == "GET" and "authorization" not in one.headers)
+        page.reload()
+        nobody = held.first().fetch()
+        page.get_by_label("What do the pictures show?").fill("red")
+        give_key(dialog, key)
+        held.first().fulfill(response=nobody)
+        expect(page.get_by_label("Model").locator("option")).to_have_text(["fake"])
+        expect(dialog).to_have_count(0)

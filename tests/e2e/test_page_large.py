@@ -51,7 +51,7 @@ def test_a_result_is_edited_where_it_is_looked_at(visit: Visit) -> None:
     expect(dialog.get_by_role("button", name="Edit")).to_be_focused()
     assert described(visit.address, "red.png") == ["a red wall"]
     dialog.get_by_role("button", name="Close").click()
-    expect(page.locator("#main li.card", has_text="a red wall")).to_be_visible()
+    expect(page.locator("#main li.card", has_text="a red wall").locator("button.picture")).to_be_focused()
 
 
 def test_a_result_is_deleted_where_it_is_looked_at_and_brought_back(visit: Visit) -> None:

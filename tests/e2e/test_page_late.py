@@ -268,6 +268,29 @@ def test_words_besides_are_written_on_while_another_picture_is_asked_with(visit:
     expect(words).to_have_value("in the snow")
 
 
+def test_words_besides_are_written_on_while_the_service_refuses(visit: Visit) -> None:
+    page, words, status = (
+        visit.page,
+        visit.page.get_by_label("What they should show besides"),
+        visit.page.locator("#status"),
+    )
+
+    def refuse(route: Route) -> None:
+        route.fulfill(status=503, json={"detail": "Many wait."}, headers={"Retry-After": "1"})
+
+    card(page, "green").get_by_role("button", name="More like this").click()
+    expect(status).to_contain_text("Pictures like all green")
+    page.route("**/search/image", refuse)
+    words.fill("red")
+    words.press("Enter")
+    expect(status).to_contain_text("Many wait.")
+    page.keyboard.type(" wall")
+    page.unroute("**/search/image", refuse)
+    expect(status).to_contain_text("Pictures like all green that show “red”")
+    expect(words).to_have_value("red wall")
+    expect(words).to_be_focused()
+
+
 def test_a_file_that_is_gone_is_told_of_and_not_asked_with_again(visit: Visit, tmp_path: Path) -> None:
     page, asked, file = visit.page, list[str](), tmp_path / "mine.png"
     file.write_bytes(png(two_coloured("red", "blue", 64, 48)))

@@ -233,16 +233,45 @@ def test_what_is_being_edited_stays_when_the_library_is_listed_anew(visit: Visit
     expect(cards(page)).to_contain_text("as red as it gets")
 
 
-def test_as_many_are_shown_at_the_same_place_when_the_library_is_listed_anew(visit: Visit) -> None:
-    page = visit.page
+def list_few(page: Page) -> None:
+    """Have the library listed anew with few pictures at once."""
     page.route(
         "**/images?*",
         lambda route: route.continue_(url=re.sub(r"limit=\d+", f"limit={AT_ONCE}", route.request.url)),
     )
     page.reload()
     expect(cards(page)).to_have_count(AT_ONCE)
-    page.get_by_role("button", name="Show more").click()
+
+
+def test_why_no_more_is_listed_is_told_below_that_list_alone(visit: Visit) -> None:
+    page, more, refusal = visit.page, visit.page.locator("#main .more"), {"detail": "The disk is gone."}
+    list_few(page)
+    held = HeldRequests(page, re.compile("after="))
+    more.dblclick()
+    asked = held.first()
+    page.evaluate("fetch('/livez')")  # a second one would have been sent before
+    assert held.routes == [asked]
+    asked.fulfill(status=500, json=refusal)
+    expect(more).to_have_text("Show more (The disk is gone.)")
+    page.locator("#options summary").click()
+    page.get_by_label("Sort by").select_option("date")
+    expect(more).to_have_text("Show more")
+    held.routes.clear()
+    more.click()
+    asked = held.first()
+    page.get_by_label("Sort by").select_option("relevance")
+    expect(page.locator("#main")).not_to_have_attribute("aria-busy", "true")
+    asked.fulfill(status=500, json=refusal)
+    expect(more).not_to_have_attribute("aria-disabled", "true")
+    expect(more).to_have_text("Show more")
+
+
+def test_as_many_are_shown_at_the_same_place_when_the_library_is_listed_anew(visit: Visit) -> None:
+    page = visit.page
+    list_few(page)
+    page.get_by_role("button", name="Show more").press("Enter")
     expect(cards(page)).to_have_count(len(COLOURS))
+    expect(cards(page).nth(AT_ONCE).get_by_role("button", name="Edit")).to_be_focused()
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     before = page.evaluate("scrollY")
     assert before > 0

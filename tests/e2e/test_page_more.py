@@ -38,7 +38,12 @@ def test_more_results_come_when_they_are_asked_for(visit: Visit) -> None:
     cards, more = page.locator("#main li.card"), page.get_by_role("button", name="Show more")
     expect(cards).to_have_count(AT_FIRST)
     first = cards.evaluate_all("cards => cards.map(one => one.dataset.image)")
-    more.click()
+    held = HeldRequests(page, "**/search/text")
+    more.dblclick()
+    asked = held.first()
+    page.evaluate("fetch('/livez')")  # a second one would have been sent before
+    assert held.routes == [asked]
+    held.let_go()
     expect(cards).to_have_count(NUM)
     expect(more).to_be_hidden()
     assert cards.evaluate_all("cards => cards.map(one => one.dataset.image)")[:AT_FIRST] == first

@@ -26,7 +26,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "service/page", folder / "service/page", ignore=shutil.ignore_patterns("node_modules"))
     (folder / "docs").mkdir()
     shutil.copy(ROOT / "docs/openapi.json", folder / "docs")
-    (folder / TYPES).unlink()
+    (folder / TYPES).unlink(missing_ok=True)
     run(folder, "ci", "--no-audit", "--no-fund")
     return folder
 
@@ -42,7 +42,6 @@ def run(folder: Path, *arguments: str) -> None:
 @pytest.mark.node
 def test_building_gives_the_files_that_are_committed(copy: Path) -> None:
     run(copy, "run", "build")
-    assert (copy / TYPES).read_bytes() == (ROOT / TYPES).read_bytes(), "run `make page`"
     built, committed = files_of(copy / BUILT), files_of(ROOT / BUILT)
     assert built.keys() == committed.keys()
     assert [name for name in built if built[name] != committed[name]] == [], "run `make page`"

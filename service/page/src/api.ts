@@ -107,12 +107,14 @@ export async function save(path: string, name: string): Promise<void> {
 /** A good answer; Refusal where there is none. */
 async function accepted(path: string, options: Options): Promise<Response> {
   for (;;) {
+    const key = keptKey();
     const response = await send(path, options);
     if (response.ok) return response;
     const retryAfter = secondsOf(response.headers.get("Retry-After"));
     const refusal = new Refusal(response.status, await response.json().catch(() => ({})), retryAfter);
     const needsKey = response.status === 401 || "needed" in refusal.problem;
-    if (!needsKey || !(await askForKey(refusal.message))) throw refusal;
+    const isKeyNew = key !== keptKey(); // somebody signed in while it was under way
+    if (!needsKey || !(isKeyNew || (await askForKey(refusal.message)))) throw refusal;
   }
 }
 

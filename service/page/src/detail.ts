@@ -32,8 +32,8 @@ export class Detail {
   private readonly shown = el("div", { class: "large" });
   private readonly dialog = el(
     "dialog",
-    { id: "detail", "aria-labelledby": "detail-title", oncancel: (event: Event) => (event.preventDefault(), this.leave()), onclose: () => this.closed() },
-    el("header", {}, this.title, this.previous, this.next, this.full, button("Close", () => this.leave())),
+    { id: "detail", "aria-labelledby": "detail-title", oncancel: (event: Event) => (event.preventDefault(), void this.leave()), onclose: () => this.closed() },
+    el("header", {}, this.title, this.previous, this.next, this.full, button("Close", () => void this.leave())),
     this.notice,
     this.shown,
   );
@@ -80,8 +80,9 @@ export class Detail {
   }
 
   /** Closes it as Back does, so that Back leads on from there. */
-  leave(): void {
-    if (!leaveLarge()) this.close();
+  async leave(): Promise<void> {
+    if (this.dialog.open) await leaveLarge();
+    this.close();
   }
 
   private closed(): void {

@@ -25,10 +25,19 @@ export function find<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T;
 }
 
-/** Has an element hold these alone. Of them those that it holds already come first: they keep the focus, as none does that is put in anew. */
-export function refill(parent: Element, ...children: Element[]): void {
+/**
+ * Has an element hold these alone. Of them those that it holds already come first: they keep the focus, as none does that
+ * is put in anew. That of what is gone goes to the same button of the same picture, or to the element where there is none.
+ */
+export function refill(parent: HTMLElement, ...children: Element[]): void {
+  const focused = document.activeElement as HTMLElement | null;
+  const isInside = parent.contains(focused);
+  const image_id = focused?.closest<HTMLElement>("[data-image]")?.dataset.image;
+  const buttons = () => [...parent.querySelectorAll<HTMLElement>(`[data-image="${image_id}"] button`)];
+  const place = buttons().indexOf(focused!);
   for (const one of [...parent.children]) if (!children.includes(one)) one.remove();
   parent.append(...children.filter((one) => one.parentElement !== parent));
+  if (isInside && !parent.contains(document.activeElement)) (buttons()[place] ?? parent).focus({ preventScroll: true });
 }
 
 /** Whether the focus may be given for what was done in an element: nobody has gone on to another one meanwhile. */

@@ -10,8 +10,8 @@ export interface Takers {
   /** `unread` are the paths of what was dropped with them and cannot be read. */
   add(files: Found[], unread: string[]): void;
   mayAdd(): boolean;
-  /** Hears that something comes, before it is taken: what lies over the page is put away. */
-  begin(): void;
+  /** Puts away what lies over the page, before something that comes is taken. */
+  begin(): Promise<void>;
 }
 
 export function onDrop(takers: Takers): void {
@@ -19,7 +19,7 @@ export function onDrop(takers: Takers): void {
   document.addEventListener("dragover", (event) => {
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
-    takers.begin();
+    void takers.begin();
     targets.hidden = isCovered();
   });
   document.addEventListener("dragleave", (event) => {
@@ -29,26 +29,25 @@ export function onDrop(takers: Takers): void {
     targets.hidden = true;
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
-    takers.begin();
+    const begun = takers.begin();
     if (isCovered()) return;
     const isAsked = (event.target as HTMLElement).dataset.drop === "search" || !takers.mayAdd();
-    void dropped(event.dataTransfer).then(({ files, unread }) => {
+    void Promise.all([dropped(event.dataTransfer), begun]).then(([{ files, unread }]) => {
       if (!isAsked) takers.add(files, unread);
       else if (files.length) takers.search((files.find(({ file }) => file.type.startsWith("image/")) ?? files[0]!).file);
     });
   });
   document.addEventListener("paste", (event) => {
     const file = [...(event.clipboardData?.files ?? [])].find((one) => one.type.startsWith("image/"));
-    if (!file || isText(event) || isCovered("#detail")) return;
+    if (!file || isText(event) || isCovered()) return;
     event.preventDefault();
-    takers.begin();
-    takers.search(file);
+    void takers.begin().then(() => takers.search(file));
   });
 }
 
-/** Whether a dialog lies over the page, such as one that asks for a key; one that is named is passed over. */
-function isCovered(but = "#drop"): boolean {
-  return document.querySelector(`dialog[open]:not(${but})`) !== null;
+/** Whether a dialog lies over the page that is not put away, such as one that asks for a key. */
+function isCovered(): boolean {
+  return document.querySelector("dialog[open]:not(#detail)") !== null;
 }
 
 /** Whether text is pasted where text is written: programs add a picture of it, which is not what is wanted there. */

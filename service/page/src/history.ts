@@ -37,6 +37,7 @@ interface Entry extends Seen {
 
 const LARGE = "picture"; // the parameter of an address that names the picture shown large
 const files = new Map<string, File>(); // an address cannot hold them, so that a page that is loaded anew has none
+let leaving: Promise<void> | null = null; // the entry of a picture shown large
 const STORED = { pictures: "like", sentences: "sentences" } as const;
 
 /** Makes a question the newest entry. One that is being typed takes the place of its own beginning, and any that of a
@@ -78,11 +79,12 @@ export function putQuestionBelow(): void {
   if (!entry().large) history.replaceState(entry(), "", questionAddress() || location.pathname);
 }
 
-/** Leaves the entry of a picture shown large; false where the browser is at another. */
-export function leaveLarge(): boolean {
-  const isLarge = entry().large === true;
-  if (isLarge) history.back();
-  return isLarge;
+/** Leaves the entry of a picture shown large, if the browser is at one: once, as often as that is wanted until it is left. */
+export function leaveLarge(): Promise<void> | null {
+  if (leaving || !entry().large) return leaving;
+  leaving = new Promise((resolve) => addEventListener("popstate", () => ((leaving = null), resolve()), { once: true }));
+  history.back();
+  return leaving;
 }
 
 /** The question's entry in short: the same for a question and a picture shown large over what it found. */

@@ -56,11 +56,12 @@ export class Library {
   }
 
   show(listed: Listed, { images, next, queued }: ImagesAnswer): void {
+    const isNew = !this.element.isConnected;
+    if (isNew || !isSame(listed, this.listed)) this.more.textContent = MORE; // what failed was of another list
     this.listed = listed;
     this.shown = images.length;
     this.queued = queued ?? 0;
     this.goOn(next);
-    const isNew = !this.element.isConnected;
     const wanted = new Set(images.map(({ image_id }) => image_id));
     for (const [image_id, card] of this.cards) {
       const stays = card.isDeleted ? !isNew : card.isHeld || wanted.has(image_id);
@@ -138,10 +139,11 @@ export class Library {
   }
 
   private async next(): Promise<void> {
+    const { listed } = this;
     try {
       await this.nextPage();
     } catch (fault) {
-      this.more.textContent = `${MORE} (${messageOf(fault)})`;
+      if (isSame(listed, this.listed)) this.more.textContent = `${MORE} (${messageOf(fault)})`;
     }
   }
 

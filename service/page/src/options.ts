@@ -46,6 +46,7 @@ export class SearchOptions {
   private readonly tags: TagFilter;
   private readonly suggesting = new Latest();
   private looking = 0; // the pause after which it is looked up which tags may be meant
+  private typing = 0; // the pause after which it is told what was typed
   private readonly least = el("input", { type: "number", step: "any", class: "few", placeholder: "any" });
   private readonly unit = el(
     "select",
@@ -134,18 +135,17 @@ export class SearchOptions {
     const isDate = (text: string) => readDate(text) !== null;
     const isNumber = (text: string) => NUMBER.test(text);
     const typed = [[this.from, isDate], [this.until, isDate], [this.least, isNumber]] as const;
-    let pause: number | undefined;
     let told: HTMLInputElement | null = null; // whose value was told while it was typed
     for (const [input, isComplete] of typed)
       input.addEventListener("input", () => {
-        clearTimeout(pause);
+        clearTimeout(this.typing);
         told = null;
         if (input.validity.badInput || !isComplete(input.value.trim())) return;
-        pause = setTimeout(() => ((told = input), changed(true)), TYPING_MS);
+        this.typing = setTimeout(() => ((told = input), changed(true)), TYPING_MS);
       });
     find("options").addEventListener("change", ({ target }) => {
       if (target === this.tags.input) return; // which tells of it by itself
-      clearTimeout(pause);
+      clearTimeout(this.typing);
       if (told === null || target !== told) changed(false);
       told = null;
     });
@@ -194,6 +194,7 @@ export class SearchOptions {
 
   /** Chooses what an address says, and all else as it was at first. */
   restore(said: URLSearchParams): void {
+    clearTimeout(this.typing); // which is of what was left
     for (const [name, one] of Object.entries(this.controls)) choose(one, said.get(name) ?? initial(one));
     this.grouped.checked = said.has("alike");
     const conditions = [...said].filter(([name]) => name.startsWith(TAG));

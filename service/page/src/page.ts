@@ -6,8 +6,9 @@ import { infoOf } from "./changes";
 import { sideBySide, type Ranking } from "./comparing";
 import { Deleted } from "./deleted";
 import { Detail, type Further, type Shown } from "./detail";
-import { CAN_DROP, onDrop } from "./dropping";
-import { button, el, find, refill } from "./dom";
+import { onDrop } from "./dropping";
+import { button, find, refill, workButton } from "./dom";
+import { greeting } from "./greeting";
 import { addressParameters, current, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type PictureQuestion, type Question } from "./history";
 import { Library } from "./library";
 import { noteOfIdle, noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "./notes";
@@ -36,13 +37,7 @@ const options = new SearchOptions(optionsChanged);
 const library = new Library((image) => void searchLike(image), (...shown) => detail.open(...shown), () => void refreshLibrary());
 const like = new LikePicture((question) => void askAnew(question));
 const deleted = new Deleted((image_id) => (library.forget(image_id), void refreshLibrary()));
-const greeting = el(
-  "section",
-  { class: "greeting" },
-  el("h2", {}, "No pictures yet"),
-  el("p", { class: "change" }, `${CAN_DROP ? "Drop photographs or whole folders anywhere on this page" : "Add photographs"}, then ask for what is in them.`),
-  button("Add pictures", () => adding.open(), { class: "change" }),
-);
+const greeted = greeting(() => adding.open());
 let found: Shown[] = []; // what can be shown large
 let typing = 0;
 let settling = 0;
@@ -103,9 +98,9 @@ function more(shown: number): HTMLElement[] {
   const ask = async () => {
     await tried(loadMost, "Searching…", () => {}, () => void ask());
     const next = main.querySelectorAll("li")[shown];
-    if (next && document.activeElement === document.body) (next.querySelector("button") ?? main).focus({ preventScroll: !next.querySelector("button") });
+    if (next && [document.body, main].includes(document.activeElement as HTMLElement)) (next.querySelector("button") ?? main).focus({ preventScroll: !next.querySelector("button") });
   };
-  return [button("Show more", () => void ask(), { class: "more" })];
+  return [workButton("Show more", ask, { class: "more" })];
 }
 
 /** Asks a new question, whose answer begins at the top. */
@@ -160,7 +155,8 @@ function attempt(question: Question, waiting: string): Promise<void> {
     if (isShown && (fault instanceof Unreadable || (isLibrary(question) && canBeTriedAgain(fault)))) return; // it comes to no harm
     answered = null;
     showWords(null);
-    main.replaceChildren();
+    const comesLater = question.kind === "pictures" && (fault instanceof Unreadable || canBeTriedAgain(fault));
+    refill(main, ...(comesLater ? [like.above(question)] : [])); // where words besides may be written meanwhile
   };
   return tried(work, waiting, clear, () => void again());
 }
@@ -289,7 +285,7 @@ async function showLibrary(): Promise<void> {
       showWords(null);
       const isEmpty = !page.images.length;
       status.textContent = [inLibrary(page, filter !== null), noteOfIdle(options.idleFor("library"), true)].filter(Boolean).join(" ");
-      const shown = isEmpty && !filter && !library.isHeld ? greeting : library.element;
+      const shown = isEmpty && !filter && !library.isHeld ? greeted : library.element;
       if (!shown.isConnected) main.replaceChildren(shown, deleted.element);
       found = library.pictures;
       void deleted.refresh();
@@ -361,11 +357,11 @@ function start(): void {
     search: (file) => void searchFile(file),
     add: (files, unread) => void adding.take(files, unread),
     mayAdd: mayChange,
-    begin: () => detail.close(),
+    begin: () => detail.leave(),
   });
   onTag((tag) => {
     if (options.addTag(...tag)) detail.close();
-    else detail.leave();
+    else void detail.leave();
   });
   offerKeys(() => void again());
   keepPictures();

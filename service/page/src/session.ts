@@ -21,6 +21,7 @@ export async function checkSession(): Promise<void> {
   // Pictures are loaded by the cookie, which is gone where another tab signed out, or in with another key.
   if (key) await sendKey(key); // a wrong one is told by what is asked next
   const session = await ask<SessionAnswer>("/session");
+  if (key !== keptKey()) return checkSession(); // somebody signed in while it was under way
   tell(session);
   if (session.required && !session.permission && !(await askForKey(KEY_WANTED))) throw new Error(KEY_WANTED);
 }
