@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from index.catalog.catalog import Catalog
-from index.catalog.check import check_catalog
+from index.catalog.check import check_catalog, faults_of
 from index.catalog.database import is_writable, reading_address
 from index.catalog.faults import DamagedCatalog, telling_damage
 from index.catalog.text_index import TEXTS
@@ -47,9 +47,9 @@ def copy_catalog(source: Path, target: Path) -> None:
     ):
         with telling_damage(source):
             original.backup(copy)
-            (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise DamagedCatalog(source, found)
+            faults = faults_of(copy, "quick_check")
+        if faults:
+            raise DamagedCatalog(source, "; ".join(faults))
         copy.execute("PRAGMA journal_mode = DELETE")
 
 

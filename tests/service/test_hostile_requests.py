@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,7 @@ FORM = b"Content-Type: multipart/form-data; boundary=B"
 NAMED = b'Content-Disposition: form-data; name="images"; filename="a.png"'
 PNG = encoded(two_coloured("green", "blue"), "PNG")
 MANIFEST = b'Content-Disposition: form-data; name="manifest"'
+TOO_DEEP = 400 if sys.version_info < (3, 14) else 422  # later ones read it, and find it to be no search
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +145,9 @@ CASES: dict[str, tuple[bytes, int]] = {
     "larger than any float": (search(b'{"query": "red", "min_score": 1e400}'), 422),
     "number of 10 000 digits": (search(b'{"query": "red", "filter": {"tags": {"a": ' + b"9" * 10_000 + b"}}}"), 400),
     "number beyond 64 bits": (search(b'{"query": "red", "filter": {"tags": {"a": -9223372036854775809}}}'), 422),
-    "deep object": (search(b'{"query": "red", "filter": ' + b'{"tags":' * 20_000), 400),
+    "deep object": (search(b'{"query": "red", "filter": ' + b'{"tags":' * 20_000), TOO_DEEP),
+    "deep whole object": (search(b'{"query": "red", "filter": ' + b'{"tags":' * 20_000 + b"1" + b"}" * 20_001),
+                          TOO_DEEP),
     "two documents": (search(QUERY + QUERY), 422),
     "UTF-16": (search('{"query": "red"}'.encode("utf-16")), 200),
     # Forms.

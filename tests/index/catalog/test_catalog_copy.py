@@ -3,11 +3,12 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.check import check_catalog
+from index.catalog.check import check_catalog, faults_of, text_index_fault
 from index.catalog.copies import copy_catalog, locking_address
 from index.catalog.faults import DamagedCatalog
 from tests.support.catalogs import picture
@@ -54,3 +55,28 @@ def test_a_copy_that_cannot_be_read_is_none(tmp_path: Path) -> None:
         file.write(bytes(4096 * 4))
     with pytest.raises(DamagedCatalog):
         copy_catalog(path, tmp_path / "copy.sqlite")
+
+
+class NewerSqlite(sqlite3.Connection):
+    """A connection whose checks find faults in the text index and one elsewhere, as SQLite tells them from 3.44 on."""
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        assert "_check" in sql
+        of_texts = ['fts5: checksum mismatch for table "texts"', "malformed inverted index for FTS5 table main.texts"]
+        return iter([(line,) for line in [*of_texts, "a page"]])
+
+
+def test_faults_of_the_text_index_are_told_by_its_own_check_alone(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "any.sqlite", factory=NewerSqlite)) as database:
+        assert faults_of(database, "integrity_check") == ["a page"]
+
+
+def test_a_catalog_whose_text_index_is_damaged_is_copied(tmp_path: Path) -> None:
+    path, copy = tmp_path / "catalog.sqlite", tmp_path / "copy.sqlite"
+    filled(path, 0, 9)
+    with closing(sqlite3.connect(path)) as database, database:
+        for number, block in database.execute("SELECT id, block FROM texts_data").fetchall():
+            database.execute("UPDATE texts_data SET block = ? WHERE id = ?", [block.replace(b"dog", b"fog"), number])
+    copy_catalog(path, copy)
+    assert check_catalog(copy).pictures == 9
+    assert text_index_fault(copy) is not None
