@@ -1,6 +1,7 @@
 """A replica made of its sibling is that sibling, also when the sibling changes or the making is ended midway."""
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from hashlib import sha256
@@ -170,7 +171,8 @@ def test_a_journal_that_lost_an_entry_is_refused(sibling: Directory, tmp_path: P
     with closing(Journal(tmp_path / "whole.sqlite")) as journal:
         journal.check()
     sibling.journal.check()
-    sibling.journal._db.execute("UPDATE entries SET content = x'00' WHERE sequence = 2")
+    with closing(sqlite3.connect(sibling.folder / "journal.sqlite", isolation_level=None)) as journal_file:
+        journal_file.execute("UPDATE entries SET content = x'00' WHERE sequence = 2")
     with pytest.raises(Diverged, match="entry 2"):
         copy_replica(Source(sibling), tmp_path / "b")
     assert not (tmp_path / "b").exists()
