@@ -335,6 +335,7 @@ def test_a_group_that_a_fault_ends_is_copied_once(growing: Shards, monkeypatch: 
 
 
 def test_a_move_whose_last_step_fails_does_not_end(growing: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalancing, "PASSES", 1)
     move, write, failed = Move(growing), ShardWriter.write, list[str]()
 
     def fail_once(self: ShardWriter, operation: Operation, files: Any = None) -> tuple[int, Any]:
@@ -344,7 +345,6 @@ def test_a_move_whose_last_step_fails_does_not_end(growing: Shards, monkeypatch:
         return write(self, operation, files)
 
     monkeypatch.setattr(ShardWriter, "write", fail_once)
-    move.rebalancing._passes_left = 1
     moving = moving_ids(growing)
     for _ in range(200):
         try:

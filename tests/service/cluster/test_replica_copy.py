@@ -17,6 +17,7 @@ from service.cluster.journal import Diverged, Journal, JournalEntry
 from service.cluster.messages import Behind
 from service.cluster.operations import Delete, Operation, TakeIn, written
 from service.cluster.replica_copy import (
+    COPY,
     PART_BYTES,
     TOGETHER_BYTES,
     CopiedFile,
@@ -192,6 +193,12 @@ def test_a_file_is_read_in_parts_of_bounded_size() -> None:
     assert len(groups) < 12
 
 
+def copies_beside(directory: Directory) -> set[str]:
+    """Names of the copies of a directory that are still there."""
+    before = directory.name + COPY
+    return {path.name.removeprefix(before) for path in directory.folder.parent.glob(f"{before}*")}
+
+
 class Node:
     """What runs on a directory."""
 
@@ -212,10 +219,10 @@ def test_a_copy_that_nobody_reads_on_is_let_go_of(sibling: Directory, monkeypatc
     copies = Source(sibling)
     read_on: CopyListing = copies.begin_copy()
     copies._end_if_abandoned(read_on.name)  # as its timer does, much later
-    assert copies._folder(read_on.name).exists()
+    assert copies_beside(sibling) == {read_on.name}
     monkeypatch.setattr(replica_copy, "ABANDONED_S", 0.01)
     abandoned: CopyListing = copies.begin_copy()
-    wait_until(lambda: not copies._folder(abandoned.name).exists())
+    wait_until(lambda: abandoned.name not in copies_beside(sibling))
     copies.end_copy(read_on.name)
 
 
