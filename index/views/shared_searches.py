@@ -45,6 +45,11 @@ class SharedSearches:
         self._lock = threading.Lock()
         self._groups: dict[tuple[int, int, bytes | None], _Group] = {}
 
+    def callers(self) -> list[int]:
+        """The number of threads in each group of searches; groups that nobody is in are not kept."""
+        with self._lock:
+            return [group.callers for group in self._groups.values()]
+
     def search(self, shortlist: Shortlist, query: Floats, k: int, allowed: Mask | None = None) -> Found:
         """`shortlist.search` of one query [1, E]."""
         key = id(shortlist), k, None if allowed is None else np.packbits(allowed[: len(shortlist)]).tobytes()

@@ -297,7 +297,7 @@ def _has_sentence_encoder(folder: Path) -> bool:
 def new_matcher(
     name: str,
     encoders: EncoderConfig,
-    pooled: StageOneConfig,
+    head: StageOneConfig,
     reader: SentenceReader,
     extractor: str,
     digest: str = "",
@@ -306,5 +306,5 @@ def new_matcher(
     """A matcher with fresh weights; `options` change fields of the named model's config."""
     reranker = build(name, encoders, options)
     if not reranker.projects:
-        pooled = replace(pooled, image_width=encoders.feature_dim)
-    return SingleMatcher(name, encoders, reranker, StageOneHead(pooled), reader, extractor, digest)
+        head = replace(head, image_width=encoders.feature_dim)
+    return SingleMatcher(name, encoders, reranker, StageOneHead(head), reader, extractor, digest)

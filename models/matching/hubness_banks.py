@@ -33,8 +33,8 @@ def spherical_k_means(vectors: Float[Tensor, "N D"], count: int, seed: int = 0) 
     for _ in range(K_MEANS_ITERATIONS):
         nearest = (directions @ l2_normalise(centroids).T).argmax(1)
         sums = torch.zeros_like(centroids).index_add_(0, nearest, vectors)
-        members = nearest.bincount(minlength=count)[:, None]
-        centroids = torch.where(members > 0, sums / members.clamp_min(1), centroids)  # an empty group keeps its own
+        sizes = nearest.bincount(minlength=count)[:, None]
+        centroids = torch.where(sizes > 0, sums / sizes.clamp_min(1), centroids)  # an empty group keeps its own
     return centroids
 
 

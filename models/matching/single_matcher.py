@@ -33,7 +33,7 @@ class SingleMatcher(Matcher):
         model: str,
         encoders: EncoderConfig,
         reranker: Reranker[Any],
-        pooled: StageOneHead,
+        head: StageOneHead,
         reader: SentenceReader,
         extractor_digest: str,
         digest: str = "",
@@ -49,7 +49,7 @@ class SingleMatcher(Matcher):
         if isinstance(reader, PretrainedReader) and reader.state_dim != encoders.state_dim:
             raise ValueError(f"{model} reads states of {encoders.state_dim} numbers, and these have {reader.state_dim}")
         self.encoders, self.reranker = encoders, reranker
-        self.pooled = pooled  # the name that checkpoints have for the weights of the stage-one head
+        self.pooled = head  # the name that checkpoints have for the weights of the stage-one head
         self.hubness = hubness
         self.wide_fields = reranker.wide_fields
 

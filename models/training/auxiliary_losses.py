@@ -95,10 +95,10 @@ class AuxiliaryLosses:
         words = matcher.reranker.encode_texts(matcher.tokenize(questions.sentences).to(device))
         scores = matcher.reranker.score(matcher.reranker.precompute(projected), words)
         sentences, images = stage_one_embeddings(matcher, projected, words, self._recipe)
-        pooled = sentences @ images.T
+        cosines = sentences @ images.T
         return torch.stack(
             [
                 question_loss(scores, right, wrong, self._recipe.score_temperature),
-                question_loss(pooled, right, wrong, self._recipe.temperature),
+                question_loss(cosines, right, wrong, self._recipe.temperature),
             ]
         ).sum()

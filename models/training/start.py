@@ -104,7 +104,7 @@ def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, reader: Sentence
         aligned=recipe.aligned,
         concept_start=recipe.concept_start,
     )
-    pooled = StageOneConfig(width=recipe.width, embed_dim=recipe.embed_dim)
-    matcher = new_matcher(recipe.model, encoders, pooled, reader, train.extractor_digest, options=recipe.options)
+    head = StageOneConfig(width=recipe.width, embed_dim=recipe.embed_dim)
+    matcher = new_matcher(recipe.model, encoders, head, reader, train.extractor_digest, options=recipe.options)
     matcher.name = recipe.name or recipe.model
     return matcher

@@ -237,8 +237,8 @@ class Training:
         if is_warmup and self.caption_warmup is not None:
             projected = encode_regions(self.matcher, regions, self.recipe)
             words = encode_sentences(self.matcher, tokens, self.recipe)
-            pooled = self.caption_warmup.loss(self.matcher, projected, pictures, self.step)
-            return {"pooled": pooled, **self.auxiliary.losses(self.matcher, batch, projected, words)}
+            loss = self.caption_warmup.loss(self.matcher, projected, pictures, self.step)
+            return {"pooled": loss, **self.auxiliary.losses(self.matcher, batch, projected, words)}
         return batch_losses(
             self.matcher,
             regions,

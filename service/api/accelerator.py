@@ -123,6 +123,11 @@ class AcceleratorQueue:
         return self._thread.is_alive()
 
     @property
+    def num_waiting(self) -> int:
+        """The pieces of work that have not begun."""
+        return len(self._waiting)
+
+    @property
     def admitted_cost(self) -> int:
         """Cost of everything that is admitted now."""
         with self._changed:

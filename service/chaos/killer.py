@@ -75,7 +75,7 @@ class Killer:
     def maybe_strike(self) -> None:
         """Kill somebody, or nobody, as chance has it."""
         if self._rng.random() < self._chance:
-            self._strike(self._rng.choice(self._victims))
+            self.strike(self._rng.choice(self._victims))
 
     def make_harmless(self) -> None:
         """Start afresh, with nothing that harms them, the processes that are to die, or have no room."""
@@ -83,7 +83,8 @@ class Killer:
             self._kill(role, with_children=False)
             self._start(role, may_harm=False)
 
-    def _strike(self, roles: tuple[str, ...]) -> None:
+    def strike(self, roles: tuple[str, ...]) -> None:
+        """Kill the processes of these roles, the worker perhaps beside a second writer, and start them again."""
         has_rival = "worker" in roles and self._rng.random() < RIVAL
         if has_rival:
             self._processes.start("rival")

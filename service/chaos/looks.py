@@ -147,9 +147,9 @@ class Look:
         batches: dict[int, list[LedgerEntry]] = {}
         for entry in entries:
             batches.setdefault(batch_of(entry.number), []).append(entry)
-        for batch, members in batches.items():
+        for batch, in_batch in batches.items():
             body = {
-                "query": members[0].picture.sentence,
+                "query": in_batch[0].picture.sentence,
                 "k": MOST_HITS,
                 "shortlist": SHORTLIST,
                 "model": model,
@@ -158,7 +158,7 @@ class Look:
             hits = [hit["image_id"] for hit in self.hits("/search/text", json=body)]
             for image_id in {one for one in hits if hits.count(one) > 1}:
                 self._findings.add("duplicated", image_id, "one search found it twice")
-            for entry in members:
+            for entry in in_batch:
                 image_id = entry.picture.image_id
                 if entry.must_be_seen and image_id not in hits:
                     self._findings.add("lost", image_id, f"{model or 'the default model'} does not find it")

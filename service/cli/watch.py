@@ -101,13 +101,23 @@ class FolderWatch:
         """Whether the last look ended early."""
         return bool(self._trouble)
 
+    @property
+    def num_jobs(self) -> int:
+        """The number of jobs of what was sent of which it is not told yet what became of them."""
+        return len(self._jobs)
+
+    @property
+    def num_unsent(self) -> int:
+        """The number of files of the last look that were not sent yet."""
+        return self._still.num_unsent
+
     def finish(self) -> IngestSummary:
         """Tell what is left undone, and the outcome."""
         with suppress(RegardError):
             self._tell_of_jobs()
         if pending := sum(len(names) for _, names in self._jobs):
             print_note(f"{pending} pictures are with the service, which goes on finding their regions: `regard jobs`")
-        if left := self._still.num_unsent:
+        if left := self.num_unsent:
             print_note(f"{left} files were not sent yet: the same command goes on with them")
         return self.summary
 

@@ -141,13 +141,13 @@ class BulkTaker:
     ) -> tuple[list[AcceptedFile], list[RejectedFile]]:
         """Have the shards take pictures in. NotReady where one of them does not, for as long as it is waited for."""
         new = {one.picture.image_id: one.path for one in pictures if one.picture.image_id not in known}
-        parcels = self._finder.parcels(new)
+        regions = self._finder.serialised_regions(new)
         attempts = 0
 
         def attempt() -> TakenIn:
             nonlocal attempts
             attempts += 1
-            return self._store.take_in(pictures, now, now - self._limits.delete_grace_s, job_id, parcels)
+            return self._store.take_in(pictures, now, now - self._limits.delete_grace_s, job_id, regions)
 
         taken = self._patiently(attempt).outcomes
         if attempts > 1:  # what an attempt that was not acknowledged took in is no duplicate

@@ -63,7 +63,7 @@ class ClusterPictureStore:
         self,
         dated: Sequence[tuple[int, ReceivedPicture]],
         operation: TakeIn,
-        parcels: Mapping[str, bytes],
+        regions: Mapping[str, bytes],
         taken: dict[int, FileOutcome],
     ) -> None:
         """Take in those pictures that are not among `taken` yet, each where it is. Raises NotReady where a shard was
@@ -77,7 +77,7 @@ class ClusterPictureStore:
             for step in steps(placed):
                 if self._placement().num_shards != placement.num_shards:
                     raise NotReady("A shard was added just now: send it again.", retry_after=SHARD_RETRY_S)
-                write = partial(self._take_all_in, shard, operation, parcels)
+                write = partial(self._take_all_in, shard, operation, regions)
                 outcomes = without_excess([one for _, one in step], write)
                 taken |= zip((number for number, _ in step), outcomes, strict=True)
 
@@ -85,12 +85,12 @@ class ClusterPictureStore:
         self,
         shard: int,
         operation: TakeIn,
-        parcels: Mapping[str, bytes],
+        regions: Mapping[str, bytes],
         pictures: Sequence[ReceivedPicture],
     ) -> Sequence[FileOutcome]:
         """Have a shard take pictures in. Raises TooMuchSaid, and whatever else the change raises."""
         files = {one.picture.image_id: one.path.read_bytes() for one in pictures}
-        files |= {f"{name}{REGIONS}": parcels[name] for name in files.keys() & parcels.keys()}
+        files |= {f"{name}{REGIONS}": regions[name] for name in files.keys() & regions.keys()}
         own = replace(operation, pictures=[one.picture for one in pictures])
         outcomes: Sequence[FileOutcome] = self._writers.write(shard, own, files)
         return outcomes

@@ -59,9 +59,9 @@ class MovableShards:
 
         One that does not answer yet may begin to, and would not find them: it is waited for, or is no member any more.
         """
-        members = self._members_of(shard)
-        found = members.ask_every(ShardLists.job_is_found, {shard: (job_id,)})[shard]
-        return 0 < len(found) == len(members.replicas[shard]) and all(found)
+        fan_out = self._members_of(shard)
+        found = fan_out.ask_every(ShardLists.job_is_found, {shard: (job_id,)})[shard]
+        return 0 < len(found) == len(fan_out.replicas[shard]) and all(found)
 
     def step(self, image_id: str) -> AbstractContextManager[None]:
         """A block within which nobody but the move changes the picture. Raises NotReady while another change of it

@@ -162,8 +162,8 @@ class Rebalancing:
         came = image.added_at
         operation = TakeIn(job_id=job_id, pictures=[picture], now=came, kept_since=came, bounded=False)
         files = {image_id: content}
-        if (parcel := self._shards.ask(source, ShardLists.regions_parcel, image_id)) is not None:
-            files[image_id + REGIONS] = parcel
+        if (serialised := self._shards.ask(source, ShardLists.serialised_regions, image_id)) is not None:
+            files[image_id + REGIONS] = serialised
         self._shards.write(target, operation, files)
         if copy is not None:  # of before, and perhaps changed or deleted since
             self._describe(target, image, copy)

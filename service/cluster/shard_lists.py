@@ -67,7 +67,7 @@ class ShardLists:
         path = self._originals.path(image.image_id, image.extension)
         return path.read_bytes() if path.is_file() else None
 
-    def regions_parcel(self, image_id: str) -> bytes | None:
+    def serialised_regions(self, image_id: str) -> bytes | None:
         """The regions of a picture, to travel with it; None where they are not found yet."""
         return self._regions_of(image_id)
 

@@ -25,7 +25,7 @@ from service.model_loading import LoadedModels
 from service.search.local_gallery import LocalGalleries
 from service.settings import Settings
 from service.storage.data_dir import DataDir
-from service.storage.found_regions import regions_parcel
+from service.storage.found_regions import serialised_regions
 from service.storage.region_stores import RegionStores
 from service.supervisor import supervised_worker
 from service.worker.open_wakeups import open_notifier
@@ -43,13 +43,13 @@ class ReplicaStatus:
     free_bytes: int
 
 
-class StoredParcels:
+class StoredRegions:
     """Regions of stored pictures, to travel with them to where they need not be found again."""
 
     def __init__(self, catalog: Catalog, regions: RegionStores, extractor: Extractor) -> None:
         self._catalog, self._regions, self._extractor = catalog, regions, extractor
 
-    def parcel(self, image_id: str) -> bytes | None:
+    def serialised(self, image_id: str) -> bytes | None:
         """The regions of a picture; None where the detector in service has not found any, or they are damaged."""
         image, store = self._catalog.image(image_id), self._regions.of(self._extractor.digest)
         if image is None or image.slot is None or image.extractor != self._extractor.digest or store is None:
@@ -61,7 +61,7 @@ class StoredParcels:
         except (Corrupt, OSError) as fault:
             log.warning("the regions of picture %s do not travel: %s", image_id, fault)
             return None
-        return regions_parcel(self._extractor, record) if record["mask"].any() else None
+        return serialised_regions(self._extractor, record) if record["mask"].any() else None
 
 
 class ShardNode:
@@ -79,15 +79,15 @@ class ShardNode:
             services = self.services
             app = create_app(services)
             self._app = stack.enter_context(closing(AppThread(app, app.router.lifespan_context(app))))
-            parcels = StoredParcels(services.catalog, services.regions, loaded.extractor)
+            stored = StoredRegions(services.catalog, services.regions, loaded.extractor)
             self.replica = opened_replica(
-                settings.data_dir, services.catalog, services.originals, notifier.wake, parcels.parcel
+                settings.data_dir, services.catalog, services.originals, notifier.wake, stored.serialised
             )
             self.copies = DirectoryCopies(settings.data_dir, self.replica)
             galleries = LocalGalleries(services.catalog, services.regions, services.models, loaded.extractor)
             self.search = ShardSearch(services.catalog, galleries, self._accelerate)
             self.lists = ShardLists(
-                services.catalog, services.originals, services.pictures, services.progress, parcels.parcel
+                services.catalog, services.originals, services.pictures, services.progress, stored.serialised
             )
             self._asked = {"http": self.http, **methods_of(self.search, self.lists)}
             stack.enter_context(supervised_worker(settings, services.catalog.collection().id))

@@ -30,7 +30,7 @@ from service.cluster.operations import (
 )
 from service.cluster.undo import state_before, take_back
 from service.ingest.picture_store import FileOutcome, LocalPictureStore, ReceivedPicture
-from service.storage.found_regions import FoundRegions, parcel_is_whole
+from service.storage.found_regions import FoundRegions, regions_are_whole
 from service.storage.incoming import upload_folder
 from service.storage.originals import Originals, image_id_of
 
@@ -106,8 +106,8 @@ class ShardReplica:
         kinds |= self._catalog.identities.extensions(list(kinds))  # the same bytes keep the file that they had
         paths = {image_id: self._originals.path(image_id, kind) for image_id, kind in kinds.items()}
         there = {image_id: path.read_bytes() for image_id, path in paths.items() if path.is_file()}
-        parcels = {image_id + REGIONS: self._regions_of(image_id) for image_id in there}
-        return there | {name: parcel for name, parcel in parcels.items() if parcel is not None}
+        regions = {image_id + REGIONS: self._regions_of(image_id) for image_id in there}
+        return there | {name: serialised for name, serialised in regions.items() if serialised is not None}
 
     def apply(self, entry: JournalEntry, files: Files, bounded: bool = True) -> Any:
         """Make the change of an entry and write it down; what the operation returns, None where it was made before.
@@ -191,7 +191,9 @@ class ShardReplica:
         """Take in the pictures whose bytes came; the others were erased before this replica heard of them."""
         for name, content in files.items():
             whole = (
-                parcel_is_whole(content) if name.endswith(REGIONS) else image_id_of(sha256(content).hexdigest()) == name
+                regions_are_whole(content)
+                if name.endswith(REGIONS)
+                else image_id_of(sha256(content).hexdigest()) == name
             )
             if not whole:
                 raise ValueError(f"the bytes of picture {name} were damaged on their way")
@@ -212,9 +214,9 @@ class ShardReplica:
         """Keep regions that came with pictures for the worker, who looks as soon as a picture is committed."""
         known = self._catalog.known_ids([picture.image_id for picture in operation.pictures])
         for picture in operation.pictures:
-            parcel = files.get(picture.image_id + REGIONS)
-            if parcel is not None and picture.image_id in files and picture.image_id not in known:
-                self._found.put(picture.image_id, parcel)
+            serialised = files.get(picture.image_id + REGIONS)
+            if serialised is not None and picture.image_id in files and picture.image_id not in known:
+                self._found.put(picture.image_id, serialised)
 
 
 def opened_replica(

@@ -39,13 +39,13 @@ class InspectRequest:
 @dataclass(frozen=True, kw_only=True)
 class DecodeRequest:
     """Asks for parts of a picture: the `pixels` for the detector, with what the file says of itself, its place only
-    with `position`; a `thumbnail`; the file to show, where `stripped` is the extension of the original."""
+    with `coordinates`; a `thumbnail`; the file to show, where `stripped` is the extension of the original."""
 
     path: str
     pixels: bool = False
     thumbnail: bool = False
     stripped: str | None = None
-    position: bool = False
+    coordinates: bool = False
     do: Literal["decode"] = "decode"
 
 
@@ -151,12 +151,12 @@ class DecodedPixels(DecodedParts):
     taken_at: Annotated[FiniteFloat, BeforeValidator(_checked_float)] | None
     caption: Annotated[Shown, Field(max_length=LONGEST_CAPTION)]
     keywords: Annotated[tuple[Annotated[Shown, Field(min_length=1)], ...], AfterValidator(_checked_keywords)]
-    position: tuple[Latitude, Longitude] | None = None
+    coordinates: tuple[Latitude, Longitude] | None = None
 
     def fits(self, request: DecodeRequest, body: bytearray) -> bool:
         """Whether these are the parts that were asked for, and the body's, with a place only where it was asked for."""
         width, height = self.reduced
-        is_asked = request.position or self.position is None
+        is_asked = request.coordinates or self.coordinates is None
         return super().fits(request, body) and is_asked and self.parts[0] == 3 * width * height
 
 

@@ -49,7 +49,7 @@ class DecodedPicture:
     taken_at: float | None
     caption: str = ""
     keywords: tuple[str, ...] = ()
-    position: tuple[float, float] | None = None  # latitude and longitude, where they were asked for
+    coordinates: tuple[float, float] | None = None  # latitude and longitude, where they were asked for
 
 
 class DecodeFailed(Exception):
@@ -94,17 +94,17 @@ class DecodePool:
         return cls(workers or settings.decode_workers, limits, readable)
 
     def submit(
-        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_coordinates: bool = False
     ) -> Future[DecodedPicture]:
         """`decode` in the background."""
-        return self._threads.submit(self.decode, path, thumbnail, stripped, with_position)
+        return self._threads.submit(self.decode, path, thumbnail, stripped, with_coordinates)
 
     def decode(
-        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_coordinates: bool = False
     ) -> DecodedPicture:
         """The picture; its thumbnail, and its file without metadata, are written where they are named.
 
-        Where it was taken is looked at only `with_position`. `stripped` names the file's own extension, and is written
+        Where it was taken is read only `with_coordinates`. `stripped` names the file's own extension, and is written
         with `jpg` instead where the file is encoded again. One that cannot be written is logged, and the picture is had
         without it. DecodeFailed, or OSError for a disk that is full.
         """
@@ -113,7 +113,7 @@ class DecodePool:
             pixels=True,
             thumbnail=thumbnail is not None,
             stripped=None if stripped is None else stripped.suffix[1:],
-            position=with_position,
+            coordinates=with_coordinates,
         )
         reply, parts = self._decode(request, DECODED_PIXELS)
         picture = PIL.Image.frombytes("RGB", reply.reduced, bytes(parts[0]))
@@ -121,7 +121,7 @@ class DecodePool:
             _write_if_possible("thumbnail", thumbnail, parts[1], path)
         if stripped is not None:
             _write_if_possible("file to show", stripped.with_suffix(f".{reply.stripped}"), parts[-1], path)
-        return DecodedPicture(picture, *reply.size, reply.taken_at, reply.caption, reply.keywords, reply.position)
+        return DecodedPicture(picture, *reply.size, reply.taken_at, reply.caption, reply.keywords, reply.coordinates)
 
     def strip(self, path: Path, stripped: Path) -> Path:
         """The path of the file without metadata, which is written to `stripped`, or beside it with another extension.

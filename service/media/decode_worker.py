@@ -99,10 +99,10 @@ def decode(request: dict[str, Any]) -> Reply:
     if request["pixels"] or request["thumbnail"]:
         check_header(Path(request["path"]))
         large_side = LONGEST_JPEG_SIDE if request["stripped"] in ENCODED_AGAIN else None
-        decoded = pixels.decode_file(request["path"], LONGEST_SIDE, request.get("position", False), large_side)
+        decoded = pixels.decode_file(request["path"], LONGEST_SIDE, request.get("coordinates", False), large_side)
         if request["pixels"]:
             message |= {"size": decoded.size, "reduced": decoded.picture.size, "taken_at": decoded.taken_at}
-            message |= {"position": decoded.position} | decoded.description._asdict()
+            message |= {"coordinates": decoded.coordinates} | decoded.description._asdict()
             body.append(decoded.picture.tobytes())
         if request["thumbnail"]:
             body.append(pixels.thumbnail_jpeg(decoded.picture))

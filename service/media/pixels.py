@@ -48,16 +48,18 @@ class DecodedFile(NamedTuple):
     """EXIF orientation of the file, 1 to 8; 1 where the picture is turned while it is loaded."""
     description: Description
     """Caption and keywords that the file holds."""
-    position: tuple[float, float] | None = None
+    coordinates: tuple[float, float] | None = None
     """Latitude and longitude in degrees, where they were asked for and the file says them."""
     large: PIL.Image.Image | None = None
     """The picture once more, with sides of `large_side` pixels at most, where that was asked for."""
 
 
-def decode_file(path: str, side: int | None, with_position: bool = False, large_side: int | None = None) -> DecodedFile:
+def decode_file(
+    path: str, side: int | None, with_coordinates: bool = False, large_side: int | None = None
+) -> DecodedFile:
     """Decode a file; the longest side of the pixels is at most `side`, where it is given.
 
-    Where it was taken is looked at only `with_position`. With `large_side` the file is decoded once for both pictures.
+    Where it was taken is read only `with_coordinates`. With `large_side` the file is decoded once for both pictures.
 
     A damaged file raises one of DECODE_ERRORS, or an OSError without errno.
     """
@@ -74,11 +76,11 @@ def decode_file(path: str, side: int | None, with_position: bool = False, large_
         taken = found_late if taken is None else taken
         taken = xmp_date_of(image) if taken is None else taken
         description = description_of(image)
-        position = read_position(image) if with_position else None
+        coordinates = read_coordinates(image) if with_coordinates else None
         picture = upright_rgb(image, orientation, None if side is None else size_within(full, side))
         large = None if large_side is None else upright_rgb(image, orientation, size_within(full, large_side))
     size = (full[1], full[0]) if orientation >= 5 else full
-    return DecodedFile(picture, size, taken, orientation, description, position, large)
+    return DecodedFile(picture, size, taken, orientation, description, coordinates, large)
 
 
 def is_animated(path: str) -> bool:
@@ -103,7 +105,7 @@ def read_exif(image: PIL.Image.Image) -> tuple[int, float | None]:
     return (orientation if orientation in TRANSPOSE_OF else 1), exif_date(tags)
 
 
-def read_position(image: PIL.Image.Image) -> tuple[float, float] | None:
+def read_coordinates(image: PIL.Image.Image) -> tuple[float, float] | None:
     """Latitude and longitude of a loaded picture in degrees; None where EXIF does not say them, or makes no sense."""
     try:
         tags = image.getexif().get_ifd(GPS_IFD)

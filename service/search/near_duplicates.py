@@ -15,16 +15,16 @@ def grouped(hits: Sequence[RankedPicture], k: int) -> list[RankedPicture]:
     """
     shown: list[RankedPicture] = []
     hashes: list[int | None] = []
-    members: list[list[NearDuplicate]] = []
+    duplicates: list[list[NearDuplicate]] = []
     for hit in hits:
         own = int.from_bytes(hit.perceptual_hash) if hit.perceptual_hash else None
         for place, other in enumerate(hashes):
             if own is not None and other is not None and (bits := (own ^ other).bit_count()) <= MOST_BITS:
-                members[place].append(NearDuplicate(image=hit, bits=bits))
+                duplicates[place].append(NearDuplicate(image=hit, bits=bits))
                 break
         else:
             if len(shown) < k:
                 shown.append(hit)
                 hashes.append(own)
-                members.append([])
-    return [replace(hit, near_duplicates=own) for hit, own in zip(shown, members, strict=True)]
+                duplicates.append([])
+    return [replace(hit, near_duplicates=own) for hit, own in zip(shown, duplicates, strict=True)]

@@ -19,26 +19,26 @@ from models.extractors.base import Extractor
 from service.storage.data_dir import DataDir
 from service.storage.region_records import RecordLayout, Records
 
-PARCEL_FORMAT = 1
+SERIAL_FORMAT = 1
 SUFFIX = ".regions"
 
 
-def regions_parcel(extractor: Extractor, record: Mapping[str, npt.NDArray[Any]]) -> bytes:
+def serialised_regions(extractor: Extractor, record: Mapping[str, npt.NDArray[Any]]) -> bytes:
     """The record of one picture as bytes: a line of JSON that describes it, and its fields one after the other."""
     fields = RecordLayout.of(extractor).fields
     body = b"".join(np.ascontiguousarray(record[name], dtype).tobytes() for name, (_, dtype) in fields.items())
-    about = {"format": PARCEL_FORMAT, "extractor": extractor.digest, "sha256": sha256(body).hexdigest()}
+    about = {"format": SERIAL_FORMAT, "extractor": extractor.digest, "sha256": sha256(body).hexdigest()}
     return json.dumps(about).encode() + b"\n" + body
 
 
-def parcel_is_whole(parcel: bytes) -> bool:
+def regions_are_whole(serialised: bytes) -> bool:
     """Whether the bytes are those that were made."""
-    return _opened(parcel) is not None
+    return _opened(serialised) is not None
 
 
-def unpacked_regions(extractor: Extractor, parcel: bytes) -> Records | None:
+def deserialised_regions(extractor: Extractor, serialised: bytes) -> Records | None:
     """The record of one picture; None where it is damaged, or not what this extractor finds."""
-    opened = _opened(parcel)
+    opened = _opened(serialised)
     if opened is None or opened[0] != extractor.digest:
         return None
     body = opened[1]
@@ -52,12 +52,12 @@ def unpacked_regions(extractor: Extractor, parcel: bytes) -> Records | None:
     return record if start == len(body) else None
 
 
-def _opened(parcel: bytes) -> tuple[str, bytes] | None:
+def _opened(serialised: bytes) -> tuple[str, bytes] | None:
     """The extractor's digest and the fields; None where they are not what was made."""
-    line, _, body = parcel.partition(b"\n")
+    line, _, body = serialised.partition(b"\n")
     try:
         about = json.loads(line)
-        is_whole = about["format"] == PARCEL_FORMAT and about["sha256"] == sha256(body).hexdigest()
+        is_whole = about["format"] == SERIAL_FORMAT and about["sha256"] == sha256(body).hexdigest()
         return (str(about["extractor"]), body) if is_whole else None
     except (ValueError, LookupError, TypeError):
         return None
@@ -69,15 +69,15 @@ class FoundRegions:
     def __init__(self, data_dir: Path) -> None:
         self._folder = DataDir(data_dir).found
 
-    def put(self, image_id: str, parcel: bytes) -> None:
+    def put(self, image_id: str, serialised: bytes) -> None:
         """Keep a picture's serialised regions for the worker. They may be lost in a power cut."""
         make_folder(self._folder)
-        self._path(image_id).write_bytes(parcel)
+        self._path(image_id).write_bytes(serialised)
 
     def get(self, image_id: str, extractor: Extractor) -> Records | None:
         """The record of a picture; None where none came, or it cannot be used."""
         try:
-            return unpacked_regions(extractor, self._path(image_id).read_bytes())
+            return deserialised_regions(extractor, self._path(image_id).read_bytes())
         except FileNotFoundError:
             return None
 

@@ -27,17 +27,17 @@ class DecodingAhead(Generic[Stored]):
     """Pictures that decoders work on, or have ended, by id."""
 
     def __init__(
-        self, pool: DecodePool, files_of: Callable[[Stored], DecodedFiles], *, with_position: bool = False
+        self, pool: DecodePool, files_of: Callable[[Stored], DecodedFiles], *, with_coordinates: bool = False
     ) -> None:
-        """`with_position` as in `DecodePool.decode`."""
-        self._pool, self._files_of, self._with_position = pool, files_of, with_position
+        """`with_coordinates` as in `DecodePool.decode`."""
+        self._pool, self._files_of, self._with_coordinates = pool, files_of, with_coordinates
         self._begun: dict[str, Future[DecodedPicture]] = {}
 
     def begin(self, picture: Stored) -> None:
         """Have a picture decoded after those that were begun before, unless it is one of them."""
         if picture.image_id not in self._begun:
             files = self._files_of(picture)
-            self._begun[picture.image_id] = self._pool.submit(*files, with_position=self._with_position)
+            self._begun[picture.image_id] = self._pool.submit(*files, with_coordinates=self._with_coordinates)
 
     def is_done(self, image_id: str) -> bool:
         """Whether `take` would not wait for a picture that was begun."""
@@ -48,7 +48,7 @@ class DecodingAhead(Generic[Stored]):
         begun = self._begun.pop(picture.image_id, None)
         if begun is not None:
             return begun.result()
-        return self._pool.decode(*self._files_of(picture), with_position=self._with_position)
+        return self._pool.decode(*self._files_of(picture), with_coordinates=self._with_coordinates)
 
     def keep(self, image_ids: Collection[str]) -> None:
         """Drop all others, which are decoded again if their turn comes."""

@@ -80,7 +80,7 @@ class Ingestion:
         self._heartbeat, self._clocks = store.heartbeat, store.clocks
         self._found, self._places = found, places
         files_of = partial(files_to_make, store.originals)
-        self._ahead = DecodingAhead(store.pool, files_of, with_position=places is not None)
+        self._ahead = DecodingAhead(store.pool, files_of, with_coordinates=places is not None)
         self._in_hand: BatchInHand | None = None
         self._detector = ThreadPoolExecutor(1, thread_name_prefix="detect")
 
@@ -236,7 +236,7 @@ class Ingestion:
     def _tags(self, decoded: DecodedPicture) -> dict[str, str]:
         """The description in the picture's file, as tags."""
         keywords = {KEYWORDS: "; ".join(decoded.keywords)} if decoded.keywords else {}
-        return keywords if self._places is None else keywords | self._places.tags_of(decoded.position)
+        return keywords if self._places is None else keywords | self._places.tags_of(decoded.coordinates)
 
     def _failed(self, picture: QueuedPicture, reason: str, most_attempts: int) -> None:
         """Count a failed attempt: the picture goes to the back of the queue, or is set aside after the last one."""

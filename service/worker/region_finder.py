@@ -1,4 +1,4 @@
-"""Regions of picture files that lie in no data directory yet, packed to travel with them to where they will."""
+"""Regions of picture files that lie in no data directory yet, serialised to travel with them to where they will."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -8,7 +8,7 @@ from models.extractors.base import Extractor
 from service.errors import UnreadablePicture
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.settings import Settings
-from service.storage.found_regions import regions_parcel
+from service.storage.found_regions import serialised_regions
 from service.worker.detection import records_of_readable
 
 
@@ -30,8 +30,8 @@ class RegionFinder:
         except DecodeFailed as failed:
             raise UnreadablePicture(f"{failed.reason} Save the picture anew with another program.") from failed
 
-    def parcels(self, files: Mapping[str, Path]) -> dict[str, bytes]:
-        """Id -> regions. What cannot be decoded or looked at is left out: whoever stores it says why."""
+    def serialised_regions(self, files: Mapping[str, Path]) -> dict[str, bytes]:
+        """Id -> serialised regions. What cannot be decoded or looked at is left out: whoever stores it says why."""
         waiting = {image_id: self._pool.submit(path) for image_id, path in files.items()}
         decoded: dict[str, DecodedPicture] = {}
         for image_id, future in waiting.items():
@@ -41,7 +41,7 @@ class RegionFinder:
             return {}
         records, failed = records_of_readable(self._extractor, list(decoded.values()))
         return {
-            image_id: regions_parcel(self._extractor, {name: rows[place] for name, rows in records.items()})
+            image_id: serialised_regions(self._extractor, {name: rows[place] for name, rows in records.items()})
             for place, image_id in enumerate(decoded)
             if place not in failed
         }

@@ -40,11 +40,11 @@ class Places:
             countries = {code: name for code, name, *_ in csv.reader(file)}
         return cls(towns, countries)
 
-    def tags_of(self, position: tuple[float, float] | None) -> dict[str, str]:
+    def tags_of(self, coordinates: tuple[float, float] | None) -> dict[str, str]:
         """`place`, `region` and `country` of the nearest town; none where no town is near."""
-        if position is None:
+        if coordinates is None:
             return {}
-        cosines = self._directions @ _directions(np.array([position], np.float64))[0]
+        cosines = self._directions @ _directions(np.array([coordinates], np.float64))[0]
         nearest = int(cosines.argmax())
         near = cosines[nearest] >= math.cos(FARTHEST_KM / EARTH_RADIUS_KM)
         return dict(self._tags[nearest]) if near else {}

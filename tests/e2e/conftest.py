@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.support.running_server import running_server
 
 if TYPE_CHECKING:  # other tests do without the browser's packages
     from playwright.sync_api import Browser
@@ -31,10 +33,34 @@ def browser() -> "Iterator[Browser]":
 
 
 @pytest.fixture
-def visit(browser: "Browser", address: str) -> "Iterator[Visit]":
-    """The page of the module's fixture `address`, in a fresh context."""
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A service of each test's own, with a captioned picture of each of the module's COLOURS."""
+    from tests.e2e.browser import send_captioned  # noqa: PLC0415 - see above
+
+    with running_server(tmp_path) as url:
+        send_captioned(url, request.module.COLOURS)
+        yield url
+
+
+@pytest.fixture
+def browser_context_args() -> dict[str, Any]:
+    """Options of the context that `visit` opens: none, where a module has no others."""
+    return {}
+
+
+@pytest.fixture
+def visit(browser: "Browser", address: str, browser_context_args: dict[str, Any]) -> "Iterator[Visit]":
+    """The page of the fixture `address`, this one or the module's own, in a fresh context."""
     from tests.e2e.browser import Visit  # noqa: PLC0415 - see above
 
-    begun = Visit(browser, address)
+    begun = Visit(browser, address, **browser_context_args)
     yield begun
     begun.close()
+
+
+@pytest.fixture
+def all_shown(request: pytest.FixtureRequest, visit: "Visit") -> None:
+    """Wait until the page shows a picture of each of the module's COLOURS."""
+    from playwright.sync_api import expect  # noqa: PLC0415 - see above
+
+    expect(visit.page.locator("#main li.card")).to_have_count(len(request.module.COLOURS))

@@ -1,28 +1,17 @@
 """A picture shown large: opened from results and from the library, changed and deleted there, put away by Back."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.support import patient
-from tests.support.running_server import running_server
 
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Route, expect
 
-from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, open_large, search, send_captioned
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, open_large, search
 
 pytestmark = pytest.mark.browser
 
 COLOURS = ["red", "green", "blue"]
-
-
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    with running_server(tmp_path) as url:
-        send_captioned(url, COLOURS)
-        yield url
 
 
 def described(address: str, name: str) -> list[str]:

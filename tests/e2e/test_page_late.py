@@ -1,7 +1,7 @@
 """Answers that come when somebody has gone on: nothing that is written is lost, and nothing takes the focus away."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -10,35 +10,19 @@ import pytest
 
 from tests.support import patient
 from tests.support.library import two_coloured
-from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, HeldRequests, Visit, open_large, search, send_captioned
+from tests.e2e.browser import DELETE, HeldRequests, Visit, open_large, search
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("all_shown")]
 
 COLOURS = ["red", "green", "blue", "yellow", "cyan"]
 SHOWN = 24  # results that the page asks for at first
 FULL = {"status": 507, "json": {"detail": "The disk is full."}}
 REFUSED = "all green failed: The disk is full."
-
-
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    with running_server(tmp_path) as url:
-        send_captioned(url, COLOURS)
-        yield url
-
-
-@pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Visit]:
-    begun = Visit(browser, address)
-    expect(begun.page.locator("#main li.card")).to_have_count(len(COLOURS))
-    yield begun
-    begun.close()
 
 
 def card(page: Page, colour: str) -> Locator:

@@ -1,22 +1,21 @@
 """The library changes in place: what is being edited, how much is shown and where, deletions one by one."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support import patient
 from tests.support.library import two_coloured
-from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, search, send, send_captioned
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, search, send
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("all_shown")]
 
 COLOURS = ["red", "green", "blue", "yellow", "cyan", "magenta"]
 AT_ONCE = 4
@@ -24,19 +23,9 @@ LOOKED_AT_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
 
 
 @pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    with running_server(tmp_path) as url:
-        send_captioned(url, COLOURS)
-        yield url
-
-
-@pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Visit]:
-    """The page in a window so low that the library has to be scrolled."""
-    begun = Visit(browser, address, viewport={"width": 800, "height": 300})
-    expect(cards(begun.page)).to_have_count(len(COLOURS))
-    yield begun
-    begun.close()
+def browser_context_args() -> dict[str, Any]:
+    """A window so low that the library has to be scrolled."""
+    return {"viewport": {"width": 800, "height": 300}}
 
 
 def cards(page: Page) -> Locator:

@@ -1,37 +1,19 @@
 """Several pictures of the library at once: chosen, tagged, deleted and brought back."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import patient
-from tests.support.running_server import running_server
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, Visit, accessibility_faults, send_captioned
+from tests.e2e.browser import DELETE, Visit, accessibility_faults
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("all_shown")]
 
 COLOURS = ["red", "green", "blue", "yellow", "cyan"]  # the last is listed first
-
-
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    with running_server(tmp_path) as url:
-        send_captioned(url, COLOURS)
-        yield url
-
-
-@pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Visit]:
-    begun = Visit(browser, address)
-    expect(begun.page.locator("#main li.card")).to_have_count(len(COLOURS))
-    yield begun
-    begun.close()
 
 
 def bar(page: Page) -> Locator:

@@ -1,28 +1,19 @@
 """Fingers: swipes turn pictures over, and lead the browser nowhere."""
 
 import re
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.running_server import running_server
-
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.browser import HeldRequests, Visit, accessibility_faults, open_large, search, send_captioned
+from tests.e2e.browser import HeldRequests, Visit, accessibility_faults, open_large, search
 
 pytestmark = pytest.mark.browser
 
-
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    with running_server(tmp_path) as url:
-        send_captioned(url, ["red", "green", "blue"])
-        yield url
+COLOURS = ["red", "green", "blue"]
 
 
 SWIPE = """

@@ -256,8 +256,7 @@ def test_the_worker_waits_for_room_and_goes_on(store: Store, monkeypatch: pytest
 
 def test_the_worker_begins_nothing_on_a_disk_that_is_nearly_full(store: Store, disk: Disk) -> None:
     store.accept(encoded(noise(1), "PNG"))
-    with store.worker() as (worker, _):
-        worker._space = FreeSpace(store.folder, RESERVE)
+    with store.worker(disk_reserve_bytes=RESERVE) as (worker, _):
         disk.free = RESERVE // free_space.WORKER_SHARE - 1
 
         def make_room(stop: Waiting) -> None:

@@ -57,8 +57,8 @@ class Directory:
         self.found = FoundRegions(self.folder)
         self.replica = ShardReplica(self.catalog, self.originals, self.journal, self.found, lambda: None)
         self.joined = False
-        pictures = LocalPictures(self.catalog, [])  # type: ignore[arg-type]  # no model, no view
-        self.lists = ShardLists(self.catalog, self.originals, pictures, CatalogJobs(self.catalog))
+        self.pictures = LocalPictures(self.catalog, [])  # type: ignore[arg-type]  # no model, no view
+        self.lists = ShardLists(self.catalog, self.originals, self.pictures, CatalogJobs(self.catalog))
 
     def close(self) -> None:
         self.catalog.close()

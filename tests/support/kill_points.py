@@ -92,7 +92,7 @@ class DecodeHere(DecodePool):
         return cls()
 
     def decode(
-        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_coordinates: bool = False
     ) -> DecodedPicture:
         try:
             with PIL.Image.open(path) as picture:
@@ -108,9 +108,9 @@ class DecodeHere(DecodePool):
         """Pictures are not shown here."""
 
     def submit(
-        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_coordinates: bool = False
     ) -> Future[DecodedPicture]:
-        return DecodedWhenAsked(lambda: self.decode(path, thumbnail, stripped, with_position))
+        return DecodedWhenAsked(lambda: self.decode(path, thumbnail, stripped, with_coordinates))
 
     def close(self) -> None:
         """Nothing was started."""

@@ -96,12 +96,10 @@ def unpretended(value: Any) -> Any:
 def move(module: nn.Module) -> None:
     """Put a module's parameters and buffers on the device."""
     for part in module.modules():
-        for name, parameter in part._parameters.items():
-            if parameter is not None:
-                part._parameters[name] = nn.Parameter(Pretended(parameter.data), parameter.requires_grad)
-        for name, buffer in part._buffers.items():
-            if buffer is not None:
-                part._buffers[name] = Pretended(buffer)
+        for name, parameter in list(part.named_parameters(recurse=False)):
+            setattr(part, name, nn.Parameter(Pretended(parameter.data), parameter.requires_grad))
+        for name, buffer in list(part.named_buffers(recurse=False)):
+            setattr(part, name, Pretended(buffer))
 
 
 @contextmanager

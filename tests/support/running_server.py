@@ -24,6 +24,7 @@ def running_server(
     matcher: FakeMatcher | None = None,
     extractor: FakeExtractor | None = None,
     at_first_use: bool = False,
+    port: int = 0,
     **settings_given: Any,
 ) -> Iterator[str]:
     """The address of a server on the data directory, until the block ends.
@@ -45,7 +46,7 @@ def running_server(
         while not over.wait(0.02):
             library.work(services.originals, services.pool)
 
-    with listening_socket("127.0.0.1", 0) as listening:
+    with listening_socket("127.0.0.1", port) as listening:
         threads = [threading.Thread(target=server.run, args=([listening],)), threading.Thread(target=work)]
         for thread in threads:
             thread.start()

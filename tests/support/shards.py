@@ -11,6 +11,7 @@ from service.cluster.shard_search import ShardSearch
 from service.cluster.sharded_gallery import ShardedGalleries
 from service.search.engine import SearchEngine
 from service.search.local_gallery import LocalGalleries
+from service.search.query import Accelerate, run_here
 from tests.support.library import Library
 
 
@@ -52,10 +53,10 @@ class LocalReplica(Replica):
         return self
 
 
-def replica_of(name: str, library: Library) -> LocalReplica:
+def replica_of(name: str, library: Library, accelerate: Accelerate = run_here) -> LocalReplica:
     """A replica that answers from a library."""
     galleries = LocalGalleries(library.catalog, library.regions, library.models, library.extractor)
-    return LocalReplica(name, ShardSearch(library.catalog, galleries))
+    return LocalReplica(name, ShardSearch(library.catalog, galleries, accelerate))
 
 
 def engine_over(

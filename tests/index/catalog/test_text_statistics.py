@@ -1,5 +1,6 @@
 """Ranking by text over several catalogs is that over one with all their pictures."""
 
+import sqlite3
 from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,7 +50,7 @@ def test_distances_and_order_are_those_of_one_catalog(
         merged = sorted((one for part in parts for one in part), key=lambda one: (-one.bm25, -one.image.added_at))
         alone = whole.texts.matches(question, limit, Filter())
         assert [one.image.image_id for one in merged[:limit]] == [match.image.image_id for match in alone]
-        with whole._database.reading() as db:
+        with closing(sqlite3.connect(Path(folder, "0.sqlite"))) as db:
             for one in merged:
                 words = match_expression(question)
                 number = "SELECT number FROM images WHERE image_id = ?"

@@ -40,9 +40,8 @@ def wait_for(searches: SharedSearches, count: int) -> None:
     """Until so many callers are in the searches."""
     ticks = threading.Event()
     for _ in range(3000):
-        with searches._lock:
-            if sum(group.callers for group in searches._groups.values()) == count:
-                return
+        if sum(searches.callers()) == count:
+            return
         ticks.wait(0.01)
     raise AssertionError("the callers never came")
 
@@ -79,7 +78,7 @@ def test_what_waits_is_searched_for_together_and_answered_alike(filtered: bool) 
         expected_scores, expected_rows = shortlist.search(query, 7, allowed)
         np.testing.assert_array_equal(rows, expected_rows)
         np.testing.assert_array_equal(scores, expected_scores)
-    assert not searches._groups
+    assert searches.callers() == []
 
 
 def test_other_filters_lengths_and_shortlists_do_not_wait_for_each_other() -> None:
@@ -94,7 +93,7 @@ def test_other_filters_lengths_and_shortlists_do_not_wait_for_each_other() -> No
         assert not held.done()
         blocked.go.set()
         held.result(PATIENCE_S)
-    assert not searches._groups
+    assert searches.callers() == []
 
 
 def test_a_search_that_fails_fails_its_caller_alone() -> None:
@@ -107,7 +106,7 @@ def test_a_search_that_fails_fails_its_caller_alone() -> None:
             first.result(PATIENCE_S)
         for query, one in zip(queries[1:], rest, strict=True):
             np.testing.assert_array_equal(one.result(PATIENCE_S).rows, shortlist.search(query, 3)[1])
-    assert not searches._groups
+    assert searches.callers() == []
 
 
 def test_a_query_that_cannot_be_searched_for_fails_no_other_caller() -> None:
@@ -120,4 +119,4 @@ def test_a_query_that_cannot_be_searched_for_fails_no_other_caller() -> None:
             found.pop(7).result(PATIENCE_S)
         for query, one in zip(np.delete(queries, 7, axis=0), found, strict=True):
             np.testing.assert_array_equal(one.result(PATIENCE_S).rows, shortlist.search(query, 3)[1])
-    assert not searches._groups
+    assert searches.callers() == []

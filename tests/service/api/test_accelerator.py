@@ -347,7 +347,7 @@ def test_the_time_of_joint_work_is_shared_by_cost() -> None:
     with ThreadPoolExecutor(2) as callers:
         with busy(queue):
             waiting = [callers.submit(one.run, work) for one, work in zip(admissions, works, strict=True)]
-            while len(queue._waiting) < len(works):
+            while queue.num_waiting < len(works):
                 time.sleep(0.001)
         assert [one.result(PATIENCE_S) for one in waiting] == [1, 2]
     queue.enqueue(0, lambda: None).result(PATIENCE_S)

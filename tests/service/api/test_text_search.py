@@ -294,7 +294,7 @@ def test_a_caller_who_hangs_up_is_not_worked_for(api: Api, monkeypatch: pytest.M
     monkeypatch.setattr(accelerator, "_light_cost", None)
     with busy(accelerator):
         monkeypatch.setattr(api.library.matcher, "encode_sentences", worked.append)
-        api.together(hanging_up(api, lambda: bool(accelerator._waiting)))
+        api.together(hanging_up(api, lambda: accelerator.num_waiting > 0))
         assert accelerator.admitted_cost == 0
     accelerator.enqueue(0, lambda: None).result(PATIENCE_S)
     assert not worked

@@ -197,7 +197,7 @@ def test_at_the_end_nothing_is_armed_or_without_room(scene: Scene) -> None:
 
 def test_a_second_writer_ends_with_the_strike_that_began_it(scene: Scene) -> None:
     killer = scene.killer(RIVAL - 0.01)
-    killer._strike(("worker",))
+    killer.strike(("worker",))
     assert [role for role, _ in scene.processes.started] == ["rival", "worker"]
     assert set(scene.processes.running) == {"api", "worker"}
     assert killer.mishaps == {"second writer": 1}
@@ -208,7 +208,7 @@ def test_tails_are_damaged_while_nobody_runs_and_a_worker_is_the_first_to_come_a
 ) -> None:
     scene.processes.repair = repair = Repair(store.folder)
     killer = scene.killer(*[0.99] * 4, DAMAGE - 0.01)
-    killer._strike(("api", "worker"))
+    killer.strike(("api", "worker"))
     assert [role for role, _ in scene.processes.started] == ["worker", "api"]
     assert repair.found != []
     assert set(killer.mishaps) <= {"damaged regions", "damaged views"}
@@ -218,7 +218,7 @@ def test_nothing_is_damaged_while_a_copy_is_made(scene: Scene, store: Store) -> 
     scene.processes.repair = repair = Repair(store.folder)
     killer = scene.killer(*[0.99] * 4, DAMAGE - 0.01)
     scene.copying.acquire()
-    striking = threading.Thread(target=killer._strike, args=(("api", "worker"),))
+    striking = threading.Thread(target=killer.strike, args=(("api", "worker"),))
     striking.start()
     wait_until(lambda: not scene.processes.running)
     striking.join(0.2)

@@ -60,7 +60,7 @@ def stored(client: Client, image_names: set[str]) -> list[str]:
 def all_found(watch: FolderWatch) -> None:
     """Look until every job is done."""
     watch.look()
-    while watch._jobs:
+    while watch.num_jobs:
         time.sleep(0.02)
         watch.look()
 
@@ -86,31 +86,31 @@ def test_a_folder_of_states_that_depends_on_where_one_stands_is_not_used(
 
 
 def test_another_collection_at_the_same_address_is_sent_what_it_has_not(
-    sent: SentFiles, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sent: SentFiles, folder: Path, tmp_path: Path, free_port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paint(folder / "wall.png", "red")
-    clock, watch = Clock(), None
-    for data, accepted, told in (("data", 1, 0), ("restored", 2, 1), ("data", 2, 1)):
-        with running_server(tmp_path / data) as address, Client(address) as client:
-            watch = watch or FolderWatch(client, [folder], sent, 0.0, {}, clock=clock)
-            watch._client = client
-            clock.now += COLLECTION_EVERY_S
-            for _ in range(2):
-                all_found(watch)
-            assert watch.summary.accepted == accepted
-            assert stored(client, {"wall.png"}) == ["wall.png"]
-            assert capsys.readouterr().err.count("has another collection of pictures now") == told
-    assert watch is not None
+    clock = Clock()
+    with Client(f"http://127.0.0.1:{free_port}") as client:
+        watch = FolderWatch(client, [folder], sent, 0.0, {}, clock=clock)
+        for data, accepted, told in (("data", 1, 0), ("restored", 2, 1), ("data", 2, 1)):
+            with running_server(tmp_path / data, port=free_port):
+                clock.now += COLLECTION_EVERY_S
+                for _ in range(2):
+                    all_found(watch)
+                assert watch.summary.accepted == accepted
+                assert stored(client, {"wall.png"}) == ["wall.png"]
+                assert capsys.readouterr().err.count("has another collection of pictures now") == told
     assert watch.summary.duplicates == 0, "what the first one was sent is still known"
 
 
 def test_what_is_renamed_moved_or_touched_is_not_sent_again_and_brings_nothing_back(
-    client: Client, sent: SentFiles, folder: Path, capsys: pytest.CaptureFixture[str]
+    client: Client, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paint(folder / "moved.png", "red")
     paint(folder / "touched.png", "blue")
     (folder / "bad.jpg").write_text("hello")
-    watch = FolderWatch(client, [folder], sent, 0.0, {})
+    kept = tmp_path / "sent.jsonl"
+    watch = FolderWatch(client, [folder], SentFiles(kept), 0.0, {})
     all_found(watch)
     names = {"moved.png", "touched.png", "walls/other.png"}
     for one in [one for one in client.images() if one["filename"] in names]:
@@ -121,9 +121,9 @@ def test_what_is_renamed_moved_or_touched_is_not_sent_again_and_brings_nothing_b
     for name in ("touched.png", "bad.jpg"):
         os.utime(folder / name, ns=(0, 1))
     all_found(watch)
-    again = FolderWatch(client, [folder], SentFiles(sent._path), 0.0, {})  # as after a restart
+    again = FolderWatch(client, [folder], SentFiles(kept), 0.0, {})  # as after a restart
     all_found(again)
-    assert (watch._still.num_unsent, again._still.num_unsent, stored(client, names)) == (0, 0, [])
+    assert (watch.num_unsent, again.num_unsent, stored(client, names)) == (0, 0, [])
     assert (watch.summary.accepted, watch.summary.restored, watch.summary.duplicates) == (2, 0, 0)
     assert len(watch.summary.rejected) == 2, "what was not accepted is sent again"
     assert again.summary.rejected == []
@@ -171,8 +171,8 @@ def test_a_service_that_goes_away_is_waited_for(
     sent: SentFiles, folder: Path, tmp_path: Path, free_port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paint(folder / "blue.png", "blue")
-    with Client(f"http://127.0.0.1:{free_port}") as nobody:
-        watch = FolderWatch(nobody, [folder], sent, 0.0, {})
+    with Client(f"http://127.0.0.1:{free_port}") as client:
+        watch = FolderWatch(client, [folder], sent, 0.0, {})
         for _ in range(3):
             watch.look()
         assert watch.is_in_trouble
@@ -180,8 +180,7 @@ def test_a_service_that_goes_away_is_waited_for(
         noted = capsys.readouterr().err
         assert noted.count("nobody answers at") == 1
         assert "1 files were not sent yet" in noted
-        with running_server(tmp_path / "data") as address, Client(address) as somebody:
-            watch._client = somebody
+        with running_server(tmp_path / "data", port=free_port):
             all_found(watch)
             assert (watch.summary.accepted, watch.is_in_trouble) == (1, False)
     assert "it works again" in capsys.readouterr().err
@@ -227,7 +226,7 @@ def test_a_file_that_could_not_be_looked_at_in_time_is_sent_again(
         all_found(watch)
         watch.look()
         assert slow == [2, 99], "it waits before it sends them again"
-        assert (watch.summary.accepted, watch.summary.rejected, watch._still.num_unsent) == (0, [], 2)
+        assert (watch.summary.accepted, watch.summary.rejected, watch.num_unsent) == (0, [], 2)
         for _ in range(20):
             clock.now += FIRST_PAUSE_S * 2**MOST_ATTEMPTS
             all_found(watch)
@@ -235,21 +234,22 @@ def test_a_file_that_could_not_be_looked_at_in_time_is_sent_again(
             1,
             ["gre\N{REPLACEMENT CHARACTER}en.png"],
         )
-        assert (slow, watch._still.num_unsent) == ([-1, 100 - MOST_ATTEMPTS], 0)
+        assert (slow, watch.num_unsent) == ([-1, 100 - MOST_ATTEMPTS], 0)
     noted = capsys.readouterr().err
     assert noted.count("not looked at in time, and sent again later: ") == MOST_ATTEMPTS - 1
     assert noted.count("turned away: gre\N{REPLACEMENT CHARACTER}en.png: It took longer") == 1
 
 
 def test_a_job_that_the_service_does_not_know_any_more_is_not_asked_for_again(
-    client: Client, sent: SentFiles, folder: Path, capsys: pytest.CaptureFixture[str]
+    client: Client, sent: SentFiles, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    job = Client.job
+    monkeypatch.setattr(Client, "job", lambda own, _: job(own, "0" * 32))  # as of a service that was restored
     paint(folder / "black.png", "black")
     watch = FolderWatch(client, [folder], sent, 0.0, {})
-    watch._jobs.append(("0" * 32, ["lost.png"]))  # as of a service that was restored from an earlier snapshot
     all_found(watch)
     assert (watch.summary.accepted, watch.is_in_trouble) == (1, False)
-    assert "does not know any more what became of lost.png" in capsys.readouterr().err
+    assert "does not know any more what became of black.png" in capsys.readouterr().err
 
 
 def test_a_folder_that_goes_away_and_a_file_that_cannot_be_read_do_not_end_it(

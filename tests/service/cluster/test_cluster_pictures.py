@@ -180,7 +180,7 @@ def test_failures_of_all_shards_are_one_list(shards: Shards, whole: Directory, t
 def test_a_picture_is_changed_where_it_lies(shards: Shards, whole: Directory, tmp_path: Path) -> None:
     first, second, *_ = fill(shards, whole, tmp_path, 10)
     change = PictureChange(captions=["another"], tags={"third": None, "new": 1})
-    for pictures in (shards.pictures, whole.lists._pictures):
+    for pictures in (shards.pictures, whole.pictures):
         assert pictures.change(first, change)
         assert not pictures.change("f" * 32, change)
         assert pictures.delete(second, NOW)

@@ -196,13 +196,13 @@ class Move:
     def __init__(self, shards: Shards) -> None:
         self.now = 0.0
         self._shards = shards
-        self._rebalancing = Rebalancing(MovingShards(shards), 1, linger_s=1.0, clock=lambda: self.now)
+        self.rebalancing = Rebalancing(MovingShards(shards), 1, linger_s=1.0, clock=lambda: self.now)
 
     def run(self, seconds: int) -> bool:
         """Whether it ended within so many seconds."""
         for _ in range(seconds):
             self.now += 1.0
-            if self._rebalancing.advance():
+            if self.rebalancing.advance():
                 return True
             self._shards.detect()
         return False
@@ -245,7 +245,7 @@ def test_a_move_ends_once_the_stuck_pictures_are_sent_again_or_deleted(
     move = Move(growing)
     assert not move.run(60)
     assert "2 pictures stay where they are" in caplog.text
-    assert move._rebalancing.num_stuck == 2
+    assert move.rebalancing.num_stuck == 2
     assert growing.pictures.delete(lost[0], NOW)
     (again,) = [one for one in received(tmp_path, NAMES) if one.picture.image_id == lost[1]]
     growing.store.take_in([again], NOW, 0.0)
@@ -335,6 +335,7 @@ def test_a_group_that_a_fault_ends_is_copied_once(growing: Shards, monkeypatch: 
 
 
 def test_a_move_whose_last_step_fails_does_not_end(growing: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalancing, "PASSES", 1)
     move, write, failed = Move(growing), ShardWriter.write, list[str]()
 
     def fail_once(self: ShardWriter, operation: Operation, files: Any = None) -> tuple[int, Any]:
@@ -344,7 +345,6 @@ def test_a_move_whose_last_step_fails_does_not_end(growing: Shards, monkeypatch:
         return write(self, operation, files)
 
     monkeypatch.setattr(ShardWriter, "write", fail_once)
-    move._rebalancing._passes_left = 1
     moving = moving_ids(growing)
     for _ in range(200):
         try:

@@ -1,6 +1,7 @@
 """A replica made of its sibling is that sibling, also when the sibling changes or the making is ended midway."""
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from hashlib import sha256
@@ -16,6 +17,7 @@ from service.cluster.journal import Diverged, Journal, JournalEntry
 from service.cluster.messages import Behind
 from service.cluster.operations import Delete, Operation, TakeIn, written
 from service.cluster.replica_copy import (
+    COPY,
     PART_BYTES,
     TOGETHER_BYTES,
     CopiedFile,
@@ -170,7 +172,8 @@ def test_a_journal_that_lost_an_entry_is_refused(sibling: Directory, tmp_path: P
     with closing(Journal(tmp_path / "whole.sqlite")) as journal:
         journal.check()
     sibling.journal.check()
-    sibling.journal._db.execute("UPDATE entries SET content = x'00' WHERE sequence = 2")
+    with closing(sqlite3.connect(sibling.folder / "journal.sqlite", isolation_level=None)) as journal_file:
+        journal_file.execute("UPDATE entries SET content = x'00' WHERE sequence = 2")
     with pytest.raises(Diverged, match="entry 2"):
         copy_replica(Source(sibling), tmp_path / "b")
     assert not (tmp_path / "b").exists()
@@ -188,6 +191,12 @@ def test_a_file_is_read_in_parts_of_bounded_size() -> None:
         read[part.name] = part.offset + part.length
     assert read == dict(files)
     assert len(groups) < 12
+
+
+def copies_beside(directory: Directory) -> set[str]:
+    """Names of the copies of a directory that are still there."""
+    before = directory.name + COPY
+    return {path.name.removeprefix(before) for path in directory.folder.parent.glob(f"{before}*")}
 
 
 class Node:
@@ -210,10 +219,10 @@ def test_a_copy_that_nobody_reads_on_is_let_go_of(sibling: Directory, monkeypatc
     copies = Source(sibling)
     read_on: CopyListing = copies.begin_copy()
     copies._end_if_abandoned(read_on.name)  # as its timer does, much later
-    assert copies._folder(read_on.name).exists()
+    assert copies_beside(sibling) == {read_on.name}
     monkeypatch.setattr(replica_copy, "ABANDONED_S", 0.01)
     abandoned: CopyListing = copies.begin_copy()
-    wait_until(lambda: not copies._folder(abandoned.name).exists())
+    wait_until(lambda: abandoned.name not in copies_beside(sibling))
     copies.end_copy(read_on.name)
 
 

@@ -2,6 +2,7 @@
 
 import random
 import sqlite3
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -114,9 +115,16 @@ def test_changes_do_not_wait_one_behind_the_other_for_a_replica_that_hangs(monke
 
 def test_a_change_does_not_wait_for_ever_for_those_before_it(pair: list[Directory]) -> None:
     writer = ShardWriter(0, pair, 1, timeout_s=30.0, turn_s=0.05)
-    with writer._turn, pytest.raises(NotReady, match="busy with other changes"):
-        writer.write(*take_in("red"))
-    assert writer.write(*take_in("red"))[0] == 1
+    begun, ends = threading.Event(), threading.Event()
+    pair[0].answer_lost = lambda method: method == "apply" and (begun.set() or not ends.wait(30.0))
+    with ThreadPoolExecutor(1) as threads:
+        before = threads.submit(writer.write, *take_in("blue"))
+        assert begun.wait(30.0)
+        with pytest.raises(NotReady, match="busy with other changes"):
+            writer.write(*take_in("red"))
+        ends.set()
+        assert before.result(timeout=60)[0] == 1
+    assert writer.write(*take_in("red"))[0] == 2
 
 
 def test_a_shard_is_looked_after_while_a_replica_copies_for_hours(

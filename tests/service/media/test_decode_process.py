@@ -65,13 +65,13 @@ def test_an_answer_in_the_right_form_is_taken(answering: Answering) -> None:
 
 
 @pytest.mark.parametrize(
-    "position", [[91.0, 0.0], [0.0, -181.0], [0.0], [0, 0], [True, 0.0], "Oslo", [float("nan"), 0.0]]
+    "coordinates", [[91.0, 0.0], [0.0, -181.0], [0.0], [0, 0], [True, 0.0], "Oslo", [float("nan"), 0.0]]
 )
-def test_a_position_that_is_none_ends_the_process(answering: Answering, position: object) -> None:
-    with answering(frame(PIXELS | {"position": [-59.9, 179.0]}, bytes(6))) as pool:
-        assert pool.decode(Path("any"), with_position=True).position == (-59.9, 179.0)
-    with answering(frame(PIXELS | {"position": position}, bytes(6))) as pool, pytest.raises(DecodeFailed):
-        pool.decode(Path("any"), with_position=True)
+def test_coordinates_that_are_none_end_the_process(answering: Answering, coordinates: object) -> None:
+    with answering(frame(PIXELS | {"coordinates": [-59.9, 179.0]}, bytes(6))) as pool:
+        assert pool.decode(Path("any"), with_coordinates=True).coordinates == (-59.9, 179.0)
+    with answering(frame(PIXELS | {"coordinates": coordinates}, bytes(6))) as pool, pytest.raises(DecodeFailed):
+        pool.decode(Path("any"), with_coordinates=True)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_position_that_is_none_ends_the_process(answering: Answering, position
         frame(PIXELS | {"taken_at": "now"}, bytes(6)),
         frame(PIXELS | {"taken_at": 5}, bytes(6)),
         frame(PIXELS | {"taken_at": float("inf")}, bytes(6)),
-        frame(PIXELS | {"position": [59.9, 10.7]}, bytes(6)),  # which nobody asked for
+        frame(PIXELS | {"coordinates": [59.9, 10.7]}, bytes(6)),  # which nobody asked for
         frame(PIXELS | {"caption": None}, bytes(6)),
         frame(PIXELS | {"caption": "a" * 513}, bytes(6)),
         frame(PIXELS | {"caption": "two\nlines"}, bytes(6)),

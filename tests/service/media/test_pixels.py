@@ -212,7 +212,7 @@ def test_what_is_encoded_again_is_decoded_once(tmp_path: Path, monkeypatch: pyte
         return open_picture(path)
 
     def parts(**wanted: object) -> list[bytes]:
-        nothing = {"path": str(file), "pixels": False, "thumbnail": False, "stripped": None, "position": False}
+        nothing = {"path": str(file), "pixels": False, "thumbnail": False, "stripped": None, "coordinates": False}
         return decode_worker.decode(nothing | wanted)[1]
 
     monkeypatch.setattr(pixels, "open_picture", counted)

@@ -85,7 +85,7 @@ def test_without_what_reads_them_they_are_refused_with_advice(tmp_path: Path, mo
         "pixels": True,
         "thumbnail": False,
         "stripped": None,
-        "position": False,
+        "coordinates": False,
     }
     reply, parts = handle_request(request, MAX_PIXELS)
     assert ("extra `raw`" in reply["reason"], reply["final"], parts) == (True, True, [])

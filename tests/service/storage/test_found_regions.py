@@ -6,20 +6,20 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.storage.found_regions import FoundRegions, parcel_is_whole, regions_parcel, unpacked_regions
+from service.storage.found_regions import FoundRegions, deserialised_regions, regions_are_whole, serialised_regions
 from service.storage.region_records import pack
 from tests.support.fakes import FakeExtractor
 from tests.support.pictures import corners
 
 EXTRACTOR = FakeExtractor()
 RECORD = {name: rows[0] for name, rows in pack(EXTRACTOR.extract([corners(40, 30)]), [(2.0, 3.0)]).items()}
-PARCEL = regions_parcel(EXTRACTOR, RECORD)
+SERIALISED = serialised_regions(EXTRACTOR, RECORD)
 
 
 def test_regions_arrive_as_they_were_found() -> None:
-    found = unpacked_regions(EXTRACTOR, PARCEL)
+    found = deserialised_regions(EXTRACTOR, SERIALISED)
     assert found is not None
-    assert parcel_is_whole(PARCEL)
+    assert regions_are_whole(SERIALISED)
     assert list(found) == list(RECORD)
     for name, array in RECORD.items():
         assert found[name].dtype == array.dtype
@@ -28,29 +28,29 @@ def test_regions_arrive_as_they_were_found() -> None:
 
 @given(st.data())
 def test_damaged_regions_are_none(data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(PARCEL) - 1))
-    damaged = bytearray(PARCEL)
+    place = data.draw(st.integers(0, len(SERIALISED) - 1))
+    damaged = bytearray(SERIALISED)
     damaged[place] ^= data.draw(st.integers(1, 255))
-    for wrong in (bytes(damaged), PARCEL[:place], PARCEL + b"\0"):
-        found = unpacked_regions(EXTRACTOR, wrong)
+    for wrong in (bytes(damaged), SERIALISED[:place], SERIALISED + b"\0"):
+        found = deserialised_regions(EXTRACTOR, wrong)
         # What the line says besides may change its spelling, never what it describes.
         assert found is None or all(np.array_equal(found[name], RECORD[name]) for name in RECORD)
-        assert not parcel_is_whole(wrong) or wrong.partition(b"\n")[2] == PARCEL.partition(b"\n")[2]
+        assert not regions_are_whole(wrong) or wrong.partition(b"\n")[2] == SERIALISED.partition(b"\n")[2]
 
 
 def test_those_of_another_detector_are_none() -> None:
-    assert unpacked_regions(FakeExtractor("another"), PARCEL) is None
+    assert deserialised_regions(FakeExtractor("another"), SERIALISED) is None
 
 
 def test_what_nobody_waits_for_is_removed(tmp_path: Path) -> None:
     folder = FoundRegions(tmp_path)
     folder.remove_stale(lambda image_id: False)
     for name in ("one", "two"):
-        folder.put(name, PARCEL)
+        folder.put(name, SERIALISED)
     assert folder.get("one", EXTRACTOR) is not None
     folder.remove("one")
     folder.remove("one")
     assert folder.get("one", EXTRACTOR) is None
-    folder.put("one", PARCEL)
+    folder.put("one", SERIALISED)
     folder.remove_stale(lambda image_id: image_id == "one")
     assert (folder.get("one", EXTRACTOR) is None, folder.get("two", EXTRACTOR) is None) == (False, True)

@@ -17,11 +17,11 @@ class Decoders:
         self.given: list[str] = []
         self.background: dict[str, Future[str]] = {}
 
-    def submit(self, path: Path, *rest: Any, with_position: bool) -> "Future[str]":
+    def submit(self, path: Path, *rest: Any, with_coordinates: bool) -> "Future[str]":
         self.background[path.name] = Future()
         return self.background[path.name]
 
-    def decode(self, path: Path, *rest: Any, with_position: bool) -> str:
+    def decode(self, path: Path, *rest: Any, with_coordinates: bool) -> str:
         self.given.append(path.name)
         return f"{path.name} now"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from service.storage.found_regions import FoundRegions, regions_parcel
+from service.storage.found_regions import FoundRegions, serialised_regions
 from service.storage.region_records import pack
 from tests.support.fakes import CountingExtractor, FakeExtractor
 from tests.support.kill_points import decode_here
@@ -22,20 +22,20 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     made.catalog.close()
 
 
-def parcel(picture: PIL.Image.Image, extractor: FakeExtractor | None = None) -> bytes:
+def serialised(picture: PIL.Image.Image, extractor: FakeExtractor | None = None) -> bytes:
     found = pack(FakeExtractor().extract([picture]), [(1.0, 1.0)])
-    return regions_parcel(extractor or FakeExtractor(), {name: rows[0] for name, rows in found.items()})
+    return serialised_regions(extractor or FakeExtractor(), {name: rows[0] for name, rows in found.items()})
 
 
 def test_regions_that_came_are_taken_and_others_are_found(store: Store) -> None:
     pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(5)}
     first, second, third, damaged, _ = pictures
     found = FoundRegions(store.folder)
-    found.put(first, parcel(pictures[first]))
-    found.put(second, parcel(pictures[second]))
-    found.put(third, parcel(pictures[first], FakeExtractor("another")))
-    found.put(damaged, parcel(pictures[first])[:-1])
-    found.put("0" * 32, parcel(pictures[first]))
+    found.put(first, serialised(pictures[first]))
+    found.put(second, serialised(pictures[second]))
+    found.put(third, serialised(pictures[first], FakeExtractor("another")))
+    found.put(damaged, serialised(pictures[first])[:-1])
+    found.put("0" * 32, serialised(pictures[first]))
     extractor = CountingExtractor()
     store.drain(extractor)
     store.check(pictures)

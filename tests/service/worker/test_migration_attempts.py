@@ -21,12 +21,16 @@ def test_a_picture_that_fails_twice_for_the_moment_has_its_regions(
         """Its process dies at the first two attempts."""
 
         def decode(
-            self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+            self,
+            path: Path,
+            thumbnail: Path | None = None,
+            stripped: Path | None = None,
+            with_coordinates: bool = False,
         ) -> DecodedPicture:
             attempts.append(path.stem)
             if len(attempts) < 3:
                 raise DecodeFailed("Decoding the picture failed: its process ended with signal 9.", final=False)
-            return super().decode(path, thumbnail, stripped, with_position)
+            return super().decode(path, thumbnail, stripped, with_coordinates)
 
     image_id = store.accept(encoded(noise(1), "PNG"))
     store.drain()
@@ -68,10 +72,14 @@ def test_a_thumbnail_that_is_empty_is_made_anew_with_the_regions(
 
     class Noting(DecodeHere):
         def decode(
-            self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+            self,
+            path: Path,
+            thumbnail: Path | None = None,
+            stripped: Path | None = None,
+            with_coordinates: bool = False,
         ) -> DecodedPicture:
             asked.append(thumbnail)
-            return super().decode(path, thumbnail, stripped, with_position)
+            return super().decode(path, thumbnail, stripped, with_coordinates)
 
     image_id = store.accept(encoded(noise(1), "PNG"))
     store.drain()

@@ -10,17 +10,11 @@ import pytest
 from index.views.view import View
 from index.views.view_writer import ViewWriter
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
+from service.storage.free_space import FreeSpace
 from service.worker import view_builder
 from tests.support.fakes import FakeMatcher
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
-
-
-class NoRoom:
-    """A disk without room to work."""
-
-    def enough_to_work(self) -> bool:
-        return False
 
 
 class OnePause(threading.Event):
@@ -30,15 +24,14 @@ class OnePause(threading.Event):
         return False
 
 
-def test_what_is_due_is_erased_and_the_worker_is_heard_from(store: Store) -> None:
+def test_what_is_due_is_erased_and_the_worker_is_heard_from(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, gone = (store.accept(encoded(noise(seed), "PNG")) for seed in range(2))
     store.drain()
     store.catalog.delete(gone, NOW - 1e13)  # out of the grace of this store
     waiting = store.accept(encoded(noise(2), "PNG"))
     files = [store.originals.path(one, "png") for one in (kept, gone, waiting)]
     with store.worker() as (worker, _):
-        room: Any = NoRoom()
-        worker._space = room
+        monkeypatch.setattr(FreeSpace, "enough_to_work", lambda space: False)
         before = store.catalog.processes.last_heartbeat("worker")
         assert worker.run_within_space(OnePause())
         assert store.catalog.processes.last_heartbeat("worker") != before

@@ -35,10 +35,10 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
 
 
-def taken_at(position: tuple[float, float], seed: int = 1) -> bytes:
+def taken_at(coordinates: tuple[float, float], seed: int = 1) -> bytes:
     """A JPEG whose EXIF says so."""
     exif = PIL.Image.Exif()
-    latitude, longitude = position
+    latitude, longitude = coordinates
     gps = exif.get_ifd(0x8825)
     gps[1], gps[3] = "S" if latitude < 0 else "N", "W" if longitude < 0 else "E"
     gps[2], gps[4] = _sexagesimal(abs(latitude)), _sexagesimal(abs(longitude))
@@ -50,13 +50,13 @@ def _sexagesimal(degrees: float) -> tuple[float, float, Fraction]:
     return float(int(degrees)), float(int(minutes)), Fraction(round(minutes % 1 * 60 * 1000), 1000)
 
 
-@pytest.mark.parametrize("position", [OSLO, (-33.8688, 151.2093), (40.5, -74.25), (-0.5, -0.25)])
-def test_a_position_is_read_where_it_is_asked_for(tmp_path: Path, position: tuple[float, float]) -> None:
+@pytest.mark.parametrize("coordinates", [OSLO, (-33.8688, 151.2093), (40.5, -74.25), (-0.5, -0.25)])
+def test_coordinates_are_read_where_they_are_asked_for(tmp_path: Path, coordinates: tuple[float, float]) -> None:
     path = tmp_path / "a.jpg"
-    path.write_bytes(taken_at(position))
+    path.write_bytes(taken_at(coordinates))
     with DecodePool.from_settings(Settings(), workers=1) as pool:
-        assert pool.decode(path).position is None
-        assert pool.decode(path, with_position=True).position == pytest.approx(position, abs=1e-5)
+        assert pool.decode(path).coordinates is None
+        assert pool.decode(path, with_coordinates=True).coordinates == pytest.approx(coordinates, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_position_is_read_where_it_is_asked_for(tmp_path: Path, position: tupl
         {2: (IFDRational(59, 0), 0.0, 0.0), 4: (10.0, 45.0, 8.0)},
     ],
 )
-def test_a_position_that_makes_no_sense_is_none(tmp_path: Path, gps: dict[int, object]) -> None:
+def test_coordinates_that_make_no_sense_are_none(tmp_path: Path, gps: dict[int, object]) -> None:
     exif = PIL.Image.Exif()
     exif.get_ifd(0x8825).update(gps)
     path = tmp_path / "a.jpg"
     path.write_bytes(encoded(noise(1), "JPEG", exif=exif))
     with DecodePool.from_settings(Settings(), workers=1) as pool:
-        assert pool.decode(path, with_position=True).position is None
+        assert pool.decode(path, with_coordinates=True).coordinates is None
 
 
 def test_the_nearest_town_is_that_on_the_globe() -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import PIL.Image
 import pytest
 
+from index.views.slab import Slab
 from index.views.view import View
 from service.clocks import Clocks
 from service.storage.verification import find_damage
@@ -43,6 +44,19 @@ def seen(folder: Path) -> dict[str, npt.NDArray[Any]]:
         found = snapshot.read_images(range(NUM)) | {f"caption {number}": one for number, one in enumerate(captions)}
         embeddings = {name: snapshot.stores.embeddings(name, NUM).copy() for name in ("images", "captions")}
         return {name: np.array(array) for name, array in (found | embeddings).items()}
+
+
+def slots_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The slots whose region records are checked from now on."""
+    check, slots = Slab.check, list[int]()
+
+    def noted(slab: Slab, row: int) -> None:
+        if slab.folder.name == "regions":
+            slots.append(row)
+        check(slab, row)
+
+    monkeypatch.setattr(Slab, "check", noted)
+    return slots
 
 
 @contextmanager
@@ -106,16 +120,17 @@ def test_a_view_row_and_its_record_that_are_both_damaged_are_made_again(
     monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
     folder = store.folder / "views" / "fake-matcher"
     before = seen(folder)
-    with store.worker() as (worker, _):
-        (file,) = (folder / "images").glob("records.bin")
-        size = file.stat().st_size // NUM
+    file = folder / "images" / "records.bin"
+    size = file.stat().st_size // NUM
+    with closing(store.slab()) as slab:
+        records = NUM * slab.dtype.itemsize
+    with scrubbing(store) as (_, after):
         with file.open("r+b") as opened:
             opened.seek(size)
             opened.write(bytes(size))
-        rows = worker._views.check_rows(worker._slab, worker._repair.make_again)
-        next(rows)
+        after(records)
         zero_record(store, 1)  # after the scrub has read the records
-        assert len(list(rows)) == 2 * NUM - 1
+        after(1e8)
     assert list(find_damage(store.folder)) == []
     for name, array in seen(folder).items():
         np.testing.assert_array_equal(array, before[name])
@@ -139,13 +154,14 @@ def test_a_start_makes_damaged_records_again_and_leaves_sound_ones(
 
 
 def test_a_record_that_cannot_be_made_again_is_listed_and_not_searched(
-    store: Store, pictures: dict[str, PIL.Image.Image]
+    store: Store, pictures: dict[str, PIL.Image.Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
     image_id = list(pictures)[1]
     store.originals.path(image_id, "png").unlink()
-    with store.worker() as (worker, _):
+    with scrubbing(store) as (_, after):
         zero_record(store, 1)
-        worker._repair.make_again(1)
+        after(1e8)
     (failure,) = store.catalog.failures.page()
     assert (failure.image_id, "damaged on the disk" in failure.reason) == (image_id, True)
     assert store.catalog.region_stores.blank_slots("fake-extractor") == [1]
@@ -160,12 +176,12 @@ def test_a_view_is_not_built_from_a_damaged_record(store: Store, pictures: dict[
     store.check({image_id: noise(seed) for seed, image_id in enumerate(pictures)}, other)
 
 
-def test_it_reads_no_more_than_its_rate_and_goes_round(store: Store, pictures: dict[str, PIL.Image.Image]) -> None:
-    with scrubbing(store) as (worker, after):
+def test_it_reads_no_more_than_its_rate_and_goes_round(
+    store: Store, pictures: dict[str, PIL.Image.Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scrubbing(store) as (_, after):
         size = store.slab().dtype.itemsize
-        read: list[int] = []
-        check = worker._slab.check
-        worker._slab.check = lambda row: (read.append(row), check(row))[1]  # type: ignore[method-assign, func-returns-value]
+        read = slots_read(monkeypatch)
         after(0.0)
         assert read == []
         after(1.0)
@@ -189,9 +205,8 @@ def test_after_an_hour_in_which_it_read_nothing_it_does_not_catch_up(
 ) -> None:
     with closing(store.slab()) as slab:
         rate = slab.dtype.itemsize * 0.3
-    with scrubbing(store, rate) as (worker, after):
-        check, read = worker._slab.check, list[int]()
-        monkeypatch.setattr(worker._slab, "check", lambda row: (read.append(row), check(row)))
+    with scrubbing(store, rate) as (_, after):
+        read = slots_read(monkeypatch)
         after(3600.0)
     assert read == [0, 1]  # what five seconds allow, up to the end of a record
 

@@ -302,9 +302,9 @@ class Hanging(DecodeHere):
     tried: ClassVar[list[int]] = []
 
     def decode(
-        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_position: bool = False
+        self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_coordinates: bool = False
     ) -> DecodedPicture:
-        found = super().decode(path, thumbnail, stripped, with_position)
+        found = super().decode(path, thumbnail, stripped, with_coordinates)
         self.tried.append(found.width)
         if found.width > 24:
             raise DecodeFailed("it took longer than 20 s", final=False, timed_out=True)
