@@ -115,11 +115,26 @@ def test_the_focus_stays_on_a_picture_that_is_found_anew(visit: Visit) -> None:
     page, main = visit.page, visit.page.locator("#main")
     search(page, "red")
     like = page.get_by_role("button", name="More like this: all green")
-    for looked, kept in (("pictures", like), ("text", main)):  # no text of green ones has the word
+    word = page.locator("#words button")
+    # No text of green ones has the word.
+    for looked, focused, kept in (("pictures", like, like), ("both", word, word), ("text", like, main)):
         held = HeldRequests(page, "**/search/text")
         page.get_by_label("Look at").select_option(looked)
         held.first()
-        like.focus()
+        focused.focus()
         held.let_go()
         expect(main).not_to_have_attribute("aria-busy", "true")
         expect(kept).to_be_focused()
+
+
+def test_the_focus_of_a_picture_that_a_filter_takes_away_goes_to_the_others(visit: Visit) -> None:
+    page = visit.page
+    cards = page.get_by_role("list", name="Library").locator("li.card")
+    expect(cards).to_have_count(len(COLOURS))
+    held = HeldRequests(page, "**/images?*")
+    page.get_by_label("to", exact=True).fill("1999")
+    held.first()
+    cards.first.locator(".picture").focus()
+    held.let_go()
+    expect(cards).to_have_count(0)
+    expect(page.locator("#main")).to_be_focused()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -108,3 +109,19 @@ def test_sentences_for_a_picture_or_why_there_are_none(visit: Visit) -> None:
         pass
     expect(sentences.first).to_contain_text("a red wall")
     expect(status).to_contain_text("Sentences for")
+
+
+def test_a_least_score_that_is_no_number_is_told_and_one_with_a_comma_is_read(visit: Visit) -> None:
+    page, status, least = visit.page, visit.page.locator("#status"), visit.page.get_by_label("At least")
+    search(page, "red")
+    page.get_by_label("Percent or score").select_option("score")
+    for written in ("3x", "5 %"):
+        least.press_sequentially(written)
+        least.press("Tab")
+        expect(status).to_have_text("At least: write a number.")
+        expect(page.locator("#main li.card")).to_have_count(3)
+        assert urlencode({"least": written}) in page.url
+        least.fill("")
+    with page.expect_request("**/search/text") as asked:
+        least.press_sequentially("-2,5 ")
+    assert asked.value.post_data_json["min_score"] == -2.5

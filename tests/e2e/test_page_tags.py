@@ -18,6 +18,13 @@ pytestmark = pytest.mark.browser
 
 NOTES = {"red": "", "blue": "1..3", "green": '"so"', "yellow": "2"}
 WRITTEN = {"red": 'note: ""', "blue": 'note: "1..3"', "green": 'note: """so"""', "yellow": "note: 2"}
+CHOOSE = """
+(input, [value, events]) => {
+  input.value = value;
+  const how = { inputType: "insertReplacementText", bubbles: true };
+  for (const one of events) input.dispatchEvent(new InputEvent(one, how));
+}
+"""
 HINT = "Write name: value, or name: 2020..2024 for a range."
 
 
@@ -130,3 +137,17 @@ def test_what_is_written_while_another_condition_waits_is_taken_beside_it(visit:
     expect(chips(page)).to_have_count(2)
     expect(cards(page)).to_have_count(1)
     expect(page.get_by_label("Tag", exact=True)).to_have_value("")
+
+
+def test_a_condition_that_is_chosen_is_taken_at_once_and_the_next_leaves_the_focus_where_it_went(visit: Visit) -> None:
+    page, tag = visit.page, visit.page.get_by_label("Tag", exact=True)
+    expect(page.locator("#tags option")).to_have_count(len(NOTES) + 2)
+    for shown, events in ((0, ["input"]), (1, ["input", "change"])):  # as Firefox tells of a choice, and chromium
+        expect(chips(page)).to_have_count(shown)
+        tag.evaluate(CHOOSE, [list(WRITTEN.values())[shown], events])
+        expect(chips(page)).to_have_count(shown + 1)
+        expect(page.locator("#tag-fault")).to_be_hidden()
+    tag.fill(WRITTEN["green"])
+    tag.press("Tab")
+    expect(chips(page)).to_have_count(3)
+    expect(chips(page).first).to_be_focused()

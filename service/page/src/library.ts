@@ -2,7 +2,7 @@
 import { ask } from "./api";
 import { Card } from "./card";
 import type { Further } from "./detail";
-import { el, isStillAt, workButton } from "./dom";
+import { el, find, isStillAt, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
 import { Selection } from "./selection";
 import { messageOf } from "./text";
@@ -62,6 +62,7 @@ export class Library {
     this.shown = images.length;
     this.queued = queued ?? 0;
     this.goOn(next);
+    const focused = document.activeElement;
     const wanted = new Set(images.map(({ image_id }) => image_id));
     for (const [image_id, card] of this.cards) {
       const stays = card.isDeleted ? !isNew : card.isHeld || wanted.has(image_id);
@@ -69,6 +70,7 @@ export class Library {
       card.element.remove();
       this.cards.delete(image_id);
     }
+    if (focused !== document.activeElement) find("main").focus({ preventScroll: true }); // it was in one that is gone
     this.place(images);
     this.selection.recount();
   }

@@ -7,6 +7,7 @@ import { el, find } from "./dom";
 import type { Chosen, Question } from "./history";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
 import { TagFilter } from "./tags";
+import { readNumber } from "./text";
 
 type Control = HTMLInputElement | HTMLSelectElement;
 
@@ -29,7 +30,6 @@ const MEANT_FOR_OTHERS: Record<Question["kind"] | "library", string[]> = {
 
 const MOST_TAGS = 50;
 const TAG = "tag."; // before the name of a tag, in an address
-const NUMBER = /^(-?\d+(\.\d+)?)?$/;
 const TYPING_MS = 200; // a pause after which what was typed is looked up
 
 /** An option has a value that cannot be read, so that nothing could be asked. */
@@ -47,7 +47,7 @@ export class SearchOptions {
   private readonly suggesting = new Latest();
   private looking = 0; // the pause after which it is looked up which tags may be meant
   private typing = 0; // the pause after which it is told what was typed
-  private readonly least = el("input", { type: "number", step: "any", class: "few", placeholder: "any" });
+  private readonly least = el("input", { type: "text", class: "few", placeholder: "any" });
   private readonly unit = el(
     "select",
     { "aria-label": "Percent or score" },
@@ -133,14 +133,14 @@ export class SearchOptions {
   /** Has changes told: of what is typed once it may be complete, and of all else once it is chosen. */
   private listen(changed: (isTyped: boolean) => void): void {
     const isDate = (text: string) => readDate(text) !== null;
-    const isNumber = (text: string) => NUMBER.test(text);
+    const isNumber = (text: string) => !text || readNumber(text) !== null;
     const typed = [[this.from, isDate], [this.until, isDate], [this.least, isNumber]] as const;
     let told: HTMLInputElement | null = null; // whose value was told while it was typed
     for (const [input, isComplete] of typed)
       input.addEventListener("input", () => {
         clearTimeout(this.typing);
         told = null;
-        if (input.validity.badInput || !isComplete(input.value.trim())) return;
+        if (!isComplete(input.value.trim())) return;
         this.typing = setTimeout(() => ((told = input), changed(true)), TYPING_MS);
       });
     find("options").addEventListener("change", ({ target }) => {
@@ -186,7 +186,7 @@ export class SearchOptions {
   get chosen(): Chosen {
     const controls = Object.entries(this.controls).filter(([, one]) => one.value.trim() !== initial(one));
     return [
-      ...controls.filter(([name]) => name !== "in" || this.least.value).map(([name, one]): [string, string] => [name, one.value.trim()]),
+      ...controls.filter(([name]) => name !== "in" || this.least.value.trim()).map(([name, one]): [string, string] => [name, one.value.trim()]),
       ...(this.groups ? [["alike", "one"] as [string, string]] : []),
       ...this.tags.conditions.map(([name, said]): [string, string] => [`${TAG}${name}`, said]),
     ];
@@ -211,6 +211,7 @@ export class SearchOptions {
   private count(): void {
     const days = [["from", dayMeant(this.from.value)], ["to", dayMeant(this.until.value)]].filter(([, day]) => day);
     this.meant.textContent = days.length ? `read as ${days.flat().join(" ")}` : "";
+    this.least.inputMode = this.unit.value === "min_score" ? "text" : "decimal"; // which has no minus on some phones
     const num = this.chosen.filter(([name]) => name !== "in").length;
     this.summary.textContent = num ? `Options (${num} set)` : "Options";
   }
@@ -237,10 +238,11 @@ export class SearchOptions {
 
   /** The limit that results have to reach, as the service takes it; none where nothing is written. Unreadable for no limit. */
   get cutOff(): { min_score?: number; min_probability?: number } {
-    const least = this.least.valueAsNumber;
-    if (this.least.validity.badInput) throw new Unreadable("At least: write a number.");
-    if (Number.isNaN(least)) return {};
-    if (this.unit.value === "min_score") return { min_score: least };
+    const [written, isScore] = [this.least.value.trim(), this.unit.value === "min_score"];
+    if (!written) return {};
+    const least = readNumber(written);
+    if (least === null || (isScore && written.endsWith("%"))) throw new Unreadable("At least: write a number.");
+    if (isScore) return { min_score: least };
     if (least < 0 || least > 100) throw new Unreadable("At least: write a percentage from 0 to 100, or choose “score”.");
     return { min_probability: least / 100 };
   }

@@ -28,10 +28,15 @@ export function resultGrid(
   return { grid: el("ol", { class: "grid", "aria-label": label }, ...cards), words };
 }
 
-/** Shows the words of a query above the results; nothing where there are none. */
+/** Shows the words of a query above the results; nothing where there are none. The focus stays on the same word, or goes to what is found. */
 export function showWords(words: Words | null): void {
   const hint = CAN_HOVER.matches ? "Hover a word: " : "Tap a word: ";
-  find("words").replaceChildren(...(words ? [hint, ...words.elements] : []).map(asNode));
+  const [line, focused] = [find("words"), document.activeElement];
+  const isInside = line.contains(focused);
+  line.replaceChildren(...(words ? [hint, ...words.elements] : []).map(asNode));
+  if (!isInside) return;
+  const same = [...line.querySelectorAll("button")].find((one) => one.textContent === focused!.textContent);
+  (same ?? find("main")).focus({ preventScroll: true });
 }
 
 function asNode(child: unknown): Node {

@@ -1,6 +1,6 @@
 // The filter by tags: conditions are written one at a time, and each stands as a button that takes it away again.
 import { asWritten, condition, conditionOn, inFull, isSame, together, type Condition } from "./conditions";
-import { button, el, type Child } from "./dom";
+import { button, el, refill, type Child } from "./dom";
 import { isolated, messageOf } from "./text";
 
 export class TagFilter {
@@ -25,6 +25,10 @@ export class TagFilter {
     private readonly lookUp: () => Promise<void>,
   ) {
     this.input.addEventListener("change", () => void this.take());
+    this.input.addEventListener("input", (event) => {
+      const isChosen = (event as InputEvent).inputType === "insertReplacementText"; // with no change after it, in Firefox
+      if (isChosen && this.offered.some((one) => inFull(one) === this.input.value)) void this.take();
+    });
   }
 
   /** What stands beside the input. */
@@ -123,7 +127,7 @@ export class TagFilter {
   }
 
   private remove(one: Condition): void {
-    this.written = this.written.filter((other) => other !== one);
+    this.written = this.written.filter((other) => !isSame(other, one));
     this.fault.textContent = "";
     this.show();
     this.input.focus();
@@ -132,10 +136,11 @@ export class TagFilter {
 
   private show(): void {
     const chip = (one: Condition) => {
-      const text = inFull(one);
-      return button(`${isolated(text)} ×`, () => this.remove(one), { class: "chip", "aria-label": `Take away: ${text}` });
+      const [text, label] = [inFull(one), `Take away: ${inFull(one)}`];
+      const before = [...this.chips.children].find((other) => other.ariaLabel === label);
+      return before ?? button(`${isolated(text)} ×`, () => this.remove(one), { class: "chip", "aria-label": label });
     };
-    this.chips.replaceChildren(...this.written.map(chip));
+    refill(this.chips, ...this.written.map(chip));
   }
 }
 

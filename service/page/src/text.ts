@@ -6,6 +6,13 @@ export function day(moment: string | null): string {
   return moment ? new Date(moment).toLocaleDateString(undefined, { dateStyle: "medium", timeZone: "UTC" }) : "no date";
 }
 
+/** The number that is written, with a point or a comma, also of percent; null for what is none. */
+export function readNumber(text: string): number | null {
+  const written = text.trim().replace(/\s*%$/, "").replace(",", ".");
+  const number = Number(written);
+  return /^[-+.\de]+$/i.test(written) && Number.isFinite(number) ? number : null;
+}
+
 /** When something was done, by the clock of whoever looks. */
 export function time(moment: string): string {
   return new Date(moment).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });

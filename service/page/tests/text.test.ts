@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PictureHit, TextAnswer } from "../src/openapi";
-import { alike, asTaken, counted, inLibrary, isolated, loadedFirst, messageOf, movement, percent, said, withoutProbabilitiesOfNoMatch } from "../src/text";
+import { alike, asTaken, counted, inLibrary, isolated, loadedFirst, messageOf, movement, percent, readNumber, said, withoutProbabilitiesOfNoMatch } from "../src/text";
 
 function hit(parts: object): PictureHit {
   return { score: 0.51234, probability: null, found_by: ["picture"], ...parts } as unknown as PictureHit;
@@ -9,6 +9,11 @@ function hit(parts: object): PictureHit {
 
 test("a probability is whole percent, and never nothing where there is some", () => {
   assert.deepEqual([0, 0.004, 0.01, 0.456, 1].map(percent), ["0 %", "under 1 %", "1 %", "46 %", "100 %"]);
+});
+
+test("a number is read with a point or a comma, also of percent", () => {
+  assert.deepEqual(["2,5", " 2.5 ", "30 %", "-3", "1e1"].map(readNumber), [2.5, 2.5, 30, -3, 10]);
+  for (const one of ["3x", "1,2,3", "%", "1e999", "0x1"]) assert.equal(readNumber(one), null, one);
 });
 
 test("a result says by what it was found", () => {
