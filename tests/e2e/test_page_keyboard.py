@@ -123,3 +123,22 @@ def test_the_focus_stays_on_a_picture_that_is_found_anew(visit: Visit) -> None:
         held.let_go()
         expect(main).not_to_have_attribute("aria-busy", "true")
         expect(kept).to_be_focused()
+
+
+DRAGGED = """
+([target, kind, type]) => {
+  const dataTransfer = { types: type.split(" "), items: [], files: [] };
+  const event = Object.assign(new Event(kind, { bubbles: true, cancelable: true }), { dataTransfer });
+  document.querySelector(target).dispatchEvent(event);
+  return [event.defaultPrevented, dataTransfer.dropEffect];
+}
+"""
+
+
+def test_a_dropped_address_does_not_lead_away_and_a_file_is_copied(visit: Visit) -> None:
+    page = visit.page
+    assert page.evaluate(DRAGGED, ["#main", "dragover", "Files"]) == [True, "copy"]
+    for target, types in (("#main", "text/uri-list text/plain"), ("#query", "text/uri-list")):  # as in Firefox
+        assert [page.evaluate(DRAGGED, [target, kind, types])[0] for kind in ("dragover", "drop")] == [True, True]
+    expect(page.locator("#status")).to_contain_text("save or copy the picture first")
+    assert not page.evaluate(DRAGGED, ["#query", "drop", "text/uri-list text/plain"])[0]
