@@ -137,6 +137,7 @@ DRAGGED = """
 
 def test_a_dropped_address_does_not_lead_away_and_a_file_is_copied(visit: Visit) -> None:
     page = visit.page
+    expect(page.get_by_role("list", name="Library")).to_be_visible()
     assert page.evaluate(DRAGGED, ["#main", "dragover", "Files"]) == [True, "copy"]
     for target, types in (("#main", "text/uri-list text/plain"), ("#query", "text/uri-list")):  # as in Firefox
         assert [page.evaluate(DRAGGED, [target, kind, types])[0] for kind in ("dragover", "drop")] == [True, True]
