@@ -138,3 +138,23 @@ def test_the_focus_of_a_picture_that_a_filter_takes_away_goes_to_the_others(visi
     held.let_go()
     expect(cards).to_have_count(0)
     expect(page.locator("#main")).to_be_focused()
+
+
+DRAGGED = """
+([target, kind, type]) => {
+  const dataTransfer = { types: type.split(" "), items: [], files: [] };
+  const event = Object.assign(new Event(kind, { bubbles: true, cancelable: true }), { dataTransfer });
+  document.querySelector(target).dispatchEvent(event);
+  return [event.defaultPrevented, dataTransfer.dropEffect];
+}
+"""
+
+
+def test_a_dropped_address_does_not_lead_away_and_a_file_is_copied(visit: Visit) -> None:
+    page = visit.page
+    expect(page.get_by_role("list", name="Library")).to_be_visible()
+    assert page.evaluate(DRAGGED, ["#main", "dragover", "Files"]) == [True, "copy"]
+    for target, types in (("#main", "text/uri-list text/plain"), ("#query", "text/uri-list")):  # as in Firefox
+        assert [page.evaluate(DRAGGED, [target, kind, types])[0] for kind in ("dragover", "drop")] == [True, True]
+    expect(page.locator("#status")).to_contain_text("save or copy the picture first")
+    assert not page.evaluate(DRAGGED, ["#query", "drop", "text/uri-list text/plain"])[0]

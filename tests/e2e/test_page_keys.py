@@ -86,6 +86,15 @@ def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Browser, tmp_path
         visit.close()
 
 
+def test_a_key_is_taken_where_the_browser_keeps_nothing(browser: Browser, tmp_path: Path) -> None:
+    with signed_in(browser, tmp_path) as (visit, key):
+        visit.page.add_init_script("Object.defineProperty(window, 'sessionStorage', {get() { throw Error() }})")
+        visit.context.clear_cookies()
+        visit.page.reload()
+        give_key(visit.page.get_by_role("dialog"), key)
+        expect(visit.page.get_by_role("heading", name="No pictures yet")).to_be_visible()
+
+
 def test_a_key_that_may_only_read_is_offered_no_changes(browser: Browser, tmp_path: Path) -> None:
     keys = {one: create_key(one, one, time.time()) for one in (Permission.READ, Permission.WRITE)}
     change_keys(tmp_path / "keys.json", lambda known: [stored for _, stored in keys.values()])

@@ -82,6 +82,10 @@ def test_another_question_begins_at_the_top_and_back_leads_to_where_one_was(visi
     page.go_back()
     expect(cards).to_have_count(NUM)
     page.wait_for_function("place => scrollY === place", arg=left_at)
+    page.wait_for_function("place => history.state.scrolled === place", arg=left_at)
+    page.reload()
+    expect(cards).to_have_count(NUM)
+    page.wait_for_function("place => scrollY === place", arg=left_at)
 
 
 def test_what_was_shown_before_does_not_stand_below_a_refusal(visit: Visit) -> None:

@@ -60,6 +60,16 @@ def test_those_that_are_chosen_get_a_tag_and_no_other_does(visit: Visit) -> None
     expect(page.get_by_role("dialog")).to_be_visible()  # opens large again
 
 
+@pytest.mark.parametrize(("part", "key"), [("button.picture", "Enter"), (".pick", "Space")])
+def test_a_row_is_chosen_by_keys(visit: Visit, part: str, key: str) -> None:
+    page = visit.page
+    page.evaluate("Object.defineProperty(PointerEvent.prototype, 'shiftKey', {get: () => false})")  # as in Firefox
+    page.get_by_role("button", name="Select several").click()
+    for colour, keys in (("green", key), ("yellow", f"Shift+{key}"), ("red", key)):
+        page.locator("#main li.card", has_text=f"all {colour}").locator(part).press(keys)
+    expect(bar(page)).to_contain_text("4 of 5 shown selected")
+
+
 def give_tag(page: Page, tag: str) -> None:
     bar(page).get_by_label("Tag for those selected").fill(tag)
     bar(page).get_by_role("button", name="Add tag").click()

@@ -64,17 +64,28 @@ export function onKeyNeeded(dialog: KeyDialog): void {
   askForKey = dialog;
 }
 
+const own: Record<string, string> = {};
+
+/** What the browser keeps for this tab, or, where it keeps nothing, the page. */
+function kept(): Record<string, string> {
+  try {
+    return sessionStorage;
+  } catch {
+    return own;
+  }
+}
+
 export function keepKey(key: string): void {
-  sessionStorage.setItem(KEY, key);
+  kept()[KEY] = key;
 }
 
 /** The key that this tab was given; "" for none. */
 export function keptKey(): string {
-  return sessionStorage.getItem(KEY) ?? "";
+  return kept()[KEY] ?? "";
 }
 
 export function forgetKey(): void {
-  sessionStorage.removeItem(KEY);
+  delete kept()[KEY];
 }
 
 export interface Options {
@@ -127,7 +138,7 @@ function secondsOf(retryAfter: string | null): number {
 
 async function send(path: string, { method, json, form, signal }: Options): Promise<Response> {
   const headers = new Headers();
-  const key = sessionStorage.getItem(KEY);
+  const key = keptKey();
   if (key) headers.set("Authorization", `Bearer ${key}`);
   if (json !== undefined) headers.set("Content-Type", "application/json");
   const body = json === undefined ? form : JSON.stringify(json);

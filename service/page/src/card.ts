@@ -107,9 +107,9 @@ export class Card {
   }
 
   /** Opens the picture, or chooses it, or not, where several are. */
-  private press({ shiftKey }: MouseEvent): void {
+  private press({ shiftKey, detail }: MouseEvent): void {
     if (!this.element.closest(".selecting")) this.open(this.image);
-    else if (this.canBeChosen) this.pick.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey }));
+    else if (this.canBeChosen) this.pick.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey, detail }));
   }
 
   private about(): HTMLElement {

@@ -5,6 +5,8 @@ import type { Found } from "./finding";
 /** Whether something can be dropped: a finger drags nothing from elsewhere. */
 export const CAN_DROP = !matchMedia("(pointer: coarse)").matches;
 
+const ADDRESS = "Only its address came: save or copy the picture first.";
+
 export interface Takers {
   search(file: File): void;
   /** `unread` are the paths of what was dropped with them and cannot be read. */
@@ -17,8 +19,10 @@ export interface Takers {
 export function onDrop(takers: Takers): void {
   const targets = find("drop");
   document.addEventListener("dragover", (event) => {
+    if (isAddress(event)) event.preventDefault();
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
+    event.dataTransfer.dropEffect = "copy";
     void takers.begin();
     targets.hidden = isCovered();
   });
@@ -27,6 +31,10 @@ export function onDrop(takers: Takers): void {
   });
   document.addEventListener("drop", (event) => {
     targets.hidden = true;
+    if (isAddress(event)) {
+      event.preventDefault();
+      return void takers.begin().then(() => (find("status").textContent = ADDRESS));
+    }
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
     const begun = takers.begin();
@@ -45,6 +53,16 @@ export function onDrop(takers: Takers): void {
   });
 }
 
+/** Whether an address comes alone, as of another page's picture in Firefox, which would go there. */
+function isAddress({ target, dataTransfer }: DragEvent): boolean {
+  const has = (type: string) => dataTransfer!.types.includes(type);
+  return has("text/uri-list") && !has("Files") && !(isField(target) && has("text/plain"));
+}
+
+function isField(target: EventTarget | null): boolean {
+  return target instanceof Element && target.matches("input, textarea");
+}
+
 /** Whether a dialog lies over the page that is not put away, such as one that asks for a key. */
 function isCovered(): boolean {
   return document.querySelector("dialog[open]:not(#detail)") !== null;
@@ -52,8 +70,7 @@ function isCovered(): boolean {
 
 /** Whether text is pasted where text is written: programs add a picture of it, which is not what is wanted there. */
 function isText(event: ClipboardEvent): boolean {
-  const isField = event.target instanceof Element && event.target.matches("input, textarea");
-  return isField && !!event.clipboardData?.getData("text/plain");
+  return isField(event.target) && !!event.clipboardData?.getData("text/plain");
 }
 
 interface Dropped {

@@ -176,7 +176,7 @@ function answerAsIs(question: Question): Promise<void> {
   return (question.kind === "pictures" ? searchPicture(question) : searchSentences(question)).catch(why);
 }
 
-/** Shows what the entry of the history that the browser came to asks, where it was left. */
+/** Shows what the entry of the history that the browser came to asks. */
 async function goTo(question: Question): Promise<void> {
   clearTimeout(typing);
   clearTimeout(settling);
@@ -184,10 +184,16 @@ async function goTo(question: Question): Promise<void> {
   detail.close(); // what it shows belongs to the question that was left
   query.value = question.kind === "text" ? question.text : "";
   options.restore(addressParameters());
+  await answerWhereLeft(question);
+}
+
+/** Answers the question of an entry of the history, at the place where it was left. */
+async function answerWhereLeft(question: Question): Promise<void> {
   const { scrolled } = seen();
   await answer(question);
-  if (scrolled !== undefined && question === latest) scrollTo(0, scrolled);
-  if (question === latest) await openWanted();
+  if (question !== latest) return;
+  if (scrolled !== undefined) scrollTo(0, scrolled);
+  await openWanted();
 }
 
 /** Shows the picture large that the address names, over what its question found. */
@@ -202,9 +208,7 @@ async function openWanted(): Promise<void> {
     const further = isLibrary(current()) ? library.further() : furtherResults();
     detail.open(all, Math.max(at, 0), at < 0 ? null : further);
   };
-  const giveUp = (fault: unknown) => {
-    if (!canBeTriedAgain(fault)) putQuestionBelow();
-  };
+  const giveUp = (fault: unknown) => void (canBeTriedAgain(fault) || putQuestionBelow());
   return tried(work, "", giveUp, () => void openWanted());
 }
 
@@ -334,6 +338,7 @@ function start(): void {
     if (wantedLarge() !== null || !detail.closesFor()) void goTo(current());
     else if (k === MOST) noteSeen({ many: true }); // which were asked for while one was shown large
   });
+  document.addEventListener("scrollend", () => noteSeen({ scrolled: scrollY }));
   document.addEventListener("visibilitychange", () => void refreshLibrary());
   const chosen = find<HTMLInputElement>("like-file");
   chosen.addEventListener("change", () => {
@@ -387,8 +392,7 @@ function begin(): Promise<void> {
   const work = async () => {
     await prepare();
     if (searches.begun || typing) return;
-    await answer(current());
-    await openWanted();
+    await answerWhereLeft(current());
   };
   return tried(work, "", () => {}, () => void again());
 }

@@ -40,6 +40,7 @@ export class Selection {
     this.progress,
   );
   private last: Card | null = null; // that was chosen or not, from which a row begins
+  private isShift = false; // with the last key: Firefox's clicks by keys lack it
   private isBusy = false;
   readonly element = el("div", { class: "selection change" }, this.begin, this.bar, el("p", {}, this.told, " ", this.undo));
 
@@ -51,8 +52,10 @@ export class Selection {
   ) {
     grid.addEventListener("click", (event) => {
       const card = this.cards().find(({ pick }) => pick === event.target);
-      if (card) this.chosen(card, event.shiftKey);
+      if (card) this.chosen(card, event.shiftKey || (!event.detail && this.isShift));
     });
+    for (const kind of ["keydown", "keyup"] as const)
+      document.addEventListener(kind, ({ shiftKey }) => (this.isShift = shiftKey));
   }
 
   /** Counts those that are chosen, and has each say so, after the list has changed. */
