@@ -56,22 +56,23 @@ setup: $(VENV)/.dev $(KERNELS)
 run: $(READY) $(KERNELS)
 	exec $(BIN)/regard serve --port "$$PORT" --data-dir "$$DATA" $${PHOTOS:+--photos "$$PHOTOS"}
 
-# What starts no whole service runs in a process for each core, then the rest in three, since each of its tests
-# is several processes, which wait for each other half of the time. Status 5: none of TESTS is of that kind.
+# What starts no whole service runs in three processes for every two cores, since some of them wait for disks and
+# programs, then the rest in three, since each of its tests is several processes. Status 5: none of TESTS is of that kind.
 # Hundreds of processes start: each would compile our sources anew where Python is told to write no bytecode.
 PYTEST := $(BIN)/python -m pytest --durations=15
 PARALLEL := --dist loadfile --no-loadscope-reorder
+PROCESSES := $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 8 ? n : 8)))
 # Where whole services are started; no other file is imported to look for such tests.
 SERVICES := $(if $(filter tests,$(TESTS)),tests/cluster tests/e2e tests/service/bench,$(TESTS))
 
 test: $(VENV)/.dev $(KERNELS)
 	@unset PYTHONDONTWRITEBYTECODE; alone=0; services=0; set -x; \
-	$(PYTEST) $(PARALLEL) -n auto --maxprocesses 8 -m "not e2e" $(TESTS) || alone=$$?; \
+	$(PYTEST) $(PARALLEL) -n $(PROCESSES) -m "not e2e" $(TESTS) || alone=$$?; \
 	$(PYTEST) $(PARALLEL) -n 3 -m e2e $(SERVICES) || services=$$?; \
 	[ $$alone = 5 ] && exit $$services; [ $$services = 5 ] && exit $$alone; exit $$((alone + services))
 
 test-fast: $(VENV)/.dev $(KERNELS)
-	$(PYTEST) $(PARALLEL) -n auto --maxprocesses 8 -m "not e2e and not slow" $(TESTS)
+	$(PYTEST) $(PARALLEL) -n $(PROCESSES) -m "not e2e and not slow" $(TESTS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

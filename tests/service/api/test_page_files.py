@@ -14,7 +14,8 @@ SOURCES, BUILT = ROOT / "service" / "page" / "src", ROOT / "service" / "web"
 
 def test_the_built_page_is_that_of_its_sources() -> None:
     digest = hashlib.sha256()
-    for path in sorted(SOURCES.iterdir(), key=lambda path: path.name):
+    written_anew = SOURCES / "openapi.ts"
+    for path in sorted({*SOURCES.iterdir()} - {written_anew}, key=lambda path: path.name):
         digest.update(f"{path.name}\n".encode())
         digest.update(path.read_bytes())
     first = (BUILT / "page.js").read_text(encoding="utf-8").partition("\n")[0]
