@@ -54,11 +54,10 @@ def test_what_the_page_computes_and_says_is_right(copy: Path) -> None:
 
 
 @pytest.mark.node
-def test_a_changed_interface_changes_what_is_built(copy: Path) -> None:
+def test_a_changed_interface_changes_the_types_that_the_page_is_checked_with(copy: Path) -> None:
     document = copy / "docs/openapi.json"
     document.write_text(document.read_text(encoding="utf-8").replace('"shortlist_rank"', '"shortlist_place"'))
     run(copy, "run", "build")
     assert "shortlist_place" in (copy / TYPES).read_text(encoding="utf-8")
-    assert (copy / BUILT / "page.js").read_bytes() != (ROOT / BUILT / "page.js").read_bytes()
     with pytest.raises(AssertionError, match="shortlist_rank"):  # which the page reads
         run(copy, "run", "check")
