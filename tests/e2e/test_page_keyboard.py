@@ -19,6 +19,15 @@ pytestmark = pytest.mark.browser
 COLOURS = ["red", "green", "blue"]
 RED = png(two_coloured("red", "red", 64, 48))
 
+# Drags something of these types over an element, or drops it there: whether the page took it, and as what.
+DRAGGED = """
+([target, kind, type]) => {
+  const dataTransfer = { types: type.split(" "), items: [], files: [] };
+  const event = Object.assign(new Event(kind, { bubbles: true, cancelable: true }), { dataTransfer });
+  document.querySelector(target).dispatchEvent(event);
+  return [event.defaultPrevented, dataTransfer.dropEffect];
+}
+"""
 # Whether the page takes for itself what a program put on the clipboard: words, and a picture of them.
 TAKES_WORDS_AND_PICTURE = """
 ([selector, content]) => {
@@ -138,16 +147,6 @@ def test_the_focus_of_a_picture_that_a_filter_takes_away_goes_to_the_others(visi
     held.let_go()
     expect(cards).to_have_count(0)
     expect(page.locator("#main")).to_be_focused()
-
-
-DRAGGED = """
-([target, kind, type]) => {
-  const dataTransfer = { types: type.split(" "), items: [], files: [] };
-  const event = Object.assign(new Event(kind, { bubbles: true, cancelable: true }), { dataTransfer });
-  document.querySelector(target).dispatchEvent(event);
-  return [event.defaultPrevented, dataTransfer.dropEffect];
-}
-"""
 
 
 def test_a_dropped_address_does_not_lead_away_and_a_file_is_copied(visit: Visit) -> None:
