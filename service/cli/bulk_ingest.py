@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from service.cli.commands.cluster import cluster_settings
 from service.cli.descriptions import NOTHING_SAID, Descriptions, album_tag, descriptions_by_name, tell_unmatched
-from service.cli.ingest_summary import IngestSummary
+from service.cli.ingest_summary import IngestSummary, SentFile
 from service.cli.output import show_progress
 from service.cli.sending import found_pictures
 
@@ -31,7 +31,8 @@ def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: boo
         jobs = []
         for receipt in run.receipts(files):
             for accepted in receipt.accepted:
-                summary.count_accepted(accepted.image_id, accepted.duplicate, accepted.restored)
+                file = SentFile(accepted.filename, accepted.duplicate, accepted.restored)
+                summary.count_accepted(accepted.image_id, file)
             for rejected in receipt.rejected:
                 summary.count_rejected(rejected.filename, rejected.problem)
             jobs += [receipt.job_id] if receipt.job_id else []
@@ -39,7 +40,7 @@ def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: boo
         waiting = progress.add_task("until they can be found", len(jobs))
         for job in run.finished(jobs):
             for failure in job.failures:
-                summary.count_failed(failure.image_id, failure.filename, failure.reason)
+                summary.count_failed(failure.image_id, failure.reason)
             waiting.advance(1)
         waiting.finish()
     return summary

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from regard_client.answers import FailureAnswer
 
 ABOUT_RAW = "RAW photographs are taken in where the extra `raw` is installed: pip install rawpy"
+
+
+class SentFile(NamedTuple):
+    """A file that the service took: its name, and what was known of its picture before."""
+
+    name: str
+    duplicate: bool
+    restored: bool
 
 
 @dataclass
@@ -28,41 +36,43 @@ class IngestSummary:
     rejected: list[dict[str, str]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
-    _new: dict[str, bool] = field(default_factory=dict)  # pictures that were not there before -> restored
+    _sent: dict[str, list[SentFile]] = field(default_factory=dict)  # ids of pictures -> their files, copies among them
 
     def count_receipt(self, receipt: "Receipt") -> None:
         """Count the files of a request: those that the server stored, or had, or turned away."""
         for accepted in receipt.accepted:
-            self.count_accepted(accepted["image_id"], accepted["duplicate"], accepted.get("restored", False))
+            file = SentFile(accepted["filename"], accepted["duplicate"], accepted.get("restored", False))
+            self.count_accepted(accepted["image_id"], file)
         for rejected in receipt.rejected:
             self.count_rejected(rejected["filename"], rejected["problem"])
 
     def count_failures(self, failures: "Sequence[FailureAnswer]") -> None:
         """Count the accepted pictures of a job that were set aside."""
         for one in failures:
-            self.count_failed(one["image_id"], one["filename"], one["reason"])
+            self.count_failed(one["image_id"], one["reason"])
 
-    def count_accepted(self, image_id: str, duplicate: bool, restored: bool) -> None:
+    def count_accepted(self, image_id: str, file: SentFile) -> None:
         """Count a file that is stored now, or was before, or was deleted and came back."""
-        if duplicate:
-            self.duplicates += 1
-        else:
-            self._new[image_id] = restored
-            self.accepted += 1
-            self.restored += restored
+        self._sent.setdefault(image_id, []).append(file)
+        self._count(file, 1)
 
     def count_rejected(self, filename: str, problem: str) -> None:
         """Count a file that was turned away."""
         self.rejected.append({"filename": filename, "problem": problem})
 
-    def count_failed(self, image_id: str, filename: str, reason: str) -> None:
-        """Count an accepted picture that was set aside, no longer among those that are there."""
-        self.failed.append({"filename": filename, "problem": reason})
-        if image_id in self._new:
-            self.restored -= self._new.pop(image_id)  # a copy, in another job, was counted as there already
-            self.accepted -= 1
-        else:
-            self.duplicates -= 1
+    def count_failed(self, image_id: str, reason: str) -> None:
+        """Count every file of an accepted picture that was set aside, no longer among those that are there.
+
+        The jobs of several requests that held copies name the picture each; it is counted once.
+        """
+        for file in self._sent.pop(image_id, []):
+            self.failed.append({"filename": file.name, "problem": reason})
+            self._count(file, -1)
+
+    def _count(self, file: SentFile, number: int) -> None:
+        self.duplicates += number * file.duplicate
+        self.accepted += number * (not file.duplicate)
+        self.restored += number * (file.restored and not file.duplicate)
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome as it is printed as JSON."""

@@ -17,7 +17,7 @@ import typer
 
 from models.extractors.base import Detections
 from regard_client import Client, Picture, Receipt, ServerUnreachable
-from service.cli.ingest_summary import IngestSummary
+from service.cli.ingest_summary import IngestSummary, SentFile
 from service.cli.output import Progress, Task
 from service.cli.sending import INTERRUPTED, receipts_of, send_files, told_when_stopped, wait_for_regions
 from tests.support.fakes import FakeExtractor
@@ -211,13 +211,15 @@ def test_what_was_not_sent_is_counted(capsys: pytest.CaptureFixture[str]) -> Non
         assert ("2 files were not sent yet: the same command goes on" in said) is (total == 7)
 
 
-def test_a_file_that_came_twice_and_was_set_aside_is_counted_as_set_aside_twice() -> None:
+@pytest.mark.parametrize("num_jobs", [1, 2])
+def test_a_file_that_came_twice_and_was_set_aside_is_counted_as_set_aside_twice(num_jobs: int) -> None:
     summary = IngestSummary()
-    summary.count_accepted("a", duplicate=False, restored=True)
-    summary.count_accepted("a", duplicate=True, restored=False)  # in another request, whose job names the failure too
-    for filename in ("one.jpg", "two.jpg"):
-        summary.count_failed("a", filename, "it could not be decoded")
-    assert (summary.accepted, summary.restored, summary.duplicates, len(summary.failed)) == (0, 0, 0, 2)
+    summary.count_accepted("a", SentFile("one.jpg", duplicate=False, restored=True))
+    summary.count_accepted("a", SentFile("two.jpg", duplicate=True, restored=False))
+    for _ in range(num_jobs):  # one names the picture once; those of two requests, each
+        summary.count_failed("a", "it could not be decoded")
+    assert (summary.accepted, summary.restored, summary.duplicates) == (0, 0, 0)
+    assert [one["filename"] for one in summary.failed] == ["one.jpg", "two.jpg"]
 
 
 def test_receipts_of_an_earlier_service_are_counted() -> None:
