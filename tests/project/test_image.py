@@ -28,18 +28,23 @@ def test_every_file_that_an_image_copies_is_let_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "built", "locks"),
+    ("stage", "packages", "locks"),
     [
-        ("", "build", {"requirements.lock", "requirements-image.lock"}),
-        ("cluster", "build-cluster", {"requirements.lock", "requirements-image.lock", "requirements-cluster.lock"}),
-        ("gpu", "build-gpu", {"requirements.lock", "requirements-image.lock"}),
+        ("", "packages", {"requirements.lock", "requirements-image.lock"}),
+        ("cluster", "packages-cluster", {"requirements.lock", "requirements-image.lock", "requirements-cluster.lock"}),
+        ("gpu", "packages-gpu", {"requirements.lock", "requirements-image.lock"}),
     ],
 )
-def test_an_image_holds_what_its_lock_names(stage: str, built: str, locks: set[str]) -> None:
+def test_an_image_holds_what_its_lock_names_in_a_layer_that_versions_share(
+    stage: str, packages: str, locks: set[str]
+) -> None:
     assert [rest for rest in rests(stage, "COPY") if rest.startswith("--from")] == [
-        f"--from={built} /opt/regard /opt/regard"
+        f"--from={packages} /opt/regard /opt/regard",
+        "--from=build /build/regard /opt/regard",
     ]
-    installs = " && ".join(rests(built, "RUN"))
+    copied = {name for rest in rests(packages, "COPY") for name in rest.split()[:-1] if "--from" not in rest}
+    assert {name for name in copied if not name.endswith(".lock")} == set(), "a change of these makes the layer anew"
+    installs = " && ".join(rests(packages, "RUN"))
     into_the_image = re.findall(r"--require-hashes --python /opt/regard/bin/python ([^&]+)", installs)
     named = {word for words in into_the_image for word in words.split() if word.endswith(".lock")}
     assert named == locks
@@ -59,9 +64,9 @@ def test_an_image_runs_as_nobody_special(stage: str) -> None:
 
 
 def test_detectron2_is_one_commit_that_changes_no_locked_version() -> None:
-    (commit,) = [rest.partition("=")[2] for rest in rests("build-gpu", "ARG")]
+    (commit,) = [rest.partition("=")[2] for rest in rests("packages-gpu", "ARG")]
     assert re.fullmatch(r"[0-9a-f]{40}", commit)
-    (install,) = [part for rest in rests("build-gpu", "RUN") for part in rest.split("&&") if "detectron2 @" in part]
+    (install,) = [part for rest in rests("packages-gpu", "RUN") for part in rest.split("&&") if "detectron2 @" in part]
     assert "--constraint requirements.lock" in install
     assert "@$DETECTRON2" in install
 
