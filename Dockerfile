@@ -46,7 +46,7 @@ ENV CUDA_HOME=/usr/local/cuda FORCE_CUDA=1 TORCH_CUDA_ARCH_LIST="7.5;8.0;8.6;8.9
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ git \
     && rm -rf /var/lib/apt/lists/* \
-    && uv pip install --python /opt/regard/bin/python --constraint requirements.lock "setuptools<81" wheel ninja \
+    && uv pip install --python /opt/regard/bin/python --constraint requirements.lock setuptools wheel ninja \
     && PATH=/opt/regard/bin:/usr/local/cuda/bin:$PATH uv pip install --no-build-isolation --python /opt/regard/bin/python \
       --constraint requirements.lock --constraint requirements-image.lock "detectron2 @ git+https://github.com/facebookresearch/detectron2@$DETECTRON2"
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from packaging.requirements import Requirement
 
 from tests.e2e.compose import compose, stages
 from tests.support.project_files import ROOT
@@ -69,6 +70,20 @@ def test_detectron2_is_one_commit_that_changes_no_locked_version() -> None:
     (install,) = [part for rest in rests("packages-gpu", "RUN") for part in rest.split("&&") if "detectron2 @" in part]
     assert "--constraint requirements.lock" in install
     assert "@$DETECTRON2" in install
+
+
+def test_no_image_asks_for_another_version_than_the_lock_it_is_constrained_by() -> None:
+    """It would not be built."""
+    locked = dict(
+        re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    runs = [rest for stage in stages() for rest in rests(stage, "RUN")]
+    constrained = [words for run in runs for words in run.split("&&") if "--constraint requirements.lock" in words]
+    assert constrained
+    for asked in re.findall(r'"([\w.-]+[<>=!~][^"]*)"', " ".join(constrained)):
+        requirement = Requirement(asked)
+        version = locked.get(requirement.name)
+        assert version is None or requirement.specifier.contains(version), asked
 
 
 def test_the_compiler_of_cuda_is_that_of_the_locked_torch() -> None:
