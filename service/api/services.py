@@ -75,7 +75,7 @@ class Services:
     progress: JobStates
     stream_slots: RequestSlots
     ending: threading.Event
-    """Set once the service is told to end: streams of events do, and who follows a job comes back to the next one."""
+    """Set once the service is told to end: event streams end then, and whoever follows a job asks the next process."""
     keys: KeyRing
     rate_limiter: RateLimiter
     metrics: Metrics
