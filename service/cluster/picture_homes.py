@@ -32,8 +32,8 @@ def known_in_shards(
 
 
 def picture_in_shards(fan_out: FanOut, placement: Placement, image_id: str) -> Image | None:
-    """A picture in whatever state; while it is in two shards, as the one has it that it is moved from. Raises ShardLost
-    where one of its shards does not answer."""
+    """A picture in whatever state; while it moves, as it is in the shard that it is moved from. Raises ShardLost where
+    one of its shards does not answer."""
     found = known_in_shards(fan_out, placement, ShardLists.image, image_id)
     return next((image for image in reversed(found) if has_picture(image)), found[0] if found else None)
 
