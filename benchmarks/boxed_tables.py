@@ -37,18 +37,12 @@ def pointing(quality: dict[str, Any]) -> str:
 def short_questions(quality: dict[str, Any]) -> str:
     """The table of single words in a few templates, asked of the default model."""
     found = quality["boxes"]["short_questions"]
-    rows = [
-        [
-            f"{template}{words}",
-            f"{own['hits_of_possible']:.2f}",
-            f"{own['first_right']:.2f}",
-            str(missed),
-            f"{mean:.2f}",
-        ]
-        for template, searches in found["templates"].items()
-        for name, words in (("exhaustive", ""), ("stage_one", ", stage one alone"))
-        for own in (searches[name],)
-        for missed, mean in ((len(own["without_hit"]), own["mean_average_precision"]),)
-    ]
+    rows = []
+    for template, searches in found["templates"].items():
+        for name, words in (("exhaustive", ""), ("stage_one", ", stage one alone")):
+            own = searches[name]
+            shares = [f"{own[measure]:.2f}" for measure in ("hits_of_possible", "first_right")]
+            missed, mean = str(len(own["without_hit"])), f"{own['mean_average_precision']:.2f}"
+            rows.append([f"{template}{words}", *shares, missed, mean])
     heads = ("question", "hits among five, of the possible", "first right", "classes without a hit", "mAP")
     return table(*heads, rows=rows)

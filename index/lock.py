@@ -11,7 +11,7 @@ from typing import Self
 from index.files import make_folder
 
 LOCK_NAME = "writer.lock"
-LOOKS = 25  # at a lock that may only be looked at by `has_writer`, which takes it for less than a millisecond
+LOOKS = 25  # tries to take the lock: `has_writer` of another process may hold it, for less than a millisecond
 LOOK_EVERY_S = 0.01
 
 

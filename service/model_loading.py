@@ -78,10 +78,13 @@ def lazy_models(
         if not ensemble_members(entry):
             return begin(model_name(entry))
         names = ensemble_members(entry)
-        members = [begin(member) for member in names]
+        members = [begin(name) for name in names]
         headers = [member.header for member in members]
         fitted = read_ensemble_calibration(folders[names[-1]], [header.digest for header in headers])
-        load = lambda: build_ensemble([single_matcher(one) for one in members], fitted)  # noqa: E731
+
+        def load() -> Matcher:
+            return build_ensemble([single_matcher(member) for member in members], fitted)
+
         return LazyMatcher(ensemble_header(headers, fitted), partial(read, load))
 
     lazy: dict[str, LazyMatcher] = {}

@@ -31,7 +31,7 @@ from service.settings import Settings
 from service.storage.ballast import give_up_ballast, lay_ballast
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import require_enterable, require_no_cluster, wait_for_lock
-from service.storage.kinds import require_kinds
+from service.storage.misplaced_files import refuse_misplaced_files
 from service.storage.same_collection import collection_of, require_collection
 from service.supervisor import supervised_worker
 from service.web_processes import (
@@ -236,7 +236,7 @@ def _prepare_data_dir(settings: Settings) -> None:
     """
     require_enterable(settings.data_dir)
     require_no_cluster(settings.data_dir)
-    require_kinds(DataDir(settings.data_dir))
+    refuse_misplaced_files(DataDir(settings.data_dir))
     if DataDir(settings.data_dir).unchecked_catalog.exists():
         raise UserError(
             f"a restore into {settings.data_dir} did not come to its end: remove that folder, and run `regard restore`"

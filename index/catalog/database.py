@@ -40,7 +40,8 @@ class Connection(sqlite3.Connection):
     """Can be referred to weakly, and is closed once nobody refers to it: a thread's connection ends with the thread."""
 
     fixed: FileState | None = None
-    """The file as it was where SQLite was told that it never changes, and notices nothing; else None."""
+    """The file's state when it was opened, where SQLite was told that it never changes and would not notice; else
+    None."""
 
     def __del__(self) -> None:
         """Close it, which is its end as ever; from Python 3.13 on, one that is left open warns."""
@@ -113,8 +114,8 @@ class Database:
         self._file = self._local.file = file_identity(self.path)
 
     def connection(self) -> Connection:
-        """The calling thread's connection. MissingCatalog while the file that was opened is away: without a disk that
-        was mounted, another would be made in its place, and hidden once the disk is back."""
+        """The calling thread's connection. MissingCatalog while the file that was opened is away: while its disk is not
+        mounted, SQLite would make another one in its place, which the disk hides once it is back."""
         found: Connection | None = getattr(self._local, "connection", None)
         if self._file is None:  # it is being opened
             return found or self._connect()
@@ -130,7 +131,7 @@ class Database:
         return found
 
     def _is_outdated(self, connection: Connection) -> bool:
-        """Whether it reads a file as it was that has changed since; not in the midst of a look, whose moment is one."""
+        """Whether it reads the file as it was before a change. Not inside a transaction, which reads one state."""
         is_between = connection.fixed is not None and not connection.in_transaction
         return is_between and connection.fixed != file_state(self.path)
 

@@ -60,12 +60,6 @@ def erase_captions(db: Connection, number: int, after: int = 0) -> None:
     db.execute("UPDATE captions SET text = NULL WHERE image = ? AND caption_id > ?", [number, after])
 
 
-def being_erased(db: Connection, limit: int) -> list[ErasedPicture]:
-    """Erased pictures whose files may still be there."""
-    sql = "SELECT number, image_id, extension FROM images WHERE state = 'erasing' LIMIT ?"
-    return [ErasedPicture(**row) for row in db.execute(sql, [limit])]
-
-
 def forget(db: Connection, numbers: Iterable[int]) -> None:
     """Let go of the ids of erased pictures, whose files are removed or have become another picture's."""
     db.executemany(
@@ -104,8 +98,9 @@ class Erasures:
 
     def being_erased(self, limit: int) -> list[ErasedPicture]:
         """Erased pictures whose files may still be there."""
+        sql = "SELECT number, image_id, extension FROM images WHERE state = 'erasing' LIMIT ?"
         with self._database.reading() as db:
-            return being_erased(db, limit)
+            return [ErasedPicture(**row) for row in db.execute(sql, [limit])]
 
     def slots(self) -> tuple[list[int], list[int]]:
         """Region slots of forgotten pictures and caption slots of erased captions: what lies there is nobody's."""

@@ -67,7 +67,7 @@ def list_parts(order: ImageOrder, latest: ListPart) -> Sequence[ListPart]:
 
 
 def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedAt:
-    """The place in a list of one catalog. UnknownPlace where the picture is unknown, or known for erased alone."""
+    """The place in a list of one catalog. UnknownPlace where the picture is unknown, or known only as erased."""
     found = db.execute("SELECT number, taken_at, added_at FROM images WHERE image_id = ?", [after.image_id]).fetchone()
     number, taken_at = (None, None) if found is None else (found["number"], found["taken_at"])
     # One that was erased since may have been sent again, and lies elsewhere.

@@ -33,5 +33,5 @@ def named_tags(question: str, tags: Iterable[Tag]) -> list[Tag]:
 
 
 def stands_in(some: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether some words, of which there are any, follow each other so among others."""
+    """Whether the words contain `some` words, at least one, one after the other and in this order."""
     return bool(some) and any(some == words[start : start + len(some)] for start in range(len(words)))

@@ -1,4 +1,4 @@
-"""The word of processes that share a catalog for each other: that one is alive, and which views are wanted."""
+"""Notes of processes that share a catalog to each other: that one is alive, and which views are wanted."""
 
 from index.catalog.database import Database
 

@@ -14,7 +14,6 @@ from index.records import (
     Failure,
     Image,
     Mask,
-    QueuedPicture,
     TagUse,
     TagValue,
 )
@@ -102,17 +101,6 @@ def restorable_among(db: Connection, image_ids: Iterable[str], kept_since: float
     """The ids among these whose pictures were deleted, but not before `kept_since`."""
     sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state = 'deleted' AND deleted_at >= ?"
     return {row["image_id"] for row in db.execute(sql, [among(image_ids), kept_since])}
-
-
-def queued_pictures(db: Connection, limit: int) -> list[QueuedPicture]:
-    """Pictures waiting for regions, oldest first; those tried before come after all others."""
-    columns = "SELECT image_id, filename, extension, attempts, starts FROM images WHERE state = 'queued'"
-    fresh = f"{columns} AND +attempts + starts = 0 ORDER BY number LIMIT ?"
-    tried = f"{columns} AND +attempts + starts > 0 ORDER BY starts, number LIMIT ?"
-    queued = [QueuedPicture(**row) for row in db.execute(fresh, [limit])]
-    if len(queued) < limit:
-        queued += [QueuedPicture(**row) for row in db.execute(tried, [limit - len(queued)])]
-    return queued
 
 
 def to_failures(rows: Iterable[Row]) -> list[Failure]:

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Sequence
 
 from index.catalog.database import Database
-from index.catalog.queries import AMONG, among, queued_pictures
+from index.catalog.queries import AMONG, among
 from index.catalog.writes import requeue
 from index.records import QueuedPicture
 
@@ -17,8 +17,14 @@ class Queue:
 
     def waiting(self, limit: int) -> list[QueuedPicture]:
         """Pictures waiting for regions, oldest first; those tried before come after all others."""
+        columns = "SELECT image_id, filename, extension, attempts, starts FROM images WHERE state = 'queued'"
+        fresh = f"{columns} AND +attempts + starts = 0 ORDER BY number LIMIT ?"
+        tried = f"{columns} AND +attempts + starts > 0 ORDER BY starts, number LIMIT ?"
         with self._database.reading() as db:
-            return queued_pictures(db, limit)
+            queued = [QueuedPicture(**row) for row in db.execute(fresh, [limit])]
+            if len(queued) < limit:
+                queued += [QueuedPicture(**row) for row in db.execute(tried, [limit - len(queued)])]
+        return queued
 
     def num_waiting(self) -> int:
         """The number of pictures that wait for their regions."""

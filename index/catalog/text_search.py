@@ -144,8 +144,8 @@ def _is_named_date(words: Sequence[str]) -> bool:
 
 
 def is_date(question: str) -> bool:
-    """Whether a question is a date and nothing else: 2023, May 2023, Sunday the 14th of May. Of a month alone it is not
-    told: May may be a name."""
+    """Whether a question is a date and nothing else: 2023, May 2023, Sunday the 14th of May. A month alone is none: May
+    may be a name."""
     return _are_date(query_terms(question))
 
 

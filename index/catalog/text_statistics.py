@@ -1,4 +1,4 @@
-"""BM25 over several catalogs as over one: what of the ranking depends on all texts is counted in each and added up.
+"""BM25 over several catalogs as over one: counts that depend on all texts are made in each catalog and added up.
 
 FTS5's own bm25() knows the texts of one catalog alone. The counts that its formula takes (https://sqlite.org/fts5.html,
 "The bm25() function") are read from the index: how often a text holds a word follows from bm25() of that one word.

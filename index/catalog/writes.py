@@ -1,11 +1,11 @@
 """The steps of taking pictures in, each inside a transaction of the caller's."""
 
 from collections.abc import Iterable, Sequence
-from sqlite3 import Connection
+from sqlite3 import Connection, Row
 
 from index.catalog.decided_fields import decide, decided_fields, forget_decided, undecided_tags
 from index.catalog.deletion import erase, forget
-from index.catalog.description_bounds import NOTHING_SAID, Excess, TooMuchSaid, count_said, excess_over
+from index.catalog.description_bounds import Excess, TooMuchSaid, count_said, excess_over
 from index.catalog.filters import checked_value
 from index.catalog.queries import AMONG, among
 from index.catalog.text_index import composed, index_text
@@ -37,43 +37,57 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
 
     Nothing comes back of one that was deleted before `kept_since`. ValueError for a bad tag, caption.
     """
-    added_at = now if picture.added_at is None else picture.added_at
     sql = "SELECT number, slot, state, deleted_at, extension FROM images WHERE image_id = ?"
     found = db.execute(sql, [picture.image_id]).fetchone()
     extension = picture.extension
     if found is not None and FEATURES_ONLY not in (extension, found["extension"]):
         extension = found["extension"]  # the same bytes stay where they are
-    if found is not None and found["state"] == "deleted" and found["deleted_at"] < kept_since:
-        erase(db, [found["number"]], now)
-        forget(db, [found["number"]])
-        found = None
-    elif found is not None and found["state"] == "erasing":
-        forget(db, [found["number"]])  # the files are another picture's from now on
-        found = None
-    if found is None:
-        sql = "INSERT INTO images (image_id, filename, extension, num_bytes, added_at) VALUES (?, ?, ?, ?, ?)"
-        values = [picture.image_id, picture.filename, extension, picture.num_bytes, added_at]
-        number = db.execute(sql, values).lastrowid
-        assert number is not None
+    if found is None or let_go(db, found, now, kept_since):
+        number, slot = insert_picture(db, picture, extension, now), None
     else:
-        number = int(found["number"])
-        if found["state"] == "deleted":
-            restart_picture(db, number)
-        elif found["state"] == "failed":
-            restart_picture(db, number)
-            db.execute("UPDATE images SET filename = ? WHERE number = ?", [picture.filename, number])
-        if found["slot"] is not None:  # where its regions could not be found, they are looked for once more
-            db.execute("UPDATE images SET starts = 0 WHERE number = ?", [number])
-            read_again(db, [found["slot"]])
-    before = NOTHING_SAID if found is None else count_said(db, number)
+        number, slot = int(found["number"]), found["slot"]
+        bring_back(db, found, picture.filename)
+    before = count_said(db, number)
     add_description(db, number, picture)
     excess = excess_over(count_said(db, number), before) if picture.captions or picture.tags else None
-    if found is None or found["slot"] is None:
+    if slot is None:
         decide(db, number, picture.decided_fields)
     index_text(db, number)
-    if found is not None and found["slot"] is not None:
+    if slot is not None:
         assign_caption_slots(db, [number])
     return number, excess
+
+
+def let_go(db: Connection, found: Row, now: float, kept_since: float) -> bool:
+    """Let a picture that was deleted for good go of its id; False for any other."""
+    is_final = found["state"] == "deleted" and found["deleted_at"] < kept_since
+    if is_final:
+        erase(db, [found["number"]], now)
+    if is_final or found["state"] == "erasing":
+        forget(db, [found["number"]])  # the files are another picture's from now on
+        return True
+    return False
+
+
+def insert_picture(db: Connection, picture: NewPicture, extension: str, now: float) -> int:
+    """Add a picture, without its description; its number."""
+    added_at = now if picture.added_at is None else picture.added_at
+    sql = "INSERT INTO images (image_id, filename, extension, num_bytes, added_at) VALUES (?, ?, ?, ?, ?)"
+    number = db.execute(sql, [picture.image_id, picture.filename, extension, picture.num_bytes, added_at]).lastrowid
+    assert number is not None
+    return number
+
+
+def bring_back(db: Connection, found: Row, filename: str) -> None:
+    """A picture is sent again: one that was deleted or failed is there again, and lost regions are looked for anew."""
+    number = int(found["number"])
+    if found["state"] in ("deleted", "failed"):
+        restart_picture(db, number)
+    if found["state"] == "failed":
+        db.execute("UPDATE images SET filename = ? WHERE number = ?", [filename, number])
+    if found["slot"] is not None:
+        db.execute("UPDATE images SET starts = 0 WHERE number = ?", [number])
+        read_again(db, [found["slot"]])
 
 
 def restart_picture(db: Connection, number: int) -> None:

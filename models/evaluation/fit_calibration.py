@@ -128,20 +128,16 @@ def fit_served(
     short: Bool[Tensor, " Q"],
     data: CaptionedFeatures,
     plan: CalibrationPlan,
-    short_question: int,
     compared: Bool[Tensor, " Q"] | None = None,
 ) -> FittedScores:
-    """The `whole` scores, with those `by_sentence` for the `short` questions, and their calibration.
-
-    `short_question`: the number of words up to which a question is short, stored with the calibration. `compared` are
-    the captions that `by_sentence` has scores of their own for; None for all.
-    """
+    """The `whole` scores, with those `by_sentence` for the questions that are `short` by the plan, and their
+    calibration. `compared` are the captions that `by_sentence` has scores of their own for; None for all."""
     own, others = plan.split(len(data))
     pairs, summand = with_short_questions(whole, by_sentence, short, own, compared)
     calibration = replace(
         fit_scores(pairs, own, data.extractor_digest, plan.seed),
-        short_question=short_question,
-        short_summand=summand if short_question else 0.0,
+        short_question=plan.short_question,
+        short_summand=summand if plan.short_question else 0.0,
     )
     return FittedScores(calibration, pairs, {"fitted": own, "held_out": others}, plan.seed)
 
@@ -170,7 +166,7 @@ def calibrate(
     cosine_weight = best_cosine_weight(alone, corrected_stage_one, own) if plan.fuse_stage_one else 0.0
     whole = fuse(alone, corrected_stage_one, cosine_weight)
     short = short_captions(matcher, data, plan.short_question)
-    served = fit_served(whole, by_sentence, short, data, plan, plan.short_question)
+    served = fit_served(whole, by_sentence, short, data, plan)
     calibration = replace(served.calibration, hubness=hubs.config if hubs else None, cosine_weight=cosine_weight)
     without_stage_one, _ = with_short_questions(alone, by_sentence, short, own)
     stored = calibration.as_dict()
@@ -190,13 +186,14 @@ def calibrate_ensemble(
 ) -> tuple[Calibration, dict[str, Any]]:
     """The calibration of an ensemble's mean scores, and a report for JSON. The members have their own, hubs included;
     of the plan, the halves and the seed count. Uncalibratable where the scores do not tell right from wrong."""
+    plan = replace(plan, short_question=matcher.short_question)
     plan.split(len(data))  # which refuses too few pictures before all pairs are scored
     scores, stage_one = (pairs.cpu() for pairs in score_all_pairs(matcher, data, progress=progress))
     whole = ScoredPairs(scores.of("image"), scores.image_of)
-    short = short_captions(matcher, data, matcher.short_question)
-    served = fit_served(whole, scores, short, data, plan, matcher.short_question, compared=short)
+    short = short_captions(matcher, data, plan.short_question)
+    served = fit_served(whole, scores, short, data, plan, compared=short)
     parts = {
-        "short_question": matcher.short_question,
+        "short_question": plan.short_question,
         "rsum": served.rsums(served.pairs),
         "rsum_of_stage_one": served.rsums(stage_one),
     }

@@ -61,8 +61,17 @@ class SingleMatcher(Matcher):
         hubness = None
         if calibration.hubness is not None:
             hubness = self._hubness_correction(calibration.hubness, banks)
-        parts = self.encoders, self.reranker, self.pooled, self.reader, self.extractor_digest, self.digest
-        calibrated = SingleMatcher(self.model, *parts, calibration, hubness).eval()
+        calibrated = SingleMatcher(
+            self.model,
+            self.encoders,
+            self.reranker,
+            self.pooled,
+            self.reader,
+            extractor_digest=self.extractor_digest,
+            digest=self.digest,
+            calibration=calibration,
+            hubness=hubness,
+        ).eval()
         calibrated.name, calibrated.kernels = self.name, self.kernels
         return calibrated
 

@@ -69,8 +69,8 @@ async def uploaded_form(
 ) -> AsyncIterator[MultipartForm]:
     """The form in the request's body; its files are on disk until the block ends.
 
-    One of at most `exempt_bytes` is received where the disk is nearly full, too, since little of it lies there, and
-    beside any number of uploads.
+    A form of at most `exempt_bytes` is also received where the disk is nearly full, since it takes little room, and
+    however many uploads arrive.
 
     Raises TooLarge or InvalidRequest for a body that is not taken, Overloaded while too many uploads arrive, and
     DiskFull where there is no room for this one.

@@ -1,9 +1,9 @@
-"""The catalog's records as bodies of answers."""
+"""The catalog's records of pictures as bodies of answers."""
 
 from collections.abc import Sequence
 
-from index.records import Failure, Image, JobStatus
-from service.api.schemas.resources import Box, FailureAnswer, ImageInfo, ImageListed, JobAnswer, JobListed
+from index.records import Failure, Image
+from service.api.schemas.resources import Box, FailureAnswer, ImageInfo, ImageListed
 from service.search.results import picture_url, thumbnail_url
 from service.storage.region_records import Region
 
@@ -22,20 +22,5 @@ def image_info(image: Image, regions: Sequence[Region] | None, failure: Failure 
         kind=image.extension,
         extractor=image.extractor,
         regions=None if regions is None else [Box.model_validate(region) for region in regions],
-        failure=None if failure is None else failure_answer(failure),
+        failure=None if failure is None else FailureAnswer.model_validate(failure),
     )
-
-
-def failure_answer(failure: Failure) -> FailureAnswer:
-    """A picture set aside."""
-    return FailureAnswer.model_validate(failure)
-
-
-def job_answer(job: JobStatus) -> JobAnswer:
-    """Progress of an ingestion."""
-    return JobAnswer.model_validate(job)
-
-
-def job_listed(job: JobStatus) -> JobListed:
-    """Progress of an ingestion, in a list."""
-    return JobListed.model_validate(job)

@@ -27,6 +27,7 @@ from service.api.stored_pictures import LocalPictures, StoredPictures
 from service.api.tracing import Tracing
 from service.auth.key_ring import KeyRing
 from service.ingest.intake import Intake
+from service.ingest.multipart import FormLimits
 from service.ingest.picture_store import PictureStore
 from service.media.decode_pool import DecodePool
 from service.model_loading import LoadedModels, device_of
@@ -74,7 +75,7 @@ class Services:
     progress: JobStates
     stream_slots: RequestSlots
     ending: threading.Event
-    """Set once the service is told to end: streams of events do, and who follows a job comes back to the next one."""
+    """Set once the service is told to end: event streams end then, and whoever follows a job asks the next process."""
     keys: KeyRing
     rate_limiter: RateLimiter
     metrics: Metrics
@@ -168,16 +169,21 @@ def wired_services(
     # The more threads there are inside an operator, the sooner they pay.
     accelerator = AcceleratorQueue(settings.queue_cost, light_cost=LIGHT_COST // usual_threads() if on_cpu else None)
     pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
-    intake = Intake.from_settings(
-        settings,
+    intake = Intake(
         catalog,
         originals,
+        FormLimits(
+            max_file_bytes=settings.max_file_bytes,
+            max_body_bytes=settings.max_body_bytes,
+            max_files=settings.max_files,
+        ),
         pool.inspect,
         wake,
         space=space,
-        accepts_pictures=loaded.extractor.accepts_pictures,
-        store=store,
         clock=clock,
+        accepts_pictures=loaded.extractor.accepts_pictures,
+        delete_grace_s=settings.delete_grace_s,
+        store=store,
     )
     return Services(
         settings=settings,

@@ -44,13 +44,14 @@ PICTURE_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 # A process of its own: how its idle OpenMP threads wait is settled when it starts.
 EXTRACTION = """
 import json, statistics, sys, time
+from pathlib import Path
 import PIL.Image, torch
 from models.extractors.registry import load_extractor
 from models.freed_memory import keep_freed_memory
 keep_freed_memory()
 folder, device, threads, pictures = json.loads(sys.argv[1])
 torch.set_num_threads(threads)
-extractor = load_extractor(__import__("pathlib").Path(folder), device)
+extractor = load_extractor(Path(folder), device)
 picture = PIL.Image.effect_noise((600, 450), 60).convert("RGB")
 extractor.extract([picture])
 seconds = []

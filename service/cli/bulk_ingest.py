@@ -53,6 +53,14 @@ def offered_files(
     from service.cluster.bulk_files import OfferedFile  # noqa: PLC0415 - PyTorch comes with it
 
     for number, (name, path) in enumerate(files):
-        known, default = said.get(name, NOTHING_SAID), album_tag(albums.get(path))
-        said_of_it = (known.captions, known.tags, known.taken_seconds, default, known.decided)
-        yield OfferedFile(number, name, str(path.resolve()), *said_of_it)
+        known = said.get(name, NOTHING_SAID)
+        yield OfferedFile(
+            number,
+            name,
+            str(path.resolve()),
+            captions=known.captions,
+            tags=known.tags,
+            taken_at=known.taken_seconds,
+            default_tags=album_tag(albums.get(path)),
+            decided=known.decided,
+        )

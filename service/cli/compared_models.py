@@ -16,6 +16,7 @@ from models.training.inputs import digest_of_features, digest_of_pictures
 from models.whole_files import write_whole
 from service import VERSION
 from service.cli.output import Progress
+from service.cli.recall_options import RecallOptions
 from service.model_names import weights_folders
 
 
@@ -23,26 +24,23 @@ def measure_models(
     matchers: Sequence[Matcher],
     data: CaptionedFeatures,
     progress: Progress,
-    *,
-    gallery: bool,
-    questions: int | None,
-    fold5: bool,
-    halves: bool,
-    ranks: Path | None,
+    options: RecallOptions,
+    has_gallery: bool,
 ) -> dict[str, Any]:
     """The report on the first model, with what the second one reaches, where there is one, as `against`; their ranks
-    are written where `ranks` says."""
-    data = data.first_captions(questions) if questions else data
-    measure: Callable[..., dict[str, Any]] = evaluate_gallery if gallery else evaluate
-    further = {} if gallery else {"fold5": fold5, "halves": halves}
+    are written where the options say. `has_gallery`: there are pictures without captions beside those asked for."""
+    data = data.first_captions(options.questions) if options.questions else data
+    measure: Callable[..., dict[str, Any]] = evaluate_gallery if has_gallery else evaluate
+    fold5 = {"fold5": True} if options.fold5 else {}
+    halves = {"halves": True} if options.halves else {}
     kept, other = KeptRanks(), KeptRanks()
-    report = measure(matchers[0], data, progress=progress.report, kept=kept, **further)
+    report = measure(matchers[0], data, progress=progress.report, kept=kept, **fold5, **halves)
     for matcher in matchers[1:]:
-        found = measure(matcher, data, (), progress=progress.report, kept=other, **({"fold5": True} if fold5 else {}))
+        found = measure(matcher, data, (), progress=progress.report, kept=other, **fold5)
         parts = {part: found[part] for part in ("model", "digest", *other.ranks)}
         report["against"] = {**parts, "difference": compare_ranks(kept, other)}
-    if ranks is not None:
-        _write_ranks(kept, other, data, ranks)
+    if options.ranks is not None:
+        _write_ranks(kept, other, data, options.ranks)
     return report
 
 

@@ -66,9 +66,9 @@ def with_line(known: ManifestEntry, line: CaptionLine) -> ManifestEntry:
 
 
 def understood(said: Descriptions, models: Callable[[], Mapping[str, Any]]) -> Descriptions:
-    """The descriptions as a service takes them that gives this answer about its models.
+    """The descriptions in the form that a service takes, which its answer about its models tells.
 
-    One of before this version, which tells no collection there, refuses `decided`: it is left out, and that is told.
+    A service of an earlier version, whose answer names no collection, refuses `decided`: it is left out, with a note.
     """
     if not any(one.decided for one in said.values()) or "collection" in models():
         return said

@@ -25,9 +25,8 @@ from service.storage.originals import image_id_of_file
 
 WATCH_EVERY_S = 1.0
 COLLECTION_EVERY_S = 30.0  # the service is asked which collection it has, which may be another after a restart
-TROUBLE_PAUSE_S = (
-    15.0  # where a service or a folder could not be reached: files that it refuses are not sent every second
-)
+# Where a service or a folder could not be reached: files that it refuses are not sent every second.
+TROUBLE_PAUSE_S = 15.0
 REST = 10  # times as long as a look took: looking costs less than a tenth of a processor, whatever the folders hold
 KEY_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 MOST_NAMED = 5  # files in one line

@@ -33,7 +33,7 @@ from service.errors import UserError
 from service.ingest.intake import IngestReceipt
 from service.model_loading import detector_of, device_of
 from service.settings import ClusterSettings, Settings
-from service.storage.incoming import remove_abandoned_uploads
+from service.storage.temporary_folders import remove_abandoned
 from service.worker.region_finder import RegionFinder
 
 FILES_AT_A_TIME = 16
@@ -103,7 +103,7 @@ def opened_bulk_taker(settings: Mapping[str, Any], deadline_s: float, began_at: 
     own = Settings(**settings)
     folder = own.data_dir / "bulk"
     make_folder(folder)
-    remove_abandoned_uploads(folder)
+    remove_abandoned(folder)
     if own.threads is not None:
         torch.set_num_threads(own.threads)
     connection = ClusterConnection(deadline_s, lambda keys: None)

@@ -50,6 +50,8 @@ class Attempt:
     the last try, and the trouble that a replica told of."""
 
     shard: int
+    method: str
+    arguments: Sequence[Any]
     left: list[Replica]
     num_asked: int = 0
     asked_at: float = 0.0
@@ -110,16 +112,18 @@ class FanOut:
         """
         started = self.clock()
         deadline = started + (self.deadline_s if deadline_s is None else deadline_s)
-        name = method.__name__
-        answers, timed_as = dict[int, T](), timed_as or name
+        answers, timed_as = dict[int, T](), timed_as or method.__name__
         chosen = {} if chosen is None else chosen
-        attempts = {shard: Attempt(shard, self._in_order(shard, chosen.get(shard))) for shard in arguments}
+        attempts = [
+            Attempt(shard, method.__name__, given, self._in_order(shard, chosen.get(shard)))
+            for shard, given in arguments.items()
+        ]
         running: dict[Future[Any], tuple[Attempt, Replica, float]] = {}
-        for attempt in attempts.values():
-            self._try_next(attempt, name, arguments[attempt.shard], running)
+        for attempt in attempts:
+            self._try_next(attempt, running)
         while running and (now := self.clock()) < deadline:
             hedge = self.times.hedge_after(timed_as)
-            due = [one.asked_at + hedge for one in attempts.values() if one.shard not in answers and one.left]
+            due = [one.asked_at + hedge for one in attempts if one.shard not in answers and one.left]
             done, _ = wait(running, max(0.0, min([deadline, *due]) - now), FIRST_COMPLETED)
             for future in done:
                 attempt, replica, asked_at = running.pop(future)
@@ -132,21 +136,21 @@ class FanOut:
                     chosen[attempt.shard] = replica.name
                     self.times.add(timed_as, self.clock() - asked_at)
                 else:
-                    self._note(fault, attempt, replica, name)
-                    self._try_next(attempt, name, arguments[attempt.shard], running)
+                    self._note(fault, attempt, replica)
+                    self._try_next(attempt, running)
             if len(answers) == len(attempts):
                 break
-            for attempt in self._overdue(attempts.values(), answers, hedge):
-                self._try_next(attempt, name, arguments[attempt.shard], running)
+            for attempt in self._overdue(attempts, answers, hedge):
+                self._try_next(attempt, running)
         return answers
 
-    def _note(self, fault: BaseException, attempt: Attempt, replica: Replica, method: str) -> None:
+    def _note(self, fault: BaseException, attempt: Attempt, replica: Replica) -> None:
         """Raise a Problem that no sibling would answer better; note any other fault of a call."""
         if isinstance(fault, NewerPlacement):
             self.heard(fault.num_shards)
             raise fault
         if not isinstance(fault, Problem):
-            log.info("%s does not answer %s: %s", replica.name, method, fault)
+            log.info("%s does not answer %s: %s", replica.name, attempt.method, fault)
             self._failed_at[replica.name] = self.clock()
         elif fault.status == UNAVAILABLE:
             attempt.trouble = fault
@@ -183,19 +187,13 @@ class FanOut:
             turned, key=lambda one: (now - self._failed_at.get(one.name, float("-inf")) < REST_S, one.name != chosen)
         )
 
-    def _try_next(
-        self,
-        attempt: Attempt,
-        method: str,
-        arguments: Sequence[Any],
-        running: dict["Future[Any]", tuple[Attempt, Replica, float]],
-    ) -> None:
+    def _try_next(self, attempt: Attempt, running: dict["Future[Any]", tuple[Attempt, Replica, float]]) -> None:
         """Ask the next replica of a shard, if one is left."""
         if not attempt.left:
             return
         replica, now = attempt.left.pop(0), self.clock()
         attempt.asked_at, attempt.num_asked = now, attempt.num_asked + 1
-        running[replica.call(method, *arguments)] = attempt, replica, now
+        running[replica.call(attempt.method, *attempt.arguments)] = attempt, replica, now
 
     def _overdue(self, attempts: Iterable[Attempt], answers: Collection[int], hedge: float) -> list[Attempt]:
         """Shards whose latest request is older than most calls take, and that have a replica left."""

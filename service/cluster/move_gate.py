@@ -6,7 +6,6 @@ it is, is looked at while neither the move nor another change is at the picture,
 """
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -103,15 +102,11 @@ class MoveGate:
         """Moved unless the shard is the one that has these pictures; a deletion is made wherever they may be."""
         if isinstance(operation, Delete):
             return
-        places = {image_id: self._placement.places(image_id) for image_id in image_ids}
-        moving = defaultdict[int, list[str]](list)
-        for image_id, own in places.items():
-            if len(own) > 1:
-                moving[own[1]].append(image_id)
+        placement = self._placement
+        moving = placement.moving(image_ids)
         held = {image_id for source, some in moving.items() for image_id in self._held(source, some)}
-        for image_id, own in places.items():
-            if shard != (own[1] if image_id in held else own[0]):
-                raise Moved("The picture moves to another shard just now: send it again.", retry_after=SHARD_RETRY_S)
+        if any(placement.home(image_id, held) != shard for image_id in image_ids):
+            raise Moved("The picture moves to another shard just now: send it again.", retry_after=SHARD_RETRY_S)
 
     def _is_moved_from(self, shard: int, image_id: str) -> bool:
         return shard in self._placement.places(image_id)[1:]

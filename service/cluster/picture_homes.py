@@ -1,7 +1,6 @@
 """The shards that have a picture, or would have it, also while pictures move from shard to shard."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from index.records import Image
@@ -33,27 +32,21 @@ def known_in_shards(
 
 
 def picture_in_shards(fan_out: FanOut, placement: Placement, image_id: str) -> Image | None:
-    """A picture in whatever state; while it is in two shards, as the one has it that it is moved from. Raises ShardLost
-    where one of its shards does not answer."""
+    """A picture in whatever state; while it moves, as it is in the shard that it is moved from. Raises ShardLost where
+    one of its shards does not answer."""
     found = known_in_shards(fan_out, placement, ShardLists.image, image_id)
     return next((image for image in reversed(found) if has_picture(image)), found[0] if found else None)
 
 
-def homes(fan_out: FanOut, placement: Placement, image_ids: Iterable[str]) -> dict[str, int]:
+def homes(fan_out: FanOut, placement: Placement, image_ids: Sequence[str]) -> dict[str, int]:
     """Id -> the shard that has a picture, or would have it: the one that it is moved from until that let it go.
 
     Raises ShardLost where one of their shards does not answer.
     """
-    places = {image_id: placement.places(image_id) for image_id in image_ids}
-    moving = defaultdict[int, list[str]](list)
-    for image_id, own in places.items():
-        if len(own) > 1:
-            moving[own[1]].append(image_id)
-    answers = all_answers(
-        fan_out, ShardLists.held, {shard: (some,) for shard, some in moving.items()}, deadline_s=READ_DEADLINE_S
-    )
+    asked = {shard: (some,) for shard, some in placement.moving(image_ids).items()}
+    answers = all_answers(fan_out, ShardLists.held, asked, deadline_s=READ_DEADLINE_S)
     held = {image_id for some in answers.values() for image_id in some}
-    return {image_id: own[1] if image_id in held else own[0] for image_id, own in places.items()}
+    return {image_id: placement.home(image_id, held) for image_id in image_ids}
 
 
 def until_settled(change: Callable[[], T]) -> T:

@@ -4,7 +4,8 @@ Every shard draws a number for the picture from a hash of both names, and the la
 share of the pictures from all others, and no picture moves between these.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -29,3 +30,15 @@ class Placement:
         """The shards that may hold a picture, the one that it belongs to first."""
         counts = [self.num_shards] if self.moving_from is None else [self.num_shards, self.moving_from]
         return list(dict.fromkeys(shard_of(image_id, count) for count in counts))
+
+    def moving(self, image_ids: Iterable[str]) -> Mapping[int, Sequence[str]]:
+        """Shard -> those of the pictures that are moved from it, or were."""
+        moving = defaultdict[int, list[str]](list)
+        for image_id in image_ids:
+            for shard in self.places(image_id)[1:]:
+                moving[shard].append(image_id)
+        return moving
+
+    def home(self, image_id: str, held: Collection[str]) -> int:
+        """The shard that has a picture, or would have it; one of those `held` is still where it is moved from."""
+        return self.places(image_id)[-1 if image_id in held else 0]

@@ -189,14 +189,8 @@ class ShardReplica:
 
     def _take_in(self, operation: TakeIn, files: Files, bounded: bool) -> list[FileOutcome]:
         """Take in the pictures whose bytes came; the others were erased before this replica heard of them."""
-        for name, content in files.items():
-            whole = (
-                regions_are_whole(content)
-                if name.endswith(REGIONS)
-                else image_id_of(sha256(content).hexdigest()) == name
-            )
-            if not whole:
-                raise ValueError(f"the bytes of picture {name} were damaged on their way")
+        if damaged := next((name for name, content in files.items() if not came_whole(name, content)), None):
+            raise ValueError(f"the bytes of picture {damaged} were damaged on their way")
         with upload_folder(self._originals.incoming) as folder, self._originals.adding():
             self._keep_regions(operation, files)
             received = []
@@ -217,6 +211,13 @@ class ShardReplica:
             serialised = files.get(picture.image_id + REGIONS)
             if serialised is not None and picture.image_id in files and picture.image_id not in known:
                 self._found.put(picture.image_id, serialised)
+
+
+def came_whole(name: str, content: bytes) -> bool:
+    """Whether one of Files came as it was sent."""
+    if name.endswith(REGIONS):
+        return regions_are_whole(content)
+    return image_id_of(sha256(content).hexdigest()) == name
 
 
 def opened_replica(

@@ -26,7 +26,6 @@ from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.ingest.picture_store import FileOutcome, LocalPictureStore, PictureStore, ReceivedPicture
 from service.ingest.upload import check_length, receive_form
 from service.media.decode_pool import DecodeFailed
-from service.settings import Settings
 from service.storage.free_space import FreeSpace, refused_by_disk
 from service.storage.originals import Originals, image_id_of
 
@@ -119,38 +118,6 @@ class Intake:
         self._wake, self._clock, self._accepts_pictures = wake, clock, accepts_pictures
         self._space, self._delete_grace_s = space, delete_grace_s
         self._store = store or LocalPictureStore(catalog, originals)
-
-    @classmethod
-    def from_settings(
-        cls,
-        settings: Settings,
-        catalog: Catalog,
-        originals: Originals,
-        inspect: Callable[[Path], str],
-        wake: Callable[[], None],
-        space: FreeSpace,
-        accepts_pictures: bool = True,
-        store: PictureStore | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> "Intake":
-        """An intake with the limits that settings name."""
-        limits = FormLimits(
-            max_file_bytes=settings.max_file_bytes,
-            max_body_bytes=settings.max_body_bytes,
-            max_files=settings.max_files,
-        )
-        return cls(
-            catalog,
-            originals,
-            limits,
-            inspect,
-            wake,
-            space=space,
-            clock=clock,
-            accepts_pictures=accepts_pictures,
-            delete_grace_s=settings.delete_grace_s,
-            store=store,
-        )
 
     async def receive(self, content_type: str, content_length: int | None, body: AsyncIterable[bytes]) -> IngestReceipt:
         """Accept the files of a form: `images`, and `manifest` as text or file.

@@ -228,8 +228,8 @@ def _write_derived(name: str, path: Path, content: memoryview, original: Path) -
 
 
 def _write_if_possible(name: str, path: Path, content: memoryview, original: Path) -> None:
-    """As `_write_derived`, for a file that is made again later: what cannot be written is logged, but for a full disk,
-    which takes nothing else either."""
+    """`_write_derived` for a file that is made again later: one that cannot be written is logged, unless the disk is
+    full, where nothing else can be written either."""
     try:
         _write_derived(name, path, content, original)
     except OSError as fault:

@@ -1,9 +1,9 @@
 """Pictures that show nothing: of one colour, or nearly so, and of a few pixels.
 
-A model has learnt from photographs, and its correction of hubs lifts what is far from all that people write of these:
-what shows nothing came before what nearly answers. A picture shows nothing where it has no structure that a hash tells
-of, or is tiny, and the detector is sure of nothing in it: a bird in the sky or a word on a page has no hash either. The
-sky of a photograph, which is darker above, has one.
+Searches leave them out: models learnt from photographs, and the correction of hubs raises the scores of pictures that
+are far from all captions, so that empty ones came before pictures that nearly answer. A picture shows nothing where its
+perceptual hash is empty, or it is tiny, and the detector is sure of nothing in it. The hash alone does not tell: that
+of a bird in the sky or of a word on a page is empty, too.
 """
 
 import logging

@@ -18,14 +18,13 @@ from index.catalog.text_search import TextMatch, is_date
 from models.batches import Regions
 from models.extractors.base import Extractor
 from models.matching.encoded import EncodedImages, EncodedTexts
-from models.matching.matcher import Matcher
 from service.errors import FeaturesOnly, InvalidRequest
 from service.search.fusion import best_pictures, explained_by_text
 from service.search.gallery import Galleries
 from service.search.languages import language_of
 from service.search.model_views import ModelView
 from service.search.pair_costs import PairCosts
-from service.search.query import Accelerate, AnyRequest, OpenQuery, RunSearch, accelerated, run_here, run_once
+from service.search.query import Accelerate, AnyRequest, OpenQuery, RunningSearch, RunSearch, run_here, run_once
 from service.search.query_notes import FoundCounts, note_on
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.results import (
@@ -149,13 +148,13 @@ class SearchEngine:
 
     def _text(self, query: OpenQuery[TextSearchRequest], accelerate: Accelerate) -> TextSearchResult:
         request, gallery = query.request, query.gallery
-        watch = Stopwatch("encode", "shortlist", "rerank", "text")
+        running = RunningSearch(query, accelerate, Stopwatch("encode", "shortlist", "rerank", "text"))
         texts, candidates, by_pictures = None, None, None
         matched: bool | None
         if query.needs_model:
-            texts, embedding = self._encoded(query.matcher, request.visible, accelerate, watch)
-            candidates = scored_pictures(query, texts, embedding, accelerate, watch)
-        matches = text_matches(query, watch)  # last: shards look for words where they score
+            texts, embedding = self._encoded(running, request.visible)
+            candidates = scored_pictures(running, texts, embedding)
+        matches = text_matches(running)  # last: shards look for words where they score
         if candidates is None:
             hits, left_out = best_pictures(request, None, [], matches, gallery.images_at), 0
             texts, matched = None, bool(matches)
@@ -170,12 +169,12 @@ class SearchEngine:
             **(reading_of(query, found_in(hits, matches, request)) if query.needs_model else {}),
             query=request.query,
             match=request.match,
-            results=self._presented(hits, texts, query, accelerate, watch),
+            results=presented(running, hits, texts),
             left_out=left_out,
             matched=matched,
             matched_by_pictures=by_pictures,
             shards=gallery.shards,
-            timings_ms=watch.milliseconds,
+            timings_ms=running.watch.milliseconds,
         )
 
     def image(
@@ -202,13 +201,14 @@ class SearchEngine:
         watch: Stopwatch | None,
     ) -> ImageSearchResult[Any]:
         watch = watch or Stopwatch("detect", "encode", "shortlist", "rerank")
-        images, embedding = encoded_picture(query, picture, accelerate, watch)
+        running = RunningSearch(query, accelerate, watch)
+        images, embedding = encoded_picture(running, picture)
         if query.gallery.is_empty:
             found: dict[str, Any] = {"note": None if query.request.target == "images" else NO_CAPTIONS}
         elif query.request.target == "images":
-            found = pictures_like(query, self._sought(query, embedding, accelerate, watch), image_id, watch)
+            found = pictures_like(running, self._sought(running, embedding), image_id)
         else:
-            found = captions_for(query, picture, images, embedding, accelerate, watch)
+            found = captions_for(running, picture, images, embedding)
         return ImageSearchResult(
             **origin(query),
             **found,
@@ -270,56 +270,22 @@ class SearchEngine:
         if not np.isfinite(score):
             raise FloatingPointError(f"{matcher.name} scores {score}")
 
-    def _sought(
-        self, query: OpenQuery[ImageSearchRequest], embedding: torch.Tensor, accelerate: Accelerate, watch: Stopwatch
-    ) -> torch.Tensor:
+    def _sought(self, running: RunningSearch[ImageSearchRequest], embedding: torch.Tensor) -> torch.Tensor:
         """The [1, E] embedding that finds pictures like one: its own, or the sum of that and of the words'."""
-        like = query.matcher.similarity_query(embedding)
-        if (visible := query.request.visible) is None:
+        like = running.query.matcher.similarity_query(embedding)
+        if (visible := running.query.request.visible) is None:
             return like
-        _, said = self._encoded(query.matcher, visible, accelerate, watch)
+        _, said = self._encoded(running, visible)
         return said + PICTURE_WEIGHT * like
 
-    def _encoded(self, matcher: Matcher, sentence: str, accelerate: Accelerate, watch: Stopwatch) -> Encoded:
+    def _encoded(self, running: RunningSearch[Any], sentence: str) -> Encoded:
         """The encoded sentence; InvalidRequest where it holds no word."""
+        matcher = running.query.matcher
         if (kept := self._encodings.get(matcher, sentence)) is not None:
             return kept
-        encoded = accelerate(watch.timed("encode", encoding_of(matcher, sentence)))
+        encoded = running.encode(encoding_of(matcher, sentence))
         self._encodings.put(matcher, sentence, encoded)
         return encoded
-
-    def _presented(
-        self,
-        hits: list[RankedPicture],
-        texts: EncodedTexts | None,
-        query: OpenQuery[TextSearchRequest],
-        accelerate: Accelerate,
-        watch: Stopwatch,
-    ) -> list[RankedPicture]:
-        """The best hits in the order of the request, ranked, with explanations where it asks for them."""
-        if query.request.sort == "date":
-            hits.sort(key=newest_first)
-        if not query.request.explain:
-            return ranked(hits)
-        scored = [hit for hit in hits if hit.score is not None]
-        explained = {}
-        if texts is not None:
-            explained = {hit.slot: hit for hit in self._explained(scored, texts, query, accelerate, watch)}
-        return ranked([explained.get(hit.slot) or explained_by_text(hit, query.request.subject) for hit in hits])
-
-    def _explained(
-        self,
-        hits: Sequence[RankedPicture],
-        texts: EncodedTexts,
-        query: OpenQuery[TextSearchRequest],
-        accelerate: Accelerate,
-        watch: Stopwatch,
-    ) -> list[RankedPicture]:
-        slots = [hit.slot for hit in hits if hit.slot is not None]
-        tokens = query.matcher.words(query.request.visible)
-        explain = watch.timed("rerank", query.gallery.picture_explainer(slots, texts, tokens))
-        explained = accelerated(query, accelerate)(explain)
-        return [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]
 
 
 def origin(query: OpenQuery[Any]) -> dict[str, Any]:
@@ -360,12 +326,38 @@ def reading_of(query: OpenQuery[Any], found: FoundCounts) -> dict[str, Any]:
     return {"unknown_words": unknown, "read_as": read_as, "note": note}
 
 
+def presented(
+    running: RunningSearch[TextSearchRequest], hits: list[RankedPicture], texts: EncodedTexts | None
+) -> list[RankedPicture]:
+    """The best hits in the order of the request, ranked, with explanations where it asks for them."""
+    request = running.query.request
+    if request.sort == "date":
+        hits.sort(key=newest_first)
+    if not request.explain:
+        return ranked(hits)
+    scored = [hit for hit in hits if hit.score is not None]
+    explained = {} if texts is None else {hit.slot: hit for hit in explained_pictures(running, scored, texts)}
+    return ranked([explained.get(hit.slot) or explained_by_text(hit, request.subject) for hit in hits])
+
+
+def explained_pictures(
+    running: RunningSearch[TextSearchRequest], hits: Sequence[RankedPicture], texts: EncodedTexts
+) -> list[RankedPicture]:
+    """Pictures that the model scored, with why."""
+    query = running.query
+    slots = [hit.slot for hit in hits if hit.slot is not None]
+    tokens = query.matcher.words(query.request.visible)
+    explained = running.rerank(query.gallery.picture_explainer(slots, texts, tokens))
+    return [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]
+
+
 def pictures_like(
-    query: OpenQuery[ImageSearchRequest], sought: torch.Tensor, image_id: str | None, watch: Stopwatch
+    running: RunningSearch[ImageSearchRequest], sought: torch.Tensor, image_id: str | None
 ) -> dict[str, Any]:
     """The part of a result that has the pictures nearest to an embedding, and how words asked with are read."""
+    query = running.query
     request = query.request
-    with watch.stage("shortlist"):
+    with running.watch.stage("shortlist"):
         candidates = query.gallery.nearest_pictures(sought, request, without=image_id)
     hits, left_out = picture_hits(query, candidates)
     if request.sort == "date":
@@ -377,19 +369,14 @@ def pictures_like(
 
 
 def captions_for(
-    query: OpenQuery[ImageSearchRequest],
-    picture: PictureFeatures,
-    images: EncodedImages,
-    embedding: torch.Tensor,
-    accelerate: Accelerate,
-    watch: Stopwatch,
+    running: RunningSearch[ImageSearchRequest], picture: PictureFeatures, images: EncodedImages, embedding: torch.Tensor
 ) -> dict[str, Any]:
     """The part of a result that has the captions for a picture."""
-    candidates = scored_captions(query, images, embedding, accelerate, watch)
+    query = running.query
+    candidates = scored_captions(running, images, embedding)
     hits, left_out = caption_hits(query, candidates)
     if query.request.explain:
-        explain = watch.timed("rerank", query.gallery.caption_explainer(hits, images, picture))
-        explained = accelerated(query, accelerate)(explain)
+        explained = running.rerank(query.gallery.caption_explainer(hits, images, picture))
         hits = [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]
     note = None if query.gallery.has_captions else NO_CAPTIONS
     return {"results": ranked(hits), "left_out": left_out, "matched": candidates.matched, "note": note}

@@ -25,7 +25,7 @@ class JointWork(Generic[Item, T]):
     together: Callable[[Sequence[Item]], Sequence[T]]
     """The results of items in their order; a fault may be that of any of them."""
     took: Callable[[float], None] = _tell_nobody
-    """Is told the seconds that the work took, together with that of others."""
+    """Called with the seconds that the work took, together with that of others."""
 
     def __call__(self) -> T:
         return done_together([self])[0]

@@ -36,19 +36,19 @@ class _Told(NamedTuple):
 
 
 def language_of(query: str, no_english: Collection[str] = ()) -> str | None:
-    """Another language than English that a question seems to be in, and None for English, and wherever it cannot be
-    told.
+    """The language that a question seems to be in, where that is another than English and can be told; else None.
 
-    It is told by its letters, or by no English short word and a noun of it, or two or more of its short words, or one
-    where another word is no English: `no_english` are those that models do not know as they are written.
+    A question is of another language by its letters; or, where it has no English short word, by one noun of that
+    language, by two of its short words, or by one of these beside a word that is no English. `no_english` are the
+    question's words that models do not know as they are written.
     """
     told = _told(query)
     return told.language if told.weight >= (1 if told.others(no_english) else ENOUGH) else None
 
 
 def is_in_another_language(query: str, no_english: Collection[str] = ()) -> bool:
-    """Whether a question is surely in another language than English, and no borrowed expression ("la vie en rose"), and
-    no name of a place or of somebody."""
+    """Whether a question is surely in another language than English: no borrowed expression ("la vie en rose"), and no
+    name of a place or a person."""
     told = _told(query)
     if told.short >= SURE or told.nouns >= 2:
         return True
@@ -62,8 +62,8 @@ def _nouns_among(words: frozenset[str], language: str) -> frozenset[str]:
 
 
 def _told(query: str) -> _Told:
-    """The language that a question is in sooner than in others; English where an English short word stands among its
-    words, or too few of all tell another."""
+    """The likeliest language of a question; English where it has an English short word, or too few of its words tell
+    another language."""
     letters = [letter for letter in query if letter.isalpha()]
     foreign = [
         letter for letter in letters if not letter.isascii() and not unicodedata.name(letter, "").startswith("LATIN")

@@ -76,7 +76,7 @@ class ModelView:
     def refresh(self, patience_s: float = threading.TIMEOUT_MAX) -> None:
         """Take up what the worker published since: a look at a small file where that is nothing.
 
-        What another thread is at is waited for so long at most.
+        Another thread that does the same is waited for `patience_s` seconds at most.
         """
         try:
             view = self._view

@@ -8,6 +8,7 @@ from models.matching.matcher import Matcher
 from service.search.gallery import Gallery
 from service.search.model_views import ModelView
 from service.search.requests import SearchRequest
+from service.search.stopwatch import Stopwatch
 
 T = TypeVar("T")
 AnyRequest = TypeVar("AnyRequest", bound=SearchRequest)
@@ -66,6 +67,19 @@ def run_once(search: Callable[[OpenQuery[AnyRequest]], T], query: OpenQuery[AnyR
     return search(query)
 
 
-def accelerated(query: OpenQuery[Any], accelerate: Accelerate) -> Accelerate:
-    """The runner of the query's scoring: `accelerate`, unless the gallery's shards score by themselves."""
-    return run_here if query.gallery.scores_elsewhere else accelerate
+@dataclass(frozen=True)
+class RunningSearch(Generic[AnyRequest]):
+    """A search under way: its query, where work for the model runs, and the time that its stages take."""
+
+    query: OpenQuery[AnyRequest]
+    accelerate: Accelerate
+    watch: Stopwatch
+
+    def encode(self, work: Callable[..., T], *arguments: Any) -> T:
+        """The result of work that encodes what is asked with."""
+        return self.accelerate(self.watch.timed("encode", work, *arguments))
+
+    def rerank(self, work: Callable[[], T]) -> T:
+        """The result of work that scores or explains, which needs no turn here where shards do it."""
+        run = run_here if self.query.gallery.scores_elsewhere else self.accelerate
+        return run(self.watch.timed("rerank", work))

@@ -31,12 +31,12 @@ def note_on(
     found: FoundCounts | None = None,
     tags: Sequence[Tag] = (),
 ) -> str | None:
-    """The part of a question that models read, parts that they do not understand, times that are no date, tags to
-    filter by, and how many pictures cannot be found yet, where these are more than come in at a time or nothing was
-    found; in sentences for people. None where nothing stands out.
+    """Sentences for people on what they may not expect of an answer; None where there is nothing to say.
 
-    `no_english` are its words that models do not know as they are written; `found` is None where nothing was looked
-    for; `tags` are those that it names.
+    These are the part of the question that models read, where it is not all of it; what they do not understand of it;
+    times that are no date; tags to filter by; and pictures that cannot be found yet, where they are many or nothing was
+    found. `no_english` are the question's words that models do not know as they are written, `tags` those that it
+    names; `found` is None where nothing was looked for.
     """
     notes, in_texts = [], found is not None and bool(found.by_text)
     if (subject := subject_of(query)) != query and subject in query:  # and not the same in other letters
@@ -60,7 +60,8 @@ def note_on(
 
 
 def _time_note(subject: str, found: FoundCounts | None) -> str | None:
-    """Of a time that is looked for in texts and dates alone. Of several one that is a time for sure is told."""
+    """The note on a time in the question, which is looked for in texts and dates alone; of several times, on one that
+    surely is a time."""
     by_text = None if found is None else found.by_text
     times = sorted(times_in(subject), key=lambda time: not time.is_period)
     is_period = bool(times) and times[0].is_period
@@ -77,7 +78,7 @@ def _time_note(subject: str, found: FoundCounts | None) -> str | None:
 
 
 def _note_on_others(found: FoundCounts | None) -> str | None:
-    """Of pictures whose dates and texts hold all words, among them those of a time, and others."""
+    """The note that texts and dates hold all words of some of the pictures found, and not of the others."""
     if found is None or not found.by_text or found.by_text >= found.all:
         return None
     some = "1 picture" if found.by_text == 1 else f"{found.by_text} pictures"

@@ -165,7 +165,8 @@ class TextSearchResult(SearchResult[RankedPicture]):
 class ImageSearchResult(SearchResult[AnyRanked]):
     """Captions for a picture, or pictures like it; `note` says why there is nothing to be found, where that is so.
 
-    Where words were asked with too: these, how the model reads them, and in `note` what they are hardly understood as.
+    Where words were asked with too, `query` holds them, the next fields say how the model reads them, and `note` says
+    what it hardly understands of them.
     """
 
     target: Literal["captions", "images"]

@@ -10,64 +10,56 @@ from models.matching.encoded import EncodedImages, EncodedTexts, HalfPrecisionOv
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates, scores_of
 from service.search.fusion import best_pictures
-from service.search.query import Accelerate, OpenQuery, accelerated
+from service.search.query import OpenQuery, RunningSearch
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import RankedCaption, RankedPicture
-from service.search.stopwatch import Stopwatch
 from service.storage.region_records import PictureFeatures
 
 
 def scored_pictures(
-    query: OpenQuery[TextSearchRequest],
-    texts: EncodedTexts,
-    embedding: torch.Tensor,
-    accelerate: Accelerate,
-    watch: Stopwatch,
+    running: RunningSearch[TextSearchRequest], texts: EncodedTexts, embedding: torch.Tensor
 ) -> Candidates | None:
     """A sentence's candidates with the model's scores; None where no picture was ever encoded for it."""
+    query = running.query
     gallery, meaning = query.gallery, query.matcher.calibration
-    with watch.stage("shortlist"):
+    with running.watch.stage("shortlist"):
         candidates = gallery.nearest_pictures(embedding, query.request, without=None, texts=texts)
     if gallery.is_empty:
         return None
     rows = candidates.rows_to_score if meaning else candidates.rows
-    scores = accelerated(query, accelerate)(watch.timed("rerank", gallery.picture_scorer(rows, texts)))
+    scores = running.rerank(gallery.picture_scorer(rows, texts))
     if meaning is None:
         return candidates.rescored(scores, None)
     return candidates.rescored(scores, meaning.text, match_test=meaning.text_match)
 
 
 def scored_captions(
-    query: OpenQuery[ImageSearchRequest],
-    images: EncodedImages,
-    embedding: torch.Tensor,
-    accelerate: Accelerate,
-    watch: Stopwatch,
+    running: RunningSearch[ImageSearchRequest], images: EncodedImages, embedding: torch.Tensor
 ) -> Candidates:
     """A picture's candidates among the captions, with the model's scores."""
+    query = running.query
     gallery, meaning = query.gallery, query.matcher.calibration
-    with watch.stage("shortlist"):
+    with running.watch.stage("shortlist"):
         candidates = gallery.nearest_captions(embedding, query.request)
     rows = candidates.rows_to_score if meaning else candidates.rows
-    scores = accelerated(query, accelerate)(watch.timed("rerank", gallery.caption_scorer(rows, images)))
+    scores = running.rerank(gallery.caption_scorer(rows, images))
     if meaning is None:
         return candidates.rescored(scores, None)
     return candidates.rescored(scores, meaning.image, gallery.captions_per_picture(), meaning.image_match)
 
 
-def encoded_picture(
-    query: OpenQuery[Any], picture: PictureFeatures, accelerate: Accelerate, watch: Stopwatch
-) -> tuple[EncodedImages, torch.Tensor]:
+def encoded_picture(running: RunningSearch[Any], picture: PictureFeatures) -> tuple[EncodedImages, torch.Tensor]:
     """A picture as the model compares it, and its embedding. InvalidRequest for one that the model has no room for."""
     try:
-        return accelerate(watch.timed("encode", query.matcher.encode_regions, picture.as_batch()))
+        return running.encode(running.query.matcher.encode_regions, picture.as_batch())
     except HalfPrecisionOverflow as fault:
         raise InvalidRequest.field("model", str(fault)) from fault
 
 
-def text_matches(query: OpenQuery[TextSearchRequest], watch: Stopwatch) -> list[TextMatch]:
+def text_matches(running: RunningSearch[TextSearchRequest]) -> list[TextMatch]:
     """Pictures whose text holds the question, where that is looked at."""
-    with watch.stage("text"):
+    query = running.query
+    with running.watch.stage("text"):
         return query.gallery.text_matches(query.request) if query.request.match != "pictures" else []
 
 

@@ -9,7 +9,7 @@ from service.errors import Misconfigured
 from service.storage.ballast import give_up_ballast
 from service.storage.data_dir import DataDir
 from service.storage.free_space import FORBIDDEN
-from service.storage.kinds import require_kinds
+from service.storage.misplaced_files import refuse_misplaced_files
 
 PATIENCE_S = 15.0  # a worker whose parent was killed needs a moment to notice
 
@@ -23,7 +23,7 @@ def lock_data_dir(folder: Path) -> WriterLock:
     if folder.exists() and not folder.is_dir():
         raise Misconfigured(f"{folder} is a file: name a folder with --data-dir")
     require_no_cluster(folder)
-    require_kinds(DataDir(folder))
+    refuse_misplaced_files(DataDir(folder))
     give_up_ballast(folder)
     try:
         return WriterLock(folder)

@@ -43,12 +43,8 @@ class Originals:
     def __init__(self, data_dir: Path, write: bool = True, incoming: Path | None = None) -> None:
         """Folders are made when `write`; uploads are received in `incoming` where it is given."""
         folders = DataDir(data_dir)
-        self.incoming, self._originals, self._thumbnails = (
-            incoming or folders.incoming,
-            folders.originals,
-            folders.thumbnails,
-        )
-        self._stripped = folders.stripped
+        self.incoming = incoming or folders.incoming
+        self._originals, self._thumbnails, self._stripped = folders.originals, folders.thumbnails, folders.stripped
         self._this_thread = threading.local()
         self._durable = set[str]()  # folders of originals whose names this process has synced
         for folder in (self.incoming, self._originals, self._thumbnails, self._stripped) if write else ():

@@ -57,16 +57,7 @@ def take_snapshot(
     data = DataDir(data_dir)
     if not data.catalog.is_file():
         raise UserError(f"there is no catalog in {data_dir}: name the data directory with --data-dir")
-    if out.exists() and not (out.is_dir() and out.suffix != ".tar" and not any(out.iterdir())):
-        raise UserError(f"{out} {what_lies_at(out)} another place")
-    if out.suffix.lower() in OTHER_ARCHIVES:
-        name = out.with_suffix("")
-        name = name if name.suffix == ".tar" else name.with_suffix(".tar")
-        raise UserError(f"archives are written as .tar, pictures being compressed already: name {name}, not {out.name}")
-    if not out.parent.is_dir():
-        raise UserError(f"there is no folder {out.parent} to write {out.name} to")
-    if data_dir.resolve() in [out.resolve(), *out.resolve().parents]:
-        raise UserError(f"{out} lies in the data directory: name another place")
+    check_place(out, data_dir)
     sink: SnapshotSink = TarSink(out) if out.suffix == ".tar" else FolderSink(out)
     try:
         content = copy_into(data, sink, clock(), each, scratch=out if out.is_dir() else out.parent)
@@ -80,6 +71,20 @@ def take_snapshot(
         sink.discard()
         raise
     return content
+
+
+def check_place(out: Path, data_dir: Path) -> None:
+    """UserError where no snapshot of the data directory can be written to `out`."""
+    if out.exists() and not (out.is_dir() and out.suffix != ".tar" and not any(out.iterdir())):
+        raise UserError(f"{out} {what_lies_at(out)} another place")
+    if out.suffix.lower() in OTHER_ARCHIVES:
+        name = out.with_suffix("")
+        name = name if name.suffix == ".tar" else name.with_suffix(".tar")
+        raise UserError(f"archives are written as .tar, pictures being compressed already: name {name}, not {out.name}")
+    if not out.parent.is_dir():
+        raise UserError(f"there is no folder {out.parent} to write {out.name} to")
+    if data_dir.resolve() in [out.resolve(), *out.resolve().parents]:
+        raise UserError(f"{out} lies in the data directory: name another place")
 
 
 def _is_of(data: DataDir, fault: FileNotFoundError) -> bool:

@@ -10,15 +10,12 @@ DECODE_ATTEMPTS = 3
 
 def decoded_in_attempts(decode: Callable[[], DecodedPicture], heartbeat: Heartbeat) -> DecodedPicture | DecodeFailed:
     """The picture, or why it cannot be had. What failed for good, or took all of its time, is not tried again."""
-    heartbeat.beat()
-    for _ in range(DECODE_ATTEMPTS - 1):
+    left = DECODE_ATTEMPTS
+    while True:
+        heartbeat.beat()
+        left -= 1
         try:
             return decode()
         except DecodeFailed as failed:
-            if failed.final or failed.timed_out:
+            if failed.final or failed.timed_out or not left:
                 return failed
-        heartbeat.beat()
-    try:
-        return decode()
-    except DecodeFailed as failed:
-        return failed

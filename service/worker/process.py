@@ -19,9 +19,9 @@ from service.storage.data_dir_lock import wait_for_lock
 from service.storage.extractor_identity import check_extractor
 from service.storage.found_regions import FoundRegions
 from service.storage.free_space import FreeSpace
-from service.storage.incoming import remove_abandoned_uploads
 from service.storage.originals import Originals
 from service.storage.region_folders import describe_store, open_slab
+from service.storage.temporary_folders import remove_abandoned
 from service.supervisor import end_with_stdin
 from service.worker.derived_files import DerivedFiles
 from service.worker.erasure import Erasure
@@ -67,7 +67,7 @@ def open_worker(
         slab = stack.enter_context(closing(open_slab(folder, extractor, is_empty=catalog.num_slots() == 0)))
         describe_store(folder, extractor)
         originals = Originals(data.root)
-        remove_abandoned_uploads(originals.incoming)
+        remove_abandoned(originals.incoming)
         found = FoundRegions(data.root)
         with originals.removing() as may_remove:  # not while pictures come in, whose regions are there before them
             if may_remove:

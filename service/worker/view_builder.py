@@ -120,7 +120,7 @@ class ViewBuilder:
         self, slots: Sequence[int], slab: Slab
     ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.float32]]:
         for slot in slots:
-            slab.check(slot)  # a view would go on with damage that the record is mended of
+            slab.check(slot)  # the view would keep the damage when the record itself is mended
         record = slab.read(slots, fields=["features", "mask"])
         regions = Regions(torch.from_numpy(record["features"]).float(), torch.from_numpy(record["mask"]))
         rows, embeddings = encoded_alike(self._matcher, regions)

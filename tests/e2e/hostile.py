@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import PIL.Image
 
-from tests.e2e.pictures import encoded, painted
+from tests.e2e.pictures import painted
+from tests.support.pictures import encoded
 
 MB = 2**20
 BOUNDARY = b"regard-test-boundary"

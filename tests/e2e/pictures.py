@@ -1,6 +1,5 @@
 """Pictures to ingest: photographs where there are some, painted ones where there are none."""
 
-import io
 import json
 import os
 import random
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import PIL.Image
 import PIL.ImageDraw
+
+from tests.support.pictures import encoded
 
 COLOURS = {"red": "#d22", "green": "#2a3", "blue": "#24d", "yellow": "#ed2", "white": "#fff", "black": "#000"}
 
@@ -55,13 +56,6 @@ def paint(rng: random.Random, name: str) -> Photo:
         shape(box, fill=COLOURS[ink])
     sentence = f"a {inks[0]} ball and a {inks[1]} box on a {ground} ground"
     return Photo(name, encoded(picture, "PNG"), (sentence,))
-
-
-def encoded(picture: PIL.Image.Image, kind: str, **options: object) -> bytes:
-    """The picture as a file of that kind."""
-    buffer = io.BytesIO()
-    picture.save(buffer, kind, **options)
-    return buffer.getvalue()
 
 
 def queries(pictures: Sequence[Photo], count: int) -> list[str]:

@@ -25,7 +25,7 @@ from service.worker.wakeups import Polling
 from service.worker.worker import Worker
 from tests.support.library import Library, two_coloured
 from tests.support.pictures import encoded
-from tests.support.web_app import Api, png, problem
+from tests.support.web_app import Api, png, problem, served
 from tests.support.worker_store import Store, noise
 
 RESERVE = 2**21  # with a fourth of it a service can still be started
@@ -46,11 +46,8 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path)
-    api = Api(library, disk_reserve_bytes=RESERVE)
-    yield api
-    api.close()
-    library.close()
+    with served(Library(tmp_path), disk_reserve_bytes=RESERVE) as api:
+        yield api
 
 
 @pytest.fixture

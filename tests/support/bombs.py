@@ -19,16 +19,11 @@ from service.errors import UnreadablePicture
 from service.media.decode_pool import DecodeFailed, DecodePool
 from service.settings import Settings
 from service.this_machine import children_of
-from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png
+from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png, png_chunk
 
 MB = 2**20
 ENTITIES = b"".join(b'<!ENTITY e%d "%s">' % (n, b"&e%d;" % (n - 1) * 10) for n in range(1, 10))
 LAUGHS = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e0 "ha">' + ENTITIES + b"]><x>&e9;</x>"
-
-
-def chunk(name: bytes, body: bytes) -> bytes:
-    """One chunk of a PNG."""
-    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
 
 def with_chunks(*chunks: bytes) -> bytes:
@@ -42,7 +37,7 @@ def zipped_text() -> bytes:
     """A PNG whose text and colour profile unfold to 200 MB each."""
     packer = zlib.compressobj(9)
     packed = b"".join(packer.compress(bytes(MB)) for _ in range(200)) + packer.flush()
-    return with_chunks(chunk(b"zTXt", b"x\0\0" + packed), chunk(b"iCCP", b"x\0\0" + packed))
+    return with_chunks(png_chunk(b"zTXt", b"x\0\0" + packed), png_chunk(b"iCCP", b"x\0\0" + packed))
 
 
 def scans(side: int, count: int) -> bytes:
@@ -73,7 +68,7 @@ def nested_keywords(depth: int, items: int) -> bytes:
     spaces = b'xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:d="http://purl.org/dc/elements/1.1/"'
     inside = b"<d:subject>" * depth + b"<r:li/>" * items + b"</d:subject>" * depth
     packet = zlib.compress(b"<r:RDF " + spaces + b">" + inside + b"</r:RDF>", 9)
-    return with_chunks(chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + packet))
+    return with_chunks(png_chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + packet))
 
 
 def gif(width: int, height: int, frames: int) -> bytes:
@@ -129,8 +124,8 @@ def jpeg(width: int, height: int) -> bytes:
 BOMBS: Mapping[str, Callable[[], bytes]] = {
     "PNG of 400 megapixels": lambda: huge_png(20_000, 20_000),
     "PNG whose text and profile unfold to 400 MB": zipped_text,
-    "PNG of 100 000 chunks": lambda: with_chunks(*[chunk(b"tEXt", b"x\0x")] * 100_000),
-    "PNG with a billion laughs": lambda: with_chunks(chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + LAUGHS)),
+    "PNG of 100 000 chunks": lambda: with_chunks(*[png_chunk(b"tEXt", b"x\0x")] * 100_000),
+    "PNG with a billion laughs": lambda: with_chunks(png_chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + LAUGHS)),
     "JPEG with a billion laughs": lambda: encoded(corners(), "JPEG", xmp=LAUGHS),
     "JPEG that claims 65 500 x 65 500": lambda: jpeg(65_500, 65_500),
     "JPEG of 16 megapixels in 5 000 scans": lambda: scans(4_000, 5_000),

@@ -83,13 +83,15 @@ def _distance(name: str, pixel: tuple[int, ...]) -> int:
     return sum((a - b) ** 2 for a, b in zip(rgb, pixel, strict=True))
 
 
+def png_chunk(name: bytes, body: bytes) -> bytes:
+    """One chunk of a PNG."""
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
 def huge_png(width: int, height: int, rows: int | None = None) -> bytes:
     """A black one-bit PNG, made without holding its pixels; with `rows` it ends after so many of them."""
-
-    def chunk(name: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-
     packer, row = zlib.compressobj(9), bytes(1 + (width + 7) // 8)
     packed = b"".join(packer.compress(row) for _ in range(height if rows is None else rows)) + packer.flush()
     header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+    chunks = {b"IHDR": header, b"IDAT": packed, b"IEND": b""}
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(name, body) for name, body in chunks.items())

@@ -4,11 +4,12 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from models.text.bert_encoder import BERT_WEIGHTS_FILE, load_bert_encoder
+from models.text.bert_encoder import BERT_WEIGHTS_FILE, BertConfig, BertEncoder, load_bert_encoder
 from models.text.pretrained_reader import PretrainedReader
 from models.text.word_pieces import SPECIAL, TOKENIZER_FILE, tokenizer_json
 
@@ -58,6 +59,18 @@ def write_published(
     save_file(published_weights(len(pieces), num_positions, mixing), folder / BERT_WEIGHTS_FILE)
     (folder / TOKENIZER_FILE).write_text(tokenizer_json(pieces), "utf-8")
     return folder
+
+
+class HashedSentences(BertEncoder):
+    """An encoder without weights: every sentence has a random unit vector of its own."""
+
+    def __init__(self, width: int = WIDTH) -> None:
+        torch.nn.Module.__init__(self)
+        self.config = BertConfig(num_pieces=0, num_positions=0, num_layers=0, width=width, hidden_width=0)
+
+    def embed(self, sentences: Sequence[str], batch: int = 256) -> Tensor:
+        drawn = [np.random.default_rng(list(one.encode())).normal(size=self.config.width) for one in sentences]
+        return torch.nn.functional.normalize(torch.tensor(np.array(drawn), dtype=torch.float32), dim=1)
 
 
 def small_reader(folder: Path, words: Sequence[str] = (), digest: str = "small") -> PretrainedReader:

@@ -5,17 +5,21 @@ from pathlib import Path
 
 import torch
 
+from models.batches import Regions
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import new_matcher, save_matcher
+from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.hubness import HubnessConfig
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.matching.log_odds import LogOddsModel
+from models.matching.matcher import Matcher
 from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from tests.support.fakes import COLOURS, D
 
+SENTENCES = ["red", "a blue thing", "green green black"]
 LOG_ODDS = LogOddsModel(2.0, -1.0)
 PLAIN = Calibration(text=LOG_ODDS, image=LOG_ODDS)
 
@@ -35,6 +39,18 @@ def small_matcher(
     sizes = EncoderConfig(num_words=len(vocabulary.words), feature_dim=feature_dim, word_dim=6, width=8)
     encoders = replace(sizes, unit_regions=unit_regions)
     return new_matcher(name, encoders, StageOneConfig(width=8, embed_dim=4), vocabulary, extractor).eval()
+
+
+def small_pictures(count: int = 5) -> Regions:
+    """Pictures of 2 to 4 regions with random features, for a small matcher."""
+    generator = torch.Generator().manual_seed(2)
+    mask = torch.arange(4) < (torch.arange(count) % 3 + 2)[:, None]
+    return Regions(torch.randn(count, 4, D, generator=generator), mask)
+
+
+def encode_small(matcher: Matcher) -> tuple[EncodedImages, EncodedTexts]:
+    """The small pictures and SENTENCES, encoded."""
+    return matcher.encode_regions(small_pictures())[0], matcher.encode_sentences(SENTENCES)[0]
 
 
 def fused(name: str, weight: float = 0.8, hubness: HubnessConfig | None = None, seed: int = 1) -> SingleMatcher:

@@ -2,7 +2,8 @@
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
 import httpx
@@ -81,6 +82,13 @@ class Api(Web):
         )
         patient = {"inspect_timeout_s": 60.0, **settings}
         super().__init__(Settings(data_dir=library.folder, decode_workers=1, **patient), loaded)
+
+
+@contextmanager
+def served(library: Library, **settings: Any) -> Iterator[Api]:
+    """The web side over a library; at the end both are closed."""
+    with closing(library), closing(Api(library, **settings)) as api:
+        yield api
 
 
 def checked(answer: httpx.Response, status: int, schema: type[BaseModel]) -> Any:

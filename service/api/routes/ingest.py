@@ -13,14 +13,15 @@ from service.api.page_cursors import cursor_after_failure, failure_place
 from service.api.problems import problem_responses
 from service.api.schemas.resources import (
     Accepted,
+    FailureAnswer,
     FailuresAnswer,
     IngestAnswer,
     JobAnswer,
+    JobListed,
     JobsAnswer,
     Rejected,
     RetryAnswer,
 )
-from service.api.serializers import failure_answer, job_answer, job_listed
 from service.api.services import Services
 from service.errors import (
     Conflict,
@@ -77,7 +78,7 @@ def list_jobs(
     services: ServicesDep, limit: Annotated[int, Query(ge=1, le=100, description="How many at most.")] = 20
 ) -> JobsAnswer:
     """The jobs that came last, the latest first, each with how far it is."""
-    return JobsAnswer(jobs=[job_listed(job) for job in services.progress.jobs(limit)])
+    return JobsAnswer(jobs=[JobListed.model_validate(job) for job in services.progress.jobs(limit)])
 
 
 @router.get(
@@ -141,7 +142,7 @@ def list_failures(
     failures = services.pictures.failures(place, limit + 1)
     page = failures[:limit]
     following = cursor_after_failure(page[-1]) if len(failures) > limit else None
-    return FailuresAnswer(failures=[failure_answer(one) for one in page], next=following)
+    return FailuresAnswer(failures=[FailureAnswer.model_validate(one) for one in page], next=following)
 
 
 @router.post(
@@ -170,4 +171,4 @@ def retry_failure(image_id: str, response: Response, services: ServicesDep) -> R
 def current(services: Services, job_id: str) -> JobAnswer | None:
     """The job as it is now; None where there is none."""
     job = services.progress.job(job_id)
-    return None if job is None else job_answer(job)
+    return None if job is None else JobAnswer.model_validate(job)

@@ -175,7 +175,7 @@ def _data_dir(settings: Settings) -> str:
     from service.storage.data_dir_lock import lock_data_dir, require_enterable  # noqa: PLC0415
     from service.storage.forbidden import forbidden_to_worker  # noqa: PLC0415
     from service.storage.free_space import FreeSpace  # noqa: PLC0415
-    from service.storage.kinds import require_kinds  # noqa: PLC0415
+    from service.storage.misplaced_files import refuse_misplaced_files  # noqa: PLC0415
 
     folder = settings.data_dir
     require_enterable(folder)
@@ -185,7 +185,7 @@ def _data_dir(settings: Settings) -> str:
         raise UserError(f"the disk of {folder.resolve()} is full: make room there, a megabyte or more")
     if (shortage := FreeSpace(folder, settings.disk_reserve_bytes).shortage()) is not None:
         raise UserError(f"{shortage}; uploads are refused until then")
-    require_kinds(DataDir(folder))
+    refuse_misplaced_files(DataDir(folder))
     if is_cluster(settings):
         of = "head" if DataDir(folder).cluster_plan.exists() else "node"
         return f"{folder.resolve()} is that of a cluster's {of}: `regard cluster status` tells of its replicas"

@@ -32,6 +32,7 @@ from service.cli.options import (
     PrecompFolder,
 )
 from service.cli.output import Progress, print_json, print_note, print_table, show_progress
+from service.cli.recall_options import RecallOptions
 from service.cli.settings_options import read_settings
 from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models
@@ -120,11 +121,11 @@ def evaluate(
     source = CaptionedSource(precomp, captions, features, images, extractor)
     selection = Selection(split, tuple(gallery or ()), part, first, regions)
     check_detector(detector)
-    _check_source(source, selection, fold5, halves)
+    options = RecallOptions(questions=questions, fold5=fold5, halves=halves, ranks=ranks)
+    _check_source(source, selection, options)
     if ranks is not None and not ranks.parent.is_dir():
         raise UserError(f"there is no folder {ranks.parent} to write {ranks.name} to")
-    measured = {"gallery": bool(gallery), "questions": questions, "fold5": fold5, "halves": halves, "ranks": ranks}
-    report = _measure(source, selection, entries, measured, detector, device)
+    report = _measure(source, selection, entries, options, detector, device)
     if as_json:
         print_json(report)
     else:
@@ -145,11 +146,11 @@ def _measure(
     source: CaptionedSource,
     selection: Selection,
     entries: list[str],
-    measured: dict[str, Any],
+    options: RecallOptions,
     detector: Path | None,
     device: str,
 ) -> dict[str, Any]:
-    """The report on the models' recalls, with what it is about; `measured`: the options of `measure_models`."""
+    """The report on the models' recalls, with what it is about."""
     from service.cli.compared_models import measure_models, what_was_measured  # noqa: PLC0415 - PyTorch comes with it
     from service.model_loading import load_model_as_served  # noqa: PLC0415
 
@@ -166,10 +167,10 @@ def _measure(
         for matcher in matchers:
             check_fits(matcher, data, matcher.name, regions)
         check_finite(data)
-        _check_number(len(data), measured["fold5"], measured["halves"])
+        options.check_number(len(data))
         note_few(data)
-        report = measure_models(matchers, data, progress, **measured)
-    given = asdict(selection) | {"questions": measured["questions"]}
+        report = measure_models(matchers, data, progress, options, has_gallery=bool(selection.gallery))
+    given = asdict(selection) | {"questions": options.questions}
     return {**report, "about": what_was_measured(entries, data, given)}
 
 
@@ -270,24 +271,11 @@ def _print_measured(report: dict[str, Any], as_json: bool) -> None:
         print_short_questions(report["short_questions"])
 
 
-def _check_source(source: CaptionedSource, selection: Selection, fold5: bool, halves: bool) -> None:
+def _check_source(source: CaptionedSource, selection: Selection, options: RecallOptions) -> None:
     """UserError where the pictures cannot be measured so, before their regions are found, which takes long."""
     source.check(selection, all_captioned=not selection.gallery)
     if source.captions is not None:
-        _check_number(len(selection.lines(source.captions)), fold5, halves)
-
-
-def _check_number(pictures: int, fold5: bool, halves: bool) -> None:
-    """Raises UserError where this number of pictures cannot be measured in five folds or two halves."""
-    if fold5:
-        from models.evaluation.evaluate import FOLDS  # noqa: PLC0415 - PyTorch comes with it
-
-        if pictures % FOLDS:
-            whole = pictures - pictures % FOLDS
-            what = f"leave --fold5 out, or give --first {whole}" if whole else "leave --fold5 out"
-            raise UserError(f"{pictures} pictures do not make {FOLDS} equal folds: {what}")
-    if halves and pictures < 2:
-        raise UserError("--halves measures two halves of the pictures, and there is one picture")
+        options.check_number(len(selection.lines(source.captions)))
 
 
 def _check_detector_fits(matcher: "Matcher", extractor: "Extractor", regions: int | None) -> None:

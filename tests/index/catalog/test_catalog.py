@@ -1,7 +1,6 @@
 """The catalog's promises: jobs, duplicates, failures, tombstones, captions, versions."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,13 +9,6 @@ from index.catalog.catalog import Catalog
 from index.records import DetectedPicture, Failure, JobStatus, ListPlace
 from tests.support.catalog_captions import captions_of
 from tests.support.catalogs import make_ready, picture
-
-
-@pytest.fixture(name="catalog")
-def an_empty_catalog(tmp_path: Path) -> Iterator[Catalog]:
-    catalog = Catalog(tmp_path / "catalog.sqlite")
-    yield catalog
-    catalog.close()
 
 
 def texts(catalog: Catalog, image_id: str) -> list[tuple[str, int | None]]:

@@ -1,7 +1,6 @@
 """Deletions that can be undone for a time and are final then, and changes of what is known about a picture."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +12,6 @@ from hypothesis import strategies as st
 from index.catalog.catalog import Catalog
 from index.records import PictureChange
 from tests.support.catalogs import image_of, is_there, make_ready, picture
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    made = Catalog(tmp_path / "catalog.sqlite")
-    yield made
-    made.close()
 
 
 def erase(catalog: Catalog, kept_since: float = 1e9) -> list[str]:

@@ -25,13 +25,6 @@ EVERY = Filter()
 MAY_2023 = datetime(2023, 5, 14, 12, tzinfo=UTC).timestamp()
 
 
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    made = Catalog(tmp_path / "catalog.sqlite")
-    yield made
-    made.close()
-
-
 def found_ids(catalog: Catalog, question: str, condition: Filter = EVERY, limit: int = 100) -> list[str]:
     return [match.image.image_id for match in catalog.texts.matches(question, limit, condition)]
 

@@ -9,26 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.batches import Regions
 from models.matching.checkpoint import load_matcher, save_matcher
-from models.matching.encoded import EncodedImages, EncodedTexts
+from models.matching.encoded import EncodedImages
 from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig
-from models.matching.matcher import Matcher
 from tests.support.shape_checks import unchecked_shapes
-from tests.support.small_matchers import PLAIN, fused, small_matcher
-
-SENTENCES = ["red", "a blue thing", "green green black"]
-
-
-def pictures(count: int = 5) -> Regions:
-    generator = torch.Generator().manual_seed(2)
-    mask = torch.arange(4) < (torch.arange(count) % 3 + 2)[:, None]
-    return Regions(torch.randn(count, 4, 16, generator=generator), mask)
-
-
-def encode(matcher: Matcher) -> tuple[EncodedImages, EncodedTexts]:
-    return matcher.encode_regions(pictures())[0], matcher.encode_sentences(SENTENCES)[0]
+from tests.support.small_matchers import PLAIN, SENTENCES, encode_small, fused, small_matcher, small_pictures
 
 
 @pytest.mark.parametrize("name", ["scan-t2i-avg", "bfan-equal", "caan", "camp", "sman"])
@@ -51,9 +37,9 @@ def test_the_score_is_the_rerankers_plus_the_weighted_product_of_stage_one(
             stage_one_text_weight=by_sides[3],
         )
     alone, both = fused(name, 0.0, hubness), fused(name, weight, hubness)
-    products = alone.encode_sentences(SENTENCES)[1] @ alone.encode_regions(pictures())[1].T
-    expected = alone.score(*encode(alone)) + weight * products
-    images, texts = encode(both)
+    products = alone.encode_sentences(SENTENCES)[1] @ alone.encode_regions(small_pictures())[1].T
+    expected = alone.score(*encode_small(alone)) + weight * products
+    images, texts = encode_small(both)
     close = {"atol": 1e-3 * weight, "rtol": 0.0}  # a picture's embedding is kept in 16 bits a number
     torch.testing.assert_close(both.score(images, texts), expected, **close)
     torch.testing.assert_close(both.score_in_blocks(images, texts), both.score(images, texts))
@@ -65,8 +51,8 @@ def test_the_score_is_the_rerankers_plus_the_weighted_product_of_stage_one(
 def test_contributions_and_shares_add_up_to_the_score_exactly(name: str) -> None:
     hubness = HubnessConfig(image_weight=0.5, text_weight=0.3, neighbours=2, stage_one_weight=0.2)
     matcher, alone = fused(name, 0.8, hubness), fused(name, 0.0)
-    images, texts = encode(matcher)
-    explanation, before = matcher.explain(images, texts), alone.explain(*encode(alone))
+    images, texts = encode_small(matcher)
+    explanation, before = matcher.explain(images, texts), alone.explain(*encode_small(alone))
     assert (explanation.contributions is None) is (before.contributions is None) is (name == "sman")
     if explanation.contributions is None:
         return
@@ -80,10 +66,10 @@ def test_contributions_and_shares_add_up_to_the_score_exactly(name: str) -> None
 @torch.no_grad()
 def test_a_words_share_with_a_region_is_their_part_of_the_cosine() -> None:
     matcher = fused("summax-t2i", 1.0)
-    images, texts = encode(matcher)
+    images, texts = encode_small(matcher)
     assert images.embedding is not None
     alone = fused("summax-t2i", 0.0)
-    difference = matcher.explain(images, texts).shares - alone.explain(*encode(alone)).shares  # type: ignore[operator]
+    difference = matcher.explain(images, texts).shares - alone.explain(*encode_small(alone)).shares  # type: ignore[operator]
     head = matcher.pooled
     regions, words = images.rows.tensors()["vectors"], texts.vectors
     for q in range(len(texts)):
@@ -106,7 +92,7 @@ def test_records_hold_the_embedding_and_give_the_same_scores() -> None:
     layout = matcher.image_layout(4, 16)
     assert list(layout) == ["vectors", "gram", "mask", "hubness", "stage_one"]
     assert layout["stage_one"] == (5,)  # the embedding and its offset
-    images, texts = encode(matcher)
+    images, texts = encode_small(matcher)
     arrays = {name: tensor.numpy() for name, tensor in images.tensors().items()}
     arrays["stage_one"] = arrays["stage_one"].astype("<f2")
     assert torch.equal(matcher.score(matcher.images_from(arrays), texts), matcher.score(images, texts))
@@ -119,8 +105,8 @@ def test_members_of_an_ensemble_keep_their_own_weights() -> None:
     hubness = HubnessConfig(image_weight=0.5, text_weight=0.3, neighbours=2, stage_one_text_weight=0.4)
     members = [fused("scan-t2i-avg", 0.8, hubness), fused("scan-i2t-avg", 0.0), fused("scan-t2i-avg", 0.3, seed=2)]
     ensemble = build_ensemble(members)
-    images, texts = encode(ensemble)
-    mean = torch.stack([member.score(*encode(member)) for member in members]).mean(0)
+    images, texts = encode_small(ensemble)
+    mean = torch.stack([member.score(*encode_small(member)) for member in members]).mean(0)
     torch.testing.assert_close(ensemble.score(images, texts), mean)
     records = {name: tensor.numpy() for name, tensor in images.tensors().items()}
     torch.testing.assert_close(ensemble.score(ensemble.images_from(records), texts), mean)
@@ -142,8 +128,8 @@ def test_short_questions_are_scored_and_explained_by_the_reranker_alone_and_capt
     banks = all_fused.hubness.banks if all_fused.hubness else None
     calibration = replace(all_fused.calibration, short_question=short, short_summand=-0.7)
     some = all_fused.with_calibration(calibration, banks)
-    images, texts = encode(some)
-    whole, alone = all_fused.score(*encode(all_fused)), by_sentence.score(*encode(by_sentence)) - 0.7
+    images, texts = encode_small(some)
+    whole, alone = all_fused.score(*encode_small(all_fused)), by_sentence.score(*encode_small(by_sentence)) - 0.7
     for row, sentence in enumerate(SENTENCES):
         expected = whole if len(sentence.split()) > short else alone
         torch.testing.assert_close(some.score(images, texts)[row], expected[row])
@@ -156,11 +142,11 @@ def test_short_questions_are_scored_and_explained_by_the_reranker_alone_and_capt
         torch.testing.assert_close(some.score_in_blocks(images, sentences), some.score(images, sentences))
     ensemble = build_ensemble([some, fused("bfan-equal", 0.0)])
     assert ensemble.short_question == some.short_question == short
-    images, texts = encode(ensemble)
+    images, texts = encode_small(ensemble)
     for asked, own in ((True, some), (False, all_fused)):
         other = build_ensemble([own, fused("bfan-equal", 0.0)])
         scores = ensemble.score(images, ensemble.texts_from(texts.words, asked))
-        torch.testing.assert_close(scores, other.score(*encode(other)))
+        torch.testing.assert_close(scores, other.score(*encode_small(other)))
 
 
 def test_the_weight_is_kept_in_the_folder(tmp_path: Path) -> None:

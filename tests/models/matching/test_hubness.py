@@ -16,7 +16,7 @@ from torch import Tensor
 from models.batches import Regions, Words
 from models.matching.calibration import Calibration
 from models.matching.checkpoint import BadCheckpoint, load_matcher, new_matcher, save_calibration, save_matcher
-from models.matching.encoded import EncodedImages, EncodedTexts
+from models.matching.encoded import EncodedImages
 from models.matching.ensemble import build_ensemble
 from models.matching.hubness import HubnessConfig, Similarity
 from models.matching.hubness_banks import HubnessBanks, VectorBank
@@ -27,19 +27,12 @@ from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
 from tests.support.fakes import COLOURS
 from tests.support.shape_checks import unchecked_shapes
-from tests.support.small_matchers import small_matcher
+from tests.support.small_matchers import SENTENCES, encode_small, small_matcher, small_pictures
 
-SENTENCES = ["red", "a blue thing", "green green black"]
 NAMES = ["scan-t2i-avg", "scan-i2t-lse", "bfan-equal", "caan", "camp", "sman"]
 CONFIG = HubnessConfig(image_weight=0.5, text_weight=0.3, neighbours=2)
 LOG_ODDS = LogOddsModel(2.0, -1.0)
 TWO_VECTORS = torch.ones(1, 2, dtype=torch.bool)  # of an entry of a bank
-
-
-def pictures(count: int = 5) -> Regions:
-    generator = torch.Generator().manual_seed(2)
-    mask = torch.arange(4) < (torch.arange(count) % 3 + 2)[:, None]
-    return Regions(torch.randn(count, 4, 16, generator=generator), mask)
 
 
 def sentence_bank(matcher: SingleMatcher, count: int = 5, width: int | None = None) -> VectorBank:
@@ -72,17 +65,13 @@ def mean_of_two_best(values: list[float]) -> float:
     return sum(sorted(values)[-2:]) / 2
 
 
-def encode(matcher: SingleMatcher) -> tuple[EncodedImages, EncodedTexts]:
-    return matcher.encode_regions(pictures())[0], matcher.encode_sentences(SENTENCES)[0]
-
-
 @pytest.mark.parametrize("with_pictures", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_scores_are_lowered_by_the_cosines_with_the_banks_in_stage_one(name: str, with_pictures: bool) -> None:
     plain = small_matcher(name)
-    image_embeddings = plain.encode_regions(pictures())[1]
+    image_embeddings = plain.encode_regions(small_pictures())[1]
     text_embeddings = plain.encode_sentences(SENTENCES)[1]
-    expected = plain.score(*encode(plain))
+    expected = plain.score(*encode_small(plain))
     sentences, typical = typical_embeddings(plain)
     for q in range(len(text_embeddings)):
         for k in range(len(image_embeddings)):
@@ -98,7 +87,7 @@ def test_scores_are_lowered_by_the_cosines_with_the_banks_in_stage_one(name: str
 )
 def test_scores_are_lowered_by_the_rerankers_scores_with_the_banks(name: str, with_pictures: bool) -> None:
     plain = small_matcher(name)
-    images, texts = encode(plain)
+    images, texts = encode_small(plain)
     expected = plain.score(images, texts)
     vectors = sentence_bank(plain).dequantise()
     for k in range(len(images)):
@@ -114,7 +103,7 @@ def test_scores_are_lowered_by_the_rerankers_scores_with_the_banks(name: str, wi
 
 def check_scores(matcher: SingleMatcher, expected: Tensor) -> None:
     """The matcher's scores, in every way of getting them, are the expected ones."""
-    images, texts = encode(matcher)
+    images, texts = encode_small(matcher)
     torch.testing.assert_close(matcher.score(images, texts), expected)
     torch.testing.assert_close(matcher.score(images, matcher.texts_from(texts.words)), expected)
     matcher.reranker.block = (2, 1)  # type: ignore[misc]
@@ -129,14 +118,14 @@ def test_raw_region_features_can_not_be_compared_with_the_bank_by_scores() -> No
     by_scores = replace(CONFIG, similarity="scores")
     with pytest.raises(ValueError, match="needs a bank of typical pictures, or must go by embeddings"):
         corrected_matcher("sman", by_scores)
-    corrected_matcher("sman", replace(by_scores, text_weight=0.0)).encode_regions(pictures())
+    corrected_matcher("sman", replace(by_scores, text_weight=0.0)).encode_regions(small_pictures())
 
 
 @pytest.mark.parametrize("name", ["scan-t2i-avg", "scan-i2t-avg", "caan"])
 def test_contributions_add_up_to_the_corrected_score(name: str) -> None:
     matcher, plain = corrected_matcher(name), small_matcher(name)
-    images, texts = encode(matcher)
-    explanation, before = matcher.explain(images, texts), plain.explain(*encode(plain))
+    images, texts = encode_small(matcher)
+    explanation, before = matcher.explain(images, texts), plain.explain(*encode_small(plain))
     assert explanation.contributions is not None
     assert before.contributions is not None
     torch.testing.assert_close(explanation.contributions.sum(2), matcher.score(images, texts))
@@ -161,7 +150,7 @@ def test_products_of_stage_one_are_cosines_minus_both_offsets(
     name: str, with_pictures: bool, image_weight: float, text_weight: float, similarity: Similarity, neighbours: int
 ) -> None:
     plain = small_matcher(name)
-    pictures_before, sentences_before = plain.encode_regions(pictures())[1], plain.encode_sentences(SENTENCES)[1]
+    pictures_before, sentences_before = plain.encode_regions(small_pictures())[1], plain.encode_sentences(SENTENCES)[1]
     config = HubnessConfig(
         image_weight=0.5,
         text_weight=0.0,
@@ -171,7 +160,7 @@ def test_products_of_stage_one_are_cosines_minus_both_offsets(
         stage_one_text_weight=text_weight,
     )
     matcher = corrected_matcher(name, config, with_pictures)
-    of_pictures, of_sentences = matcher.encode_regions(pictures())[1], matcher.encode_sentences(SENTENCES)[1]
+    of_pictures, of_sentences = matcher.encode_regions(small_pictures())[1], matcher.encode_sentences(SENTENCES)[1]
     assert of_pictures.shape[1] == of_sentences.shape[1] == matcher.embed_dim == plain.embed_dim + config.extra_dim
     assert config.extra_dim == (2 if text_weight else 1 if image_weight else 0)
     sentences, typical = typical_embeddings(plain)
@@ -189,7 +178,7 @@ def test_products_of_stage_one_are_cosines_minus_both_offsets(
     alike = matcher.similarity_query(of_pictures) @ of_pictures.T
     torch.testing.assert_close(alike, pictures_before @ pictures_before.T)  # similar pictures go by the plain cosine
     ensemble = build_ensemble([matcher, corrected_matcher(name)])
-    assert torch.equal(ensemble.encode_regions(pictures())[1], of_pictures)
+    assert torch.equal(ensemble.encode_regions(small_pictures())[1], of_pictures)
     assert torch.equal(ensemble.encode_sentences(SENTENCES)[1], of_sentences)
     assert ensemble.embed_dim == matcher.embed_dim
     assert torch.equal(ensemble.similarity_query(of_pictures), matcher.similarity_query(of_pictures))
@@ -205,9 +194,9 @@ def test_sentences_encoded_alone_have_the_products_of_those_encoded_together() -
 def test_without_a_weight_for_stage_one_nothing_changes(tmp_path: Path) -> None:
     plain, matcher = small_matcher("scan-t2i-avg"), corrected_matcher("scan-t2i-avg")
     assert matcher.embed_dim == plain.embed_dim
-    assert torch.equal(matcher.encode_regions(pictures())[1], plain.encode_regions(pictures())[1])
+    assert torch.equal(matcher.encode_regions(small_pictures())[1], plain.encode_regions(small_pictures())[1])
     assert torch.equal(matcher.encode_sentences(SENTENCES)[1], plain.encode_sentences(SENTENCES)[1])
-    embeddings = matcher.encode_regions(pictures())[1]
+    embeddings = matcher.encode_regions(small_pictures())[1]
     assert torch.equal(matcher.similarity_query(embeddings), embeddings)
     save_matcher(matcher, tmp_path)
     assert "stage_one" not in (tmp_path / "calibration.json").read_text()
@@ -226,7 +215,7 @@ def test_weights_and_banks_are_stored_with_the_matcher(
     assert loaded.hubness is not None
     assert loaded.hubness.config == config
     assert torch.equal(loaded.encode_sentences(SENTENCES)[1], matcher.encode_sentences(SENTENCES)[1])
-    torch.testing.assert_close(loaded.score(*encode(loaded)), matcher.score(*encode(matcher)))
+    torch.testing.assert_close(loaded.score(*encode_small(loaded)), matcher.score(*encode_small(matcher)))
 
 
 def test_a_picture_without_regions_has_no_offset_in_stage_one() -> None:
@@ -248,7 +237,7 @@ def test_a_record_gains_one_number_a_picture() -> None:
     layout = matcher.image_layout(4, 16)
     assert layout == {**before, "hubness": ()}
     assert list(layout) == ["vectors", "gram", "mask", "hubness"]  # stores compare the order, too
-    images, texts = encode(matcher)
+    images, texts = encode_small(matcher)
     arrays = {name: tensor.numpy() for name, tensor in images.tensors().items()}
     assert arrays["hubness"].dtype == np.float32
     torch.testing.assert_close(matcher.score(matcher.images_from(arrays), texts), matcher.score(images, texts))
@@ -259,16 +248,16 @@ def test_a_record_gains_one_number_a_picture() -> None:
 
 def test_pictures_encoded_alone_are_those_encoded_together() -> None:
     matcher = corrected_matcher("bfan-prob")
-    together, texts = encode(matcher)
-    alone = EncodedImages.cat([matcher.encode_regions(pictures()[[k]])[0] for k in range(5)])
+    together, texts = encode_small(matcher)
+    alone = EncodedImages.cat([matcher.encode_regions(small_pictures()[[k]])[0] for k in range(5)])
     torch.testing.assert_close(matcher.score(alone, texts), matcher.score(together, texts))
 
 
 def test_a_copy_in_float64_has_its_bank_in_float64() -> None:
     matcher = corrected_matcher("scan-t2i-avg")
-    images, texts = encode(matcher)
+    images, texts = encode_small(matcher)
     exact = copy.deepcopy(matcher).double()
-    exact_images = exact.encode_projected(matcher.reranker.project(pictures()).to(dtype=torch.float64))
+    exact_images = exact.encode_projected(matcher.reranker.project(small_pictures()).to(dtype=torch.float64))
     exact_texts = exact.texts_from(texts.words.to(dtype=torch.float64))
     assert exact_images.offset is not None
     assert exact_images.offset.dtype == exact_texts.offset.dtype == torch.float64

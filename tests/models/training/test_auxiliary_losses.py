@@ -1,7 +1,6 @@
 """Noise, short questions and grounding: their formulas in plain loops, and trainings that use all of them."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from models.training.short_questions import (
 )
 from models.training.trainer import Training
 from tests.support.shape_checks import checked_at_first
-from tests.support.small_bert import WIDTH, small_reader
+from tests.support.small_bert import WIDTH, HashedSentences, small_reader
 
 THINGS = ["dog", "cat", "ball", "tree", "car", "house"]
 NUM, REGIONS = 24, 4
@@ -40,17 +39,6 @@ NUM, REGIONS = 24, 4
 def reader(tmp_path: Path) -> PretrainedReader:
     words = [*THINGS, "a", "photo", "of", "and", "is", "there", "?"]
     return small_reader(tmp_path / "encoder", [*words, *(f"{thing}s" for thing in THINGS)])
-
-
-class HashedSentences(BertEncoder):
-    """An encoder without weights: every sentence has a random unit vector of its own."""
-
-    def __init__(self) -> None:
-        torch.nn.Module.__init__(self)
-
-    def embed(self, sentences: Sequence[str], batch: int = 256) -> torch.Tensor:
-        drawn = [np.random.default_rng(list(sentence.encode())).normal(size=WIDTH) for sentence in sentences]
-        return torch.nn.functional.normalize(torch.tensor(np.array(drawn), dtype=torch.float32), dim=1)
 
 
 def pictures(encoder: BertEncoder) -> CaptionedFeatures:

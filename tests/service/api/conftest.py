@@ -6,14 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.library import Library
-from tests.support.web_app import Api
+from tests.support.web_app import Api, served
 
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
     """The web side over a library of its own, whose folder is `tmp_path`."""
-    library = Library(tmp_path)
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
+    with served(Library(tmp_path)) as api:
+        yield api

@@ -17,7 +17,7 @@ from service.auth.api_keys import create_key, session_token
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
 from tests.support.library import NOW, Library
-from tests.support.web_app import Api, problem
+from tests.support.web_app import Api, problem, served
 
 
 def list_routes(routes: Sequence[BaseRoute]) -> Iterator[tuple[str, str]]:
@@ -110,10 +110,8 @@ CALLERS: dict[str, Permission | None] = {
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     library = Library(tmp_path_factory.mktemp("data"))
     library.catalog.processes.heartbeat("worker", NOW)
-    api = Api(library, rate_limit=0)
-    yield api
-    api.close()
-    library.close()
+    with served(library, rate_limit=0) as api:
+        yield api
 
 
 @pytest.fixture(scope="module")
@@ -226,23 +224,19 @@ def test_a_refused_upload_is_not_read(api: Api, keys: Keys) -> None:
 def test_a_route_without_a_decision_is_for_admin_alone(tmp_path: Path) -> None:
     library = Library(tmp_path)
     keys = Keys(tmp_path)
-    api = Api(library, rate_limit=0)
+    with served(library, rate_limit=0) as api:
 
-    async def say(request: object) -> PlainTextResponse:
-        return PlainTextResponse("secret")
+        async def say(request: object) -> PlainTextResponse:
+            return PlainTextResponse("secret")
 
-    api.app.router.routes.append(Route("/new", say))
-    api.app.router.routes.append(Mount("/mounted", app=say_app))
-    try:
+        api.app.router.routes.append(Route("/new", say))
+        api.app.router.routes.append(Mount("/mounted", app=say_app))
         for path in ("/new", "/mounted/file"):
             assert api.request("GET", path, headers=keys.headers("admin")).text == "secret"
             for caller in ("none", "read", "write"):
                 answer = api.request("GET", path, headers=keys.headers(caller))
                 assert answer.status_code in {401, 403}
                 assert "secret" not in answer.text
-    finally:
-        api.close()
-        library.close()
 
 
 async def say_app(scope: object, receive: object, send: object) -> None:
@@ -251,9 +245,7 @@ async def say_app(scope: object, receive: object, send: object) -> None:
 
 
 def test_without_keys_this_machine_may_do_all_and_with_the_first_one_it_may_not(tmp_path: Path) -> None:
-    library = Library(tmp_path)
-    api = Api(library)
-    try:
+    with served(Library(tmp_path)) as api:
         assert api.get("/images").status_code == 200
         assert api.request("DELETE", f"/images/{'0' * 32}").status_code == 404
         assert api.get("/session").json() == {
@@ -270,21 +262,13 @@ def test_without_keys_this_machine_may_do_all_and_with_the_first_one_it_may_not(
         (tmp_path / "keys.json").unlink()
         problem(api.get("/images"), 401, "no-key")
         problem(api.request("GET", "/images", headers=keys.headers("read")), 503, "not-ready")
-    finally:
-        api.close()
-        library.close()
 
 
 def test_a_service_for_other_machines_answers_nobody_without_keys(tmp_path: Path) -> None:
-    library = Library(tmp_path)
-    api = Api(library, host="0.0.0.0")
-    try:
+    with served(Library(tmp_path), host="0.0.0.0") as api:
         problem(api.get("/images"), 401, "no-key")
         assert api.get("/session").json()["required"] is True
         assert api.get("/livez").status_code == 200
-    finally:
-        api.close()
-        library.close()
 
 
 def test_health_checks_need_no_key(api: Api, keys: Keys) -> None:

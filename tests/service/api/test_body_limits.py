@@ -13,7 +13,7 @@ from service.api.dependencies import cancel_on_disconnect
 from service.api.request_middleware import MAX_BODY_BYTES
 from service.api.schemas.resources import IngestAnswer
 from tests.support.library import Library, two_coloured
-from tests.support.web_app import Api, checked, png, problem
+from tests.support.web_app import Api, checked, png, problem, served
 
 LARGE = b" " * (MAX_BODY_BYTES + 1)
 
@@ -26,11 +26,8 @@ async def in_pieces() -> AsyncIterator[bytes]:
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path)
-    made = Api(library)
-    yield made
-    made.close()
-    library.close()
+    with served(Library(tmp_path)) as made:
+        yield made
 
 
 @pytest.fixture

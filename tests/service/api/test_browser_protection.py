@@ -11,16 +11,13 @@ import pytest
 from service.api.content_policy import PAGE_SOURCES
 from service.api.docs_page import docs_page
 from tests.support.library import Library, two_coloured
-from tests.support.web_app import Api, png, problem
+from tests.support.web_app import Api, png, problem, served
 
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path)
-    api = Api(library, allowed_hosts=("photos.example.org",))
-    yield api
-    api.close()
-    library.close()
+    with served(Library(tmp_path), allowed_hosts=("photos.example.org",)) as api:
+        yield api
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from service.search.engine import DRAWING_COST
 from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, two_coloured
 from tests.support.marked_pictures import QUERY, MarkExtractor, check_panels, marked_files, size_of
-from tests.support.web_app import Api, checked, png, problem
+from tests.support.web_app import Api, checked, png, problem, served
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,11 +28,8 @@ T = TypeVar("T")
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path, extractor=MarkExtractor())
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
+    with served(Library(tmp_path, extractor=MarkExtractor())) as api:
+        yield api
 
 
 def stored(api: Api, name: str, content: bytes) -> str:

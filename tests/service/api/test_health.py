@@ -22,7 +22,7 @@ from tests.support.busy_accelerator import busy
 from tests.support.catalogs import picture
 from tests.support.fakes import FakeMatcher
 from tests.support.library import NOW, Library, two_coloured
-from tests.support.web_app import Api, checked, problem
+from tests.support.web_app import Api, checked, problem, served
 
 HOLDER = """
 import pathlib, sys, time
@@ -35,11 +35,8 @@ time.sleep(600)
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path, others=[FakeMatcher("other", "other-digest")])
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
+    with served(Library(tmp_path, others=[FakeMatcher("other", "other-digest")])) as api:
+        yield api
 
 
 def test_an_empty_store_with_a_worker_is_ready(api: Api) -> None:

@@ -20,17 +20,14 @@ from tests.support.busy_accelerator import busy
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.library import Library, image_id_of, sixty_four, two_coloured
 from tests.support.pictures import encoded
-from tests.support.web_app import Api, Web, checked, png, problem
+from tests.support.web_app import Api, Web, checked, png, problem, served
 from tests.support.worker_store import Store, noise
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    library = sixty_four(tmp_path_factory.mktemp("data"))
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
+    with served(sixty_four(tmp_path_factory.mktemp("data"))) as api:
+        yield api
 
 
 def ask_with(api: Api, picture: bytes | None, **fields: Any) -> httpx.Response:
@@ -144,16 +141,12 @@ def test_without_any_caption_the_answer_says_so(tmp_path: Path) -> None:
 
 def test_a_caption_of_no_readable_word_is_explained_as_it_is_scored(tmp_path: Path) -> None:
     library = Library(tmp_path)
-    api = Api(library)
-    try:
+    with served(library) as api:
         for caption in ("green", "\u200b"):
             library.add(caption, two_coloured("green", "green"), captions=[caption])
         answer = checked(ask_with(api, png(two_coloured("green", "magenta")), explain="true"), 200, ImageAnswer)
         words = {hit["text"]: [word["text"] for word in hit["explanation"]["words"]] for hit in answer["results"]}
         assert words == {"green": ["<start>", "green", "<end>"], "\u200b": ["<start>", "?", "<end>"]}
-    finally:
-        api.close()
-        library.close()
 
 
 def test_a_stored_picture_whose_file_is_sent_again_is_found_and_by_its_id_it_is_left_out(tmp_path: Path) -> None:

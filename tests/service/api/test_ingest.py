@@ -14,16 +14,13 @@ import pytest
 from service.api.schemas.resources import FailuresAnswer, IngestAnswer, JobAnswer
 from service.api.schemas.results import TextAnswer
 from tests.support.library import NAMES, Library, two_coloured
-from tests.support.web_app import Api, checked, png, problem
+from tests.support.web_app import Api, checked, png, problem, served
 
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
-    library = Library(tmp_path)
-    api = Api(library, max_file_bytes=100_000, max_body_bytes=400_000)
-    yield api
-    api.close()
-    library.close()
+    with served(Library(tmp_path), max_file_bytes=100_000, max_body_bytes=400_000) as api:
+        yield api
 
 
 def send(api: Api, files: Sequence[tuple[str, bytes]], manifest: Any = None) -> httpx.Response:

@@ -22,17 +22,15 @@ from service.search.requests import TextSearchRequest
 from tests.support.library import Library, two_coloured
 from tests.support.project_files import ROOT
 from tests.support.redis_server import RedisServer
-from tests.support.web_app import Api, checked
+from tests.support.web_app import Api, checked, served
 
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
     library = Library(tmp_path)
     library.add("red", two_coloured("red", "red"), captions=["red"])
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
+    with served(library) as api:
+        yield api
 
 
 def spoil(api: Api, content: bytes) -> None:

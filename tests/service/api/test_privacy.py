@@ -12,7 +12,7 @@ from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
 from service.cli.logs import OWN_LOGGERS, JsonFormatter, TextFormatter
 from tests.support.library import NOW, Library, two_coloured
-from tests.support.web_app import Api, png
+from tests.support.web_app import Api, png, served
 
 ADMIN, STORED = create_key("the owner", Permission.ADMIN, NOW)
 ASKED = "zebracrossing"  # words of a query, in every place where one may stand
@@ -43,10 +43,8 @@ def api(tmp_path: Path) -> Iterator[Api]:
     library = Library(tmp_path)
     library.add("first", two_coloured("red", "red"), captions=["a wall"])
     change_keys(tmp_path / "keys.json", lambda keys: [STORED])
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
+    with served(library) as api:
+        yield api
 
 
 def search(api: Api, query: str) -> int:

@@ -20,7 +20,7 @@ from service.auth.permissions import Permission
 from service.settings import Settings
 from tests.support.library import NOW, Library
 from tests.support.redis_server import RedisServer
-from tests.support.web_app import Api, problem
+from tests.support.web_app import problem, served
 
 
 class Clock:
@@ -189,10 +189,8 @@ def test_settings_choose_the_limiter() -> None:
 def test_a_key_that_asks_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
     made = [create_key(name, Permission.READ, NOW) for name in ("one", "two")]
     change_keys(tmp_path / "keys.json", lambda keys: [stored for _, stored in made])
-    library = Library(tmp_path)
-    api = Api(library, rate_limit=0.01, rate_burst=3)
-    first, second = ({"Authorization": f"Bearer {key}"} for key, _ in made)
-    try:
+    with served(Library(tmp_path), rate_limit=0.01, rate_burst=3) as api:
+        first, second = ({"Authorization": f"Bearer {key}"} for key, _ in made)
         assert [api.request("GET", "/tags", headers=first).status_code for _ in range(4)] == [200, 200, 200, 429]
         answer = api.request("GET", "/tags", headers=first)
         said = problem(answer, 429, "rate-limited")
@@ -201,34 +199,21 @@ def test_a_key_that_asks_too_often_is_told_when_to_come_back(tmp_path: Path) -> 
         assert api.request("GET", "/tags", headers=second).status_code == 200
         for _ in range(10):  # what needs no key is not counted
             assert api.request("GET", "/livez", headers=first).status_code == 200
-    finally:
-        api.close()
-        library.close()
 
 
 def test_whoever_has_to_wait_for_a_moment_is_never_told_to_come_back_at_once(tmp_path: Path) -> None:
     key, stored = create_key("one", Permission.READ, NOW)
     change_keys(tmp_path / "keys.json", lambda keys: [stored])
-    library = Library(tmp_path)
-    api = Api(library, rate_limit=3.0, rate_burst=1)
-    limiter = api.services.rate_limiter
-    assert isinstance(limiter, LocalRateLimiter)
-    limiter._clock = Clock()
-    try:
+    with served(Library(tmp_path), rate_limit=3.0, rate_burst=1) as api:
+        limiter = api.services.rate_limiter
+        assert isinstance(limiter, LocalRateLimiter)
+        limiter._clock = Clock()
         first, second = (api.request("GET", "/tags", headers={"Authorization": f"Bearer {key}"}) for _ in range(2))
         assert first.status_code == 200
         assert "try again in 1 s" in problem(second, 429, "rate-limited")["detail"]
         assert second.headers["retry-after"] == "1"
-    finally:
-        api.close()
-        library.close()
 
 
 def test_without_keys_nobody_is_counted(tmp_path: Path) -> None:
-    library = Library(tmp_path)
-    api = Api(library, rate_limit=0.001, rate_burst=1)
-    try:
+    with served(Library(tmp_path), rate_limit=0.001, rate_burst=1) as api:
         assert {api.get("/tags").status_code for _ in range(5)} == {200}
-    finally:
-        api.close()
-        library.close()

@@ -13,7 +13,7 @@ from service.auth.api_keys import create_key, session_token
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
 from tests.support.library import NOW, Library
-from tests.support.web_app import Api, checked, problem
+from tests.support.web_app import Api, checked, problem, served
 
 WRITE, WRITE_STORED = create_key("phone", Permission.WRITE, NOW)
 
@@ -22,10 +22,8 @@ WRITE, WRITE_STORED = create_key("phone", Permission.WRITE, NOW)
 def api(tmp_path: Path) -> Iterator[Api]:
     library = Library(tmp_path)
     change_keys(tmp_path / "keys.json", lambda keys: [WRITE_STORED])
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
+    with served(library) as api:
+        yield api
 
 
 def cookie(answer: httpx.Response) -> SimpleCookie:

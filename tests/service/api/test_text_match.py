@@ -10,16 +10,13 @@ from hypothesis import strategies as st
 
 from service.api.schemas.results import TextAnswer
 from tests.support.library import NOW, sixty_four
-from tests.support.web_app import Api, checked, problem
+from tests.support.web_app import Api, checked, problem, served
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    library = sixty_four(tmp_path_factory.mktemp("data"))
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
+    with served(sixty_four(tmp_path_factory.mktemp("data"))) as api:
+        yield api
 
 
 def ask(api: Api, **body: Any) -> Any:

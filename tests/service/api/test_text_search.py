@@ -19,26 +19,20 @@ from service.api.schemas.results import TextAnswer
 from tests.support.busy_accelerator import PATIENCE_S, busy
 from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, sixty_four, two_coloured
-from tests.support.web_app import Api, checked, problem
+from tests.support.web_app import Api, checked, problem, served
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    library = sixty_four(tmp_path_factory.mktemp("data"))
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
+    with served(sixty_four(tmp_path_factory.mktemp("data"))) as api:
+        yield api
 
 
 @pytest.fixture
 def changing(tmp_path: Path) -> Iterator[Api]:
     """A store that a test fills itself, with a second model that has no view."""
-    library = Library(tmp_path, others=[FakeMatcher("other", "other-digest")])
-    api = Api(library)
-    yield api
-    api.close()
-    library.close()
+    with served(Library(tmp_path, others=[FakeMatcher("other", "other-digest")])) as api:
+        yield api
 
 
 def test_an_answer_says_which_words_were_read_as_others(changing: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from service.errors import InvalidRequest, TooLarge
 from service.ingest.multipart import QUOTED, FormLimits, MultipartReader
 from service.ingest.upload import receive_form
-from service.storage.incoming import remove_abandoned_uploads
+from service.storage.temporary_folders import remove_abandoned
 from tests.support.multipart_bodies import CONTENT_TYPE, multipart_body, part, pieces
 
 LIMITS = FormLimits(max_file_bytes=1000, max_body_bytes=20_000, max_files=20, max_field_bytes=500)
@@ -237,7 +237,7 @@ def test_a_request_is_safe_from_a_worker_that_cleans_up(tmp_path: Path) -> None:
     async def run() -> bytes:
         body = pieces(multipart_body(part("images", b"x", "one")))
         async with receive_form(CONTENT_TYPE, None, body, tmp_path, LIMITS) as found:
-            assert remove_abandoned_uploads(tmp_path) == 0
+            assert remove_abandoned(tmp_path) == 0
             return found.files[0].path.read_bytes()
 
     assert asyncio.run(run()) == b"x"

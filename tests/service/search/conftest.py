@@ -1,6 +1,8 @@
-"""A library that most tests of searching ask."""
+"""Libraries that tests of searching ask."""
 
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -13,3 +15,10 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     library = sixty_four(tmp_path_factory.mktemp("full"))
     yield library
     library.close()
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    """An empty library, which a test fills."""
+    with closing(Library(tmp_path)) as library:
+        yield library

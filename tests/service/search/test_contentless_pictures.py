@@ -1,6 +1,6 @@
 """Pictures that show nothing come before no others, and what shows little is none of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,6 @@ from service.search.requests import PictureFilter
 from service.storage.region_records import RecordLayout, RegionStore, pack
 from tests.support.library import NOW, Library, image_id_of, two_coloured
 from tests.support.project_files import ROOT
-
-
-@pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    library = Library(tmp_path)
-    yield library
-    library.close()
 
 
 def add(library: Library, name: str, width: int) -> str:

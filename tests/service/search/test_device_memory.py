@@ -15,7 +15,7 @@ from service.api.schemas.results import ImageAnswer, TextAnswer
 from service.search import rerank
 from service.search.device_memory import split_once
 from tests.support.library import image_id_of, sixty_four
-from tests.support.web_app import Api, checked, problem
+from tests.support.web_app import Api, checked, problem, served
 
 ROOM = 40  # pairs that the device has memory for: more than half of the 64 that are scored at a time
 METHODS = ("score", "explain")
@@ -23,12 +23,9 @@ METHODS = ("score", "explain")
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
-    library = sixty_four(tmp_path)
-    api = Api(library, cache_entries=0)
-    api.services.accelerator.enqueue(0, lambda: None).result()  # after what the model costs was measured
-    yield api
-    api.close()
-    library.close()
+    with served(sixty_four(tmp_path), cache_entries=0) as api:
+        api.services.accelerator.enqueue(0, lambda: None).result()  # after what the model costs was measured
+        yield api
 
 
 def short_of_memory(method: Callable[..., Any], room: int, sizes: list[int]) -> Callable[..., Any]:

@@ -1,7 +1,6 @@
 """Views as searches see them: one state a query, refreshed by one thread in the background."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,6 @@ from service.search import model_views
 from service.search.model_views import ViewRefresher
 from tests.support.library import NOW, Library, two_coloured
 from tests.support.processes import wait_until
-
-
-@pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    library = Library(tmp_path)
-    yield library
-    library.close()
 
 
 def test_what_a_worker_publishes_is_found_soon(library: Library) -> None:

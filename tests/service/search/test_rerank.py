@@ -1,6 +1,5 @@
 """Stage two: chunks change nothing, and reasons are those of the scores."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +14,6 @@ from tests.support.fakes import D
 from tests.support.kernels import load_kernels
 from tests.support.library import Library, image_id_of, two_coloured
 from tests.support.small_matchers import fused_but_for_short_questions, small_matcher
-
-
-@pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    library = Library(tmp_path)
-    yield library
-    library.close()
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000])

@@ -2,7 +2,6 @@
 
 import math
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,17 @@ import PIL.Image
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 from torchvision.models import mobilenet_v2
 
 from models.datasets.captions import CaptionLine
 from models.extractors.backbones.base import BACKBONE_FILE, HEAD_FILE, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import BACKBONES, build_backbone
-from models.text.bert_encoder import BertConfig, BertEncoder
 from models.training.backbone.sentence_tuning import (
     SentenceTuning,
     SentenceTuningRecipe,
 )
 from models.training.checkpoints import CHECKPOINT_FILE, UnusableCheckpoint
+from tests.support.small_bert import HashedSentences
 
 pytestmark = pytest.mark.slow
 
@@ -35,19 +33,7 @@ RECIPE = SentenceTuningRecipe(
 )
 
 
-class HashedSentences(BertEncoder):
-    """An encoder without weights: every sentence has a random unit vector of its own."""
-
-    def __init__(self) -> None:
-        torch.nn.Module.__init__(self)
-        self.config = BertConfig(num_pieces=0, num_positions=0, num_layers=0, width=WIDTH, hidden_width=0)
-
-    def embed(self, sentences: Sequence[str], batch: int = 256) -> Tensor:
-        drawn = [np.random.default_rng(list(sentence.encode())).normal(size=WIDTH) for sentence in sentences]
-        return torch.nn.functional.normalize(torch.tensor(np.array(drawn), dtype=torch.float32), dim=1)
-
-
-ENCODER = HashedSentences()
+ENCODER = HashedSentences(WIDTH)
 
 
 @pytest.fixture(scope="module")

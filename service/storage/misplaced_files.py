@@ -1,4 +1,4 @@
-"""Places of a data directory where a file lies in the place of a folder, or the other way round."""
+"""Files of a data directory that lie where a folder belongs, and folders that lie where a file belongs."""
 
 from service.errors import Misconfigured
 from service.storage.data_dir import DataDir
@@ -6,8 +6,8 @@ from service.storage.data_dir import DataDir
 REBUILT = ("incoming", "thumbnails", "stripped", "views", "found", "writer.lock")  # what nothing is lost with
 
 
-def require_kinds(data: DataDir) -> None:
-    """Misconfigured where a place of the data directory is of the wrong kind, in words that say what to do."""
+def refuse_misplaced_files(data: DataDir) -> None:
+    """Misconfigured where there is such a one, in words that say what to do."""
     folders = (data.incoming, data.originals, data.thumbnails, data.stripped, data.regions, data.views, data.found)
     wrong = [(path, "a file", "a folder") for path in folders if path.exists() and not path.is_dir()]
     wrong += [(path, "a folder", "a file") for path in (data.catalog, data.writer_lock, data.keys) if path.is_dir()]

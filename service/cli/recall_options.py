@@ -1,0 +1,29 @@
+"""Measurements of `regard evaluate` besides recall over every pair and recall of the two stages."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecallOptions:
+    """Further measurements, and where ranks are written."""
+
+    questions: int | None
+    """How many captions are asked with, the first ones; None for all."""
+    fold5: bool
+    halves: bool
+    ranks: Path | None
+
+    def check_number(self, pictures: int) -> None:
+        """UserError where this number of pictures cannot be measured in five folds or two halves."""
+        if self.fold5:
+            from models.evaluation.evaluate import FOLDS  # noqa: PLC0415 - PyTorch comes with it
+
+            if pictures % FOLDS:
+                whole = pictures - pictures % FOLDS
+                what = f"leave --fold5 out, or give --first {whole}" if whole else "leave --fold5 out"
+                raise UserError(f"{pictures} pictures do not make {FOLDS} equal folds: {what}")
+        if self.halves and pictures < 2:
+            raise UserError("--halves measures two halves of the pictures, and there is one picture")
