@@ -41,13 +41,12 @@ TAKES_WORDS_AND_PICTURE = """
 }
 """
 
-# Counts how often the address was changed while a key was held.
+# In Safari, which throws at a hundred addresses in ten seconds.
 HELD = """() => {
-  const replace = history.replaceState.bind(history);
-  window.named = 0;
-  history.replaceState = (...given) => (named++, replace(...given));
+  history.replaceState = () => { throw "too many"; };
   const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key }));
-  for (let n = 0; n < 101; n++) press(n % 2 ? "ArrowLeft" : "ArrowRight");
+  for (const key of ["ArrowRight", "ArrowLeft", "ArrowRight"]) press(key);
+  delete history.replaceState;
 }"""
 
 
@@ -100,7 +99,6 @@ def test_arrow_keys_work_wherever_the_focus_is(visit: Visit) -> None:
     expect(dialog).to_contain_text("Rank 2")
     page.evaluate(HELD)
     expect(dialog).to_contain_text("Rank 3")
-    assert page.evaluate("named") <= 1  # Safari throws at a hundred in ten seconds
 
 
 def test_words_that_are_pasted_where_words_are_written_stay_words(visit: Visit) -> None:

@@ -23,6 +23,7 @@ delete AbortSignal.any;
 delete URLSearchParams.prototype.size;
 addEventListener("scrollend", (event) => event.stopImmediatePropagation(), true);
 """
+# From another page in Safari, which went to the field in focus.
 GONE_BACK_TO = "scrollTo(0, 0); dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))"
 
 
@@ -95,8 +96,10 @@ def test_another_question_begins_at_the_top_and_back_leads_to_where_one_was(visi
     page.reload()
     expect(cards).to_have_count(NUM)
     page.wait_for_function("place => scrollY === place", arg=left_at)
-    page.evaluate(GONE_BACK_TO)  # from another page, in Safari, which went to the field in focus
-    page.wait_for_function("place => scrollY === place", arg=left_at)
+    page.evaluate("scrollTo(0, 9)")
+    page.wait_for_function("() => history.state.scrolled === 9")
+    page.evaluate(GONE_BACK_TO)
+    page.wait_for_function("() => scrollY === 9")
 
 
 def test_what_was_shown_before_does_not_stand_below_a_refusal(visit: Visit) -> None:
