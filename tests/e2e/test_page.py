@@ -262,6 +262,8 @@ def test_poor_answers_and_empty_libraries_are_said_plainly(visit: Visit) -> None
 def test_a_phone_shows_all_of_it_in_either_colours(browser: Browser, address: str, colours: Any) -> None:
     size = {"width": 390, "height": 800}
     visit = Visit(browser, address, viewport=size, color_scheme=colours, has_touch=True, is_mobile=True)
+    drawn = visit.page.evaluate("getComputedStyle(document.getElementById('query')).appearance")
+    assert drawn == "textfield"  # else as Safari draws it
     search(visit.page, "red blue")
     expect(visit.page.locator("#words")).to_contain_text("Tap a word")
     lit, word = visit.page.locator("rect.lit"), visit.page.locator("#words").get_by_role("button", name="red")

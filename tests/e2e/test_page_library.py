@@ -21,6 +21,12 @@ COLOURS = ["red", "green", "blue", "yellow", "cyan", "magenta"]
 AT_ONCE = 4
 LOOKED_AT_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
 
+# What lies around a button gets the focus.
+PRESSED_IN_SAFARI = """document.addEventListener("mousedown", (event) => {
+  event.preventDefault();
+  document.querySelector("#main").focus({ preventScroll: true });
+})"""
+
 
 @pytest.fixture
 def browser_context_args() -> dict[str, Any]:
@@ -76,6 +82,7 @@ def test_a_picture_that_is_gone_already_is_deleted(visit: Visit) -> None:
 def test_each_of_several_deletions_is_undone_where_it_was_made(visit: Visit) -> None:
     page, status = visit.page, visit.page.locator("#status")
     expect(status).to_have_text(f"{len(COLOURS)} pictures.")
+    page.evaluate(PRESSED_IN_SAFARI)
     for colour in ("red", "green"):
         button = card(page, colour).get_by_role("button", name=DELETE)
         button.scroll_into_view_if_needed()

@@ -18,6 +18,14 @@ pytestmark = pytest.mark.browser
 
 NUM, AT_FIRST = 30, 24
 
+SAFARI_16 = """
+delete AbortSignal.any;
+delete URLSearchParams.prototype.size;
+addEventListener("scrollend", (event) => event.stopImmediatePropagation(), true);
+"""
+# From another page in Safari, which went to the field in focus.
+GONE_BACK_TO = "scrollTo(0, 0); dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))"
+
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -59,6 +67,8 @@ def test_more_results_come_when_they_are_asked_for(visit: Visit) -> None:
 
 def test_another_question_begins_at_the_top_and_back_leads_to_where_one_was(visit: Visit) -> None:
     page = visit.page
+    page.add_init_script(SAFARI_16)
+    page.reload()
     search(page, "red")
     cards, status = page.locator("#main li.card"), page.locator("#status")
     page.get_by_role("button", name="Show more").click()
@@ -86,6 +96,10 @@ def test_another_question_begins_at_the_top_and_back_leads_to_where_one_was(visi
     page.reload()
     expect(cards).to_have_count(NUM)
     page.wait_for_function("place => scrollY === place", arg=left_at)
+    page.evaluate("scrollTo(0, 9)")
+    page.wait_for_function("() => history.state.scrolled === 9")
+    page.evaluate(GONE_BACK_TO)
+    page.wait_for_function("() => scrollY === 9")
 
 
 def test_what_was_shown_before_does_not_stand_below_a_refusal(visit: Visit) -> None:

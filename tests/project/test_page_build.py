@@ -48,6 +48,10 @@ def test_building_gives_the_files_that_are_committed(copy: Path) -> None:
     run(copy, "run", "check")  # that the page sends and reads what the document says
 
 
+def test_the_styles_hold_nothing_that_safari_16_lacks() -> None:
+    assert "light-dark(" not in (ROOT / BUILT / "page.css").read_text(encoding="utf-8")
+
+
 @pytest.mark.node
 def test_what_the_page_computes_and_says_is_right(copy: Path) -> None:
     run(copy, "test")

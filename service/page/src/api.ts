@@ -143,16 +143,18 @@ async function send(path: string, { method, json, form, signal }: Options): Prom
   if (json !== undefined) headers.set("Content-Type", "application/json");
   const body = json === undefined ? form : JSON.stringify(json);
   const hung = new AbortController();
-  const given = signal ? AbortSignal.any([signal, hung.signal]) : hung.signal;
+  const giveUp = () => hung.abort();
+  if (signal?.aborted) giveUp();
+  signal?.addEventListener("abort", giveUp); // AbortSignal.any does it in Safari from 17.4 on alone
   const hasFiles = [...(form?.values() ?? [])].some((value) => value instanceof File);
   if (hasFiles) filesSent++;
   let isOver = false;
   const look = async () => {
     // Where files fill a slow line, nothing else gets through.
-    if (!filesSent && !(await isAnswering()) && !isOver && !filesSent) hung.abort();
+    if (!filesSent && !(await isAnswering()) && !isOver && !filesSent) giveUp();
   };
   const watch = setInterval(() => void look(), WATCH_MS);
-  const answer = fetch(path, { method: method ?? (body ? "POST" : "GET"), headers, body, signal: given });
+  const answer = fetch(path, { method: method ?? (body ? "POST" : "GET"), headers, body, signal: hung.signal });
   return answered(answer, { signal }).finally(() => {
     isOver = true;
     clearInterval(watch);

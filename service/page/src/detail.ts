@@ -12,6 +12,7 @@ import { day, failedTo, messageOf, titleOf } from "./text";
 import { whyOf } from "./why";
 
 const PANORAMA = 2.5; // times as wide as high
+const NAMED_MS = 200; // after which the address names the picture: Safari takes 100 addresses in ten seconds, and throws
 
 /** A picture of the library, or a result. */
 export type Shown = ImageListed | PictureHit;
@@ -42,6 +43,7 @@ export class Detail {
   private openedAt = "";
   private further: Further | null = null;
   private isGoingOn = false;
+  private naming = 0;
   private changed = false;
   private readonly deleted = new Set<string>();
   private readonly forms = new Map<string, HTMLFormElement>(); // of edits that are not done with, also of other pictures
@@ -105,7 +107,8 @@ export class Detail {
     if (next === this.pictures.length) return void this.goOn();
     if (next < 0) return;
     this.place = next;
-    enterLarge(this.pictures[next]!.image_id);
+    clearTimeout(this.naming);
+    this.naming = setTimeout(() => this.dialog.open && enterLarge(this.pictures[this.place]!.image_id), NAMED_MS);
     const inShown = this.shown.contains(document.activeElement); // which is replaced
     this.show();
     if (inShown || document.activeElement === document.body) (this.next.disabled ? this.previous : this.next).focus();

@@ -40,10 +40,13 @@ export function refill(parent: HTMLElement, ...children: Element[]): void {
   if (isInside && !parent.contains(document.activeElement)) (buttons()[place] ?? parent).focus({ preventScroll: true });
 }
 
-/** Whether the focus may be given for what was done in an element: nobody has gone on to another one meanwhile. */
+/**
+ * Whether the focus may be given for what was done in an element: nobody has gone on to another one meanwhile. What lies
+ * around it has the focus in Safari, where a button that is pressed takes none.
+ */
 export function isStillAt(element: Element): boolean {
   const focused = document.activeElement;
-  return !focused || focused === document.body || element.contains(focused);
+  return !focused || focused.contains(element) || element.contains(focused);
 }
 
 /** A name that is broken between lines behind the marks in it, and elsewhere only where it has none. */

@@ -36,6 +36,7 @@ interface Entry extends Seen {
 }
 
 const LARGE = "picture"; // the parameter of an address that names the picture shown large
+const REST_MS = 100; // after which scrolling is over
 const files = new Map<string, File>(); // an address cannot hold them, so that a page that is loaded anew has none
 let leaving: Promise<void> | null = null; // the entry of a picture shown large
 const STORED = { pictures: "like", sentences: "sentences" } as const;
@@ -52,7 +53,20 @@ export function remember(question: Question, chosen: Chosen, typing = false): vo
 
 /** Notes what was seen of the answer to the question that the browser is at, for when it comes back to it. */
 export function noteSeen(what: Seen): void {
-  history.replaceState({ ...entry(), ...what }, "");
+  note(what);
+}
+
+/** Has the place noted where scrolling rests; `scrollend` tells of that, too, but in Safari from 26.2 on alone. */
+export function noteScrolling(): void {
+  let rest = 0;
+  document.addEventListener("scroll", () => {
+    clearTimeout(rest);
+    rest = setTimeout(() => note({ scrolled: scrollY }), REST_MS);
+  });
+  addEventListener("pageshow", ({ persisted }) => {
+    const { scrolled } = entry();
+    if (persisted && scrolled !== undefined) setTimeout(() => scrollTo(0, scrolled)); // Safari goes to the field in focus
+  });
 }
 
 /** What was noted. */
@@ -94,7 +108,13 @@ export function place(): string {
 
 /** Ends the typing: what comes next is another question. */
 export function settle(): void {
-  history.replaceState({ ...entry(), typing: false }, "");
+  note({ typing: false });
+}
+
+/** Has the entry that the browser is at keep this; what it keeps already costs nothing of the few changes that Safari takes. */
+function note(what: Entry): void {
+  const [before, now] = [entry(), { ...entry(), ...what }];
+  if (JSON.stringify(now) !== JSON.stringify(before)) history.replaceState(now, "");
 }
 
 /** The question of the entry that the browser is at. */
@@ -123,7 +143,7 @@ export function addressParameters(without = ""): URLSearchParams {
 /** The fragment of the address, as far as it says what is asked. */
 function questionAddress(): string {
   const all = addressParameters(LARGE);
-  return all.size ? `#${all}` : "";
+  return `${all}` && `#${all}`;
 }
 
 function entry(): Entry {
@@ -145,7 +165,7 @@ function keep(file: File): string {
 
 function addressOf(question: Question, chosen: Chosen): string {
   const all = new URLSearchParams([...asAddressed(question), ...chosen]);
-  return all.size ? `#${all}` : location.pathname;
+  return `${all}` ? `#${all}` : location.pathname;
 }
 
 function asAddressed(question: Question): Chosen {

@@ -9,7 +9,7 @@ import { Detail, type Further, type Shown } from "./detail";
 import { onDrop } from "./dropping";
 import { button, find, refill, workButton } from "./dom";
 import { greeting } from "./greeting";
-import { addressParameters, current, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type PictureQuestion, type Question } from "./history";
+import { addressParameters, current, noteScrolling, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type PictureQuestion, type Question } from "./history";
 import { Library } from "./library";
 import { noteOfIdle, noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "./notes";
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
@@ -338,7 +338,7 @@ function start(): void {
     if (wantedLarge() !== null || !detail.closesFor()) void goTo(current());
     else if (k === MOST) noteSeen({ many: true }); // which were asked for while one was shown large
   });
-  document.addEventListener("scrollend", () => noteSeen({ scrolled: scrollY }));
+  noteScrolling();
   document.addEventListener("visibilitychange", () => void refreshLibrary());
   const chosen = find<HTMLInputElement>("like-file");
   chosen.addEventListener("change", () => {
