@@ -37,7 +37,7 @@ export class Unreadable extends Error {}
 
 export class SearchOptions {
   private readonly model = el("select", {});
-  private readonly second = el("select", { "aria-label": "beside: a second model" });
+  private readonly second = el("select", { title: "A second model" });
   private readonly usual = el("option", { value: "relevance", selected: true }, "relevance");
   private readonly sort = el("select", {}, this.usual, el("option", { value: "date" }, "date"));
   private readonly from = el("input", { type: "text", placeholder: "2023", size: 10, title: "The earliest date" });
