@@ -20,7 +20,7 @@ from tests.support.processes import wait_until
 
 DRAWINGS = Path(__file__).with_name("drawings")
 SENTENCE, WORD = "a black dog chases a ball on the grass", "ball"
-SIZE = {"width": 1000, "height": 720}
+SIZE = {"width": 1000, "height": 640}
 NAMES = ("page-results.webp", "page-why.webp")
 COLOURS = 128
 

@@ -74,8 +74,10 @@ def test_what_was_asked_is_asked_again_once_the_service_is_back(visit: Visit) ->
     take_away(page, "/search/text")
     ask(page, "blue")
     expect(page.locator("#status")).to_have_text(AWAY)
+    page.locator("#status button").focus()  # which goes
     page.unroute("**/search/text")
     expect(cards(page).first).to_contain_text("all blue")
+    expect(page.locator("#main")).to_be_focused()
 
 
 def test_a_slow_answer_is_told_of(visit: Visit) -> None:

@@ -79,11 +79,13 @@ def test_a_condition_is_taken_away_and_a_wrong_one_is_explained(visit: Visit) ->
     expect(alert).to_have_text("“year” has such an end already: take that away first.")
     add_tag(page, "2031")
     expect(alert).to_contain_text("name: 2020..2024")
+    expect(page.locator("#options [aria-invalid=true]")).to_have_count(1)
     assert accessibility_faults(page) == []
     page.get_by_label("Tag", exact=True).fill("")
     page.get_by_role("button", name="Take away: year: 2022..2023").press("Enter")
     expect(cards(page)).to_have_count(len(YEARS))
     expect(alert).to_be_hidden()
+    expect(page.locator("#options [aria-invalid]")).to_have_count(0)
     expect(page.get_by_label("Tag", exact=True)).to_be_focused()
 
 
@@ -352,11 +354,14 @@ def test_a_date_that_is_none_is_told_by_the_name_of_its_field(visit: Visit, ques
         "From: write a date as 2024, 2024-05, 2024-05-06, 06.05.2024, 6 May 2024 or 2024-05-06 10:00."
     )
     expect(status.locator(".fault")).to_be_visible()
+    expect(page.get_by_label("From")).to_have_accessible_description(status.inner_text())
+    expect(page.get_by_label("From")).to_have_attribute("aria-invalid", "true")
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # looked at again
     expect(cards(page)).to_have_count(len(YEARS))  # those of before
     page.get_by_label("From").fill("1. May 2022")
     page.get_by_label("From").press("Enter")
     expect(status).to_have_text("3 pictures." if question else "3 pictures pass the filter.")
+    expect(page.get_by_label("From")).to_have_accessible_description("The earliest date")
     page.get_by_label("From").fill("2022")
     page.get_by_label("to", exact=True).fill("2021")
     page.get_by_label("to", exact=True).press("Enter")

@@ -1,5 +1,6 @@
 """The page's questions in the browser's history, and in addresses."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -61,6 +62,27 @@ def test_back_and_forward_go_through_the_questions(visit: Visit) -> None:
     page.reload()
     expect(status).to_have_text("Pictures like all red.")
     expect(shown).to_have_count(len(COLOURS) - 1)
+
+
+def test_back_leads_to_the_picture_that_was_left_or_to_the_pictures(visit: Visit) -> None:
+    page, like = visit.page, visit.page.get_by_role("button", name="More like this: all green")
+    for line in (page.get_by_label("What do the pictures show?"), like):
+        if line is like:
+            like.press("Enter")
+        else:
+            search(page, "red")
+        found = page.get_by_role("list", name="Results").get_by_role("button", name="More like this: all blue")
+        found.press("Enter")
+        expect(page.locator("#status")).to_have_text("Pictures like all blue.")
+        page.get_by_role("button", name="Sentences for it").focus()
+        page.go_back()
+        expect(page.get_by_role("button", name=re.compile("all blue.*: show large"))).to_be_focused()
+        page.get_by_role("link", name="Skip to the pictures").press("Enter")
+        page.go_back()
+        expect(page.get_by_role("list", name="Library")).to_be_visible()
+        expect(
+            page.get_by_role("button", name="all green: show large") if line is like else page.locator("#main")
+        ).to_be_focused()
 
 
 def test_words_beside_a_picture_are_a_question_that_back_leads_away_from(visit: Visit) -> None:

@@ -75,6 +75,7 @@ def test_the_focus_stays_on_the_step_that_was_taken(visit: Visit) -> None:
     previous, following = (dialog.get_by_role("button", name=name) for name in ("Previous", "Next"))
     following.press("Enter")
     expect(dialog).to_contain_text("Rank 2")
+    expect(dialog.get_by_role("heading", level=2)).to_have_attribute("aria-live", "polite")
     expect(following).to_be_focused()
     page.keyboard.press("Enter")
     expect(dialog).to_contain_text("Rank 3")  # the last one

@@ -56,6 +56,7 @@ def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Browser, tmp_path
         dialog.get_by_label("API key").fill("rgd_wrong")
         dialog.get_by_role("button", name="Sign in").click()
         expect(dialog.get_by_role("alert")).not_to_be_empty()
+        expect(dialog.get_by_label("API key")).to_have_accessible_description(dialog.get_by_role("alert").inner_text())
         give_key(dialog, key)
         expect(visit.page.get_by_role("heading", name="No pictures yet")).to_be_visible()
         question = visit.page.get_by_label("What do the pictures show?")

@@ -41,6 +41,14 @@ def test_names_are_broken_behind_their_marks_and_no_separator_stands_alone(brows
     visit.close()
 
 
+def test_text_is_as_large_as_somebody_wants_it(browser: Browser, address: str) -> None:
+    visit = Visit(browser, address, viewport={"width": 390, "height": 844})
+    visit.page.evaluate("document.documentElement.style.fontSize = '200%'")  # as the browser's own setting has it
+    expect(visit.page.locator("#main .title").first).to_have_css("font-size", "32px")
+    assert bounds(visit.page.get_by_role("searchbox"))["width"] > 300
+    visit.close()
+
+
 def test_what_is_said_of_a_panorama_stands_below_it(browser: Browser, address: str) -> None:
     visit = Visit(browser, address, viewport={"width": 1280, "height": 800})
     dialog = open_large(visit.page, "panorama.png")

@@ -206,6 +206,9 @@ def test_why_a_change_was_not_made_is_seen(visit: Visit, width: int, height: int
     expect(fault).to_be_in_viewport(ratio=1)
     assert fault.evaluate(IS_SEEN)
     assert form.get_by_label("Date").evaluate(IS_SEEN) or height < 500
+    form.get_by_label("Date").fill("March")
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_label("Date")).to_have_accessible_description(re.compile("Date: write a date"))
     bounds = form.bounding_box()
     assert bounds is not None
     assert bounds["width"] > 180

@@ -86,7 +86,9 @@ def test_tags_in_use_are_offered_as_they_are_written(visit: Visit) -> None:
     page.get_by_role("button", name="Select several").click()
     expect(page.locator("#tags option[value='who: Oma']")).to_have_count(1)
     offered = "input => [...(input.list?.options ?? [])].map((one) => one.value)"
-    assert bar(page).get_by_label("Tag for those selected").evaluate(offered) == ["who: Oma"]
+    tag = bar(page).get_by_label("Tag for those selected")
+    assert tag.evaluate(offered) == ["who: Oma"]
+    assert tag.get_attribute("autocapitalize") == "none"  # as by phones
 
 
 def test_values_that_a_tag_takes_the_place_of_are_told_of_and_come_back(visit: Visit) -> None:
@@ -125,6 +127,25 @@ def test_a_tag_that_somebody_changed_since_is_not_undone(visit: Visit) -> None:
     told(page).get_by_role("button", name="Undo").click()
     expect(told(page)).to_have_text("1 picture tagged as before. 1 picture not: its tag is another by now")
     assert {name: found for name, found in tags(visit.address).items() if found} == {"red": {"album": "mine"}}
+
+
+COVERED = """
+() => {
+  const { left, top } = document.activeElement.getBoundingClientRect();
+  return document.elementFromPoint(left + 8, top + 8).closest(".selection") !== null;
+}
+"""
+
+
+@pytest.mark.parametrize("height", [256, 700])
+def test_what_has_the_focus_is_not_below_the_bar(visit: Visit, height: int) -> None:
+    page = visit.page
+    page.set_viewport_size({"width": 320, "height": height})
+    page.get_by_role("button", name="Select several").click()
+    page.locator("#main .pick").last.focus()
+    for _ in range(2 * len(COLOURS) - 2):
+        page.keyboard.press("Shift+Tab")
+        assert not page.evaluate(COVERED)
 
 
 def test_a_picture_says_whether_it_is_chosen(visit: Visit) -> None:

@@ -68,6 +68,26 @@ def test_what_was_drawn_larger_is_moved_by_a_finger(browser: Browser, address: s
     visit.close()
 
 
+LOWER_THAN_A_FINGER = """
+() => [...document.querySelectorAll("button, summary, label, select, input[type=text]")].filter((one) => {
+  const { height } = one.getBoundingClientRect();
+  return height > 1 && height < 44;
+}).map((one) => one.outerHTML)
+"""
+
+
+def test_what_is_pressed_is_as_high_as_a_finger(browser: Browser, address: str) -> None:
+    visit = Visit(browser, address, viewport={"width": 375, "height": 667}, has_touch=True, is_mobile=True)
+    page = visit.page
+    page.get_by_text("Options").click()
+    assert page.evaluate(LOWER_THAN_A_FINGER) == []
+    search(page, "blue")
+    page.locator("#main li.card .picture").first.click()
+    expect(page.get_by_role("dialog").locator(".word")).to_have_count(1)
+    assert page.evaluate(LOWER_THAN_A_FINGER) == []
+    visit.close()
+
+
 def swipe(page: Page, start: int, end: int) -> None:
     """Draw a finger across the middle of the screen as hardware tells of it: the browser acts on it, too."""
     hardware = page.context.new_cdp_session(page)

@@ -118,9 +118,13 @@ def test_what_a_service_that_lacks_something_refuses_is_sent_again_when_somebody
     page.wait_for_timeout(2500)  # more than twice the pause of one that sends by itself
     assert len(asked) == 1
     page.unroute("**/ingest")
-    page.locator("#add").get_by_role("button", name="Try again").click()
+    page.locator("#add").get_by_role("button", name="Try again").press("Enter")
     expect(told(page)).to_have_text("Done: 2 of 2 can be found.")
     expect(page.locator("#add li")).to_have_count(0)
+    close = page.locator("#add").get_by_role("button", name="Close")
+    expect(close).to_be_focused()
+    close.press("Enter")
+    expect(page.get_by_role("button", name="Add pictures")).to_be_focused()
 
 
 def test_a_file_that_is_gone_from_the_disk_is_not_waited_for(visit: Visit, tmp_path: Path) -> None:
@@ -165,9 +169,11 @@ def test_what_is_chosen_while_pictures_are_sent_joins_their_report(visit: Visit)
     choose(page, picture("red", "blue"), {"name": "first.txt", "mimeType": "text/plain", "buffer": b"words"})
     choose(page, picture("green", "blue"), {"name": "second.txt", "mimeType": "text/plain", "buffer": b"words"})
     expect(told(page)).to_have_text("Taking in: 0 of 4 can be found, 2 left out.")
+    expect(told(page)).to_have_attribute("aria-live", "off")
     assert page.get_by_role("progressbar").evaluate("one => [one.value, one.max]") == [2, 4]
     held.let_go()
     expect(told(page)).to_have_text("Done: 2 of 4 can be found, 2 left out.")
+    expect(told(page)).to_have_attribute("aria-live", "polite")
     for name in ("first.txt", "second.txt"):
         expect(page.locator("#add li", has_text=name)).to_have_count(1)
 

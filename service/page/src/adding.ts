@@ -1,6 +1,6 @@
 // The panel that takes pictures in: files, folders, their progress, what was left out and why, what failed, to try again.
 import { ask, Latest } from "./api";
-import { button, el, find, workButton } from "./dom";
+import { button, el, find, renew, workButton } from "./dom";
 import { CAN_DROP } from "./dropping";
 import { nameOf, type Found } from "./finding";
 import type { FailuresAnswer } from "./openapi";
@@ -14,7 +14,7 @@ export class Adding {
   private readonly left = el("div", {});
   private readonly failures = el("div", {});
   private readonly failing = new Latest();
-  private readonly close = button("Close", () => (this.panel.hidden = true));
+  private readonly close = button("Close", () => ((this.panel.hidden = true), find("show-add").focus()));
   private upload: Upload | null = null;
   private underWay = 0;
 
@@ -86,9 +86,11 @@ export class Adding {
     if (progress.refused.length) parts.push(`${progress.refused.length} not taken in`);
     const told = [...new Set(progress.faults), `${over ? "Done" : "Taking in"}: ${parts.join(", ")}.`];
     if (progress.waiting) told.push(`${progress.waiting} It is waited for.`);
-    this.words.textContent = told.join(" ");
+    // Nobody wants to hear it picture by picture.
+    this.words.ariaLive = over || progress.waiting || !this.bar.value ? "polite" : "off";
+    renew(this.words, told.join(" "));
     const atTheEnd = over ? [...this.refusedOf(progress), ...whatWasThere(progress)] : [];
-    this.left.replaceChildren(...reasons("Left out", progress.skipped), ...atTheEnd);
+    this.replace(this.left, reasons("Left out", progress.skipped), atTheEnd);
   };
 
   /** What was refused for what the service lacks, with the button that sends it again. */
@@ -104,20 +106,20 @@ export class Adding {
     try {
       await this.failing.run(
         (signal) => ask<FailuresAnswer>("/failures", { signal }),
-        ({ failures }) => this.replaceFailures(reasons("Set aside so far", failures, (one) => this.retryButton(one))),
+        ({ failures }) => this.replace(this.failures, reasons("Set aside so far", failures, (one) => this.retryButton(one))),
       );
     } catch (fault) {
       const why = messageOf(fault);
-      this.replaceFailures([el("p", { class: "quiet" }, `What was set aside cannot be shown: ${why}`)]);
+      this.replace(this.failures, [el("p", { class: "quiet" }, `What was set aside cannot be shown: ${why}`)]);
     }
   }
 
-  /** The focus stays where it was in the list, or goes on to what is below. */
-  private replaceFailures(shown: Node[]): void {
-    const place = [...this.failures.querySelectorAll("button")].findIndex((one) => one === document.activeElement);
-    this.failures.replaceChildren(...shown);
+  /** Shows lists in an element. The focus stays where it was in them, or goes on to what is below. */
+  private replace(lists: HTMLElement, ...shown: Node[][]): void {
+    const place = [...lists.querySelectorAll("button")].findIndex((one) => one === document.activeElement);
+    lists.replaceChildren(...shown.flat());
     if (place < 0) return;
-    const buttons = this.failures.querySelectorAll("button");
+    const buttons = lists.querySelectorAll("button");
     (buttons[Math.min(place, buttons.length - 1)] ?? this.close).focus({ preventScroll: true });
   }
 

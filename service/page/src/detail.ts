@@ -25,7 +25,7 @@ export interface Further {
 }
 
 export class Detail {
-  private readonly title = el("h2", { id: "detail-title", dir: "auto" });
+  private readonly title = el("h2", { id: "detail-title", dir: "auto", "aria-live": "polite", "aria-atomic": "true" });
   private readonly previous = button("Previous", () => this.step(-1));
   private readonly next = button("Next", () => this.step(1));
   private readonly full = el("a", { class: "button", target: "_blank", rel: "noopener" }, "Full size");

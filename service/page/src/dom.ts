@@ -40,6 +40,18 @@ export function refill(parent: HTMLElement, ...children: Element[]): void {
   if (isInside && !parent.contains(document.activeElement)) (buttons()[place] ?? parent).focus({ preventScroll: true });
 }
 
+/** Has an element say this: nobody is told once more of what it says already. */
+export function renew(element: HTMLElement, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Marks a field whose value cannot be read, of which the element `toldBy` tells, or that can be read again. */
+export function mark(field: HTMLElement, isInvalid: boolean, toldBy: string): void {
+  field.ariaInvalid = isInvalid ? "true" : null;
+  if (isInvalid) field.setAttribute("aria-describedby", toldBy);
+  else field.removeAttribute("aria-describedby");
+}
+
 /**
  * Whether the focus may be given for what was done in an element: nobody has gone on to another one meanwhile. What lies
  * around it has the focus in Safari, where a button that is pressed takes none.

@@ -2,7 +2,7 @@
 import { ask, isMissing } from "./api";
 import { GONE } from "./changes";
 import { readDate, whyNoDate, written } from "./dates";
-import { button, el, type Child } from "./dom";
+import { button, el, mark, type Child } from "./dom";
 import { changedCaptions, changedTags, oneLine, tagLines } from "./lines";
 import type { ImageInfo, ImageListed } from "./openapi";
 import { titleOf } from "./text";
@@ -11,6 +11,7 @@ import { titleOf } from "./text";
 export type Editable = Pick<ImageListed, "image_id" | "filename" | "captions" | "tags" | "taken_at">;
 type Changed = (image: ImageListed) => void;
 
+let made = 0; // forms
 const unsaved = new Set<HTMLFormElement>(); // forms in which something was written
 
 addEventListener("beforeunload", (event) => {
@@ -41,13 +42,14 @@ export function editor(
   const captionsBefore = image.captions.map((caption) => [oneLine(caption), caption] as const);
   captions.value = captionsBefore.map(([line]) => line).join("\n");
   const untouched = captions.value;
-  const tags = el("textarea", { rows: 3, dir: "auto" });
+  const tags = el("textarea", { rows: 3, dir: "auto", autocapitalize: "none" }); // a name with a capital is another one
   tags.value = tagLines(image.tags).map(([line]) => line).join("\n");
   const dateBefore = written(image.taken_at);
   const date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01", value: dateBefore });
-  const fault = el("p", { class: "fault", role: "alert" });
+  const fault = el("p", { id: `fault-${made++}`, class: "fault", role: "alert" });
   const save = async () => {
     const taken_at = readDate(date.value);
+    mark(date, taken_at === null, fault.id);
     if (taken_at === null) throw new Error(`Date: ${whyNoDate(date.value)}`);
     const change = {
       ...(captions.value !== untouched && { captions: await captionsNow(image, changedCaptions(captionsBefore, captions.value)) }),

@@ -18,10 +18,12 @@ export type Question = { kind: "text"; text: string } | PictureQuestion;
 /** Options by the names that addresses give them. */
 export type Chosen = [name: string, value: string][];
 
-/** What was seen of an answer: `many` once more than the first results were wanted, `scrolled` where it was left. */
+/** What was seen of an answer: `many` once more than the first results were wanted, `scrolled` where it was left, by a
+ * button of the picture `focused`. */
 interface Seen {
   many?: boolean;
   scrolled?: number;
+  focused?: string;
 }
 
 /**
@@ -69,6 +71,11 @@ export function noteScrolling(): void {
   });
 }
 
+/** Notes where the answer is left. */
+export function noteLeft(): void {
+  noteSeen({ scrolled: scrollY, focused: document.activeElement?.closest<HTMLElement>("#main [data-image]")?.dataset.image });
+}
+
 /** What was noted. */
 export function seen(): Seen {
   return entry();
@@ -79,7 +86,7 @@ export function enterLarge(image_id: string): void {
   const address = `#${new URLSearchParams([...addressParameters(LARGE), [LARGE, image_id]])}`;
   if (entry().large) return history.replaceState(entry(), "", address);
   settle();
-  noteSeen({ scrolled: scrollY });
+  noteLeft();
   history.pushState({ ...entry(), large: true }, "", address);
 }
 
@@ -131,6 +138,11 @@ export function current(): Question {
     return { kind: "text", text: "" }; // the file is gone, and its words alone are another question
   }
   return { kind: "text", text: hash.get("q") ?? "" };
+}
+
+/** Whether it asks for nothing, which the library answers. */
+export function isLibrary(question: Question): boolean {
+  return question.kind === "text" && !question.text;
 }
 
 /** What the address says, of the question and of its options, and without the name given. */

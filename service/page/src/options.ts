@@ -3,7 +3,7 @@
 import { ask, Latest } from "./api";
 import { inFull } from "./conditions";
 import { dayMeant, readDate, whyNoDate } from "./dates";
-import { el, find } from "./dom";
+import { el, find, mark } from "./dom";
 import type { Chosen, Question } from "./history";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
 import { TagFilter } from "./tags";
@@ -37,11 +37,11 @@ export class Unreadable extends Error {}
 
 export class SearchOptions {
   private readonly model = el("select", {});
-  private readonly second = el("select", {});
+  private readonly second = el("select", { title: "A second model" });
   private readonly usual = el("option", { value: "relevance", selected: true }, "relevance");
   private readonly sort = el("select", {}, this.usual, el("option", { value: "date" }, "date"));
-  private readonly from = el("input", { type: "text", placeholder: "2023", size: 10 });
-  private readonly until = el("input", { type: "text", placeholder: "2024-05", size: 10 });
+  private readonly from = el("input", { type: "text", placeholder: "2023", size: 10, title: "The earliest date" });
+  private readonly until = el("input", { type: "text", placeholder: "2024-05", size: 10, title: "The latest date" });
   private readonly meant = el("span", { class: "quiet", "aria-live": "polite" }); // which days those are read as
   private readonly tags: TagFilter;
   private readonly suggesting = new Latest();
@@ -50,7 +50,7 @@ export class SearchOptions {
   private readonly least = el("input", { type: "text", class: "few", placeholder: "any" });
   private readonly unit = el(
     "select",
-    { "aria-label": "Percent or score" },
+    { "aria-label": "in percent or score" },
     el("option", { value: "min_probability", selected: true }, "% likely"),
     el("option", { value: "min_score" }, "score"),
   );
@@ -207,10 +207,12 @@ export class SearchOptions {
     this.usual.textContent = asked === "library" ? "last added" : "relevance";
   }
 
-  /** Says how many are not as they were at first, and what is meant by a date that could be another one. */
+  /** Says how many are not as they were at first, what is meant by a date that could be another one, and what cannot be read. */
   private count(): void {
     const days = [["from", dayMeant(this.from.value)], ["to", dayMeant(this.until.value)]].filter(([, day]) => day);
     this.meant.textContent = days.length ? `read as ${days.flat().join(" ")}` : "";
+    for (const one of [this.from, this.until]) mark(one, readDate(one.value) === null, "status");
+    mark(this.least, !this.isLeastRead, "status");
     this.least.inputMode = this.unit.value === "min_score" ? "text" : "decimal"; // which has no minus on some phones
     const num = this.chosen.filter(([name]) => name !== "in").length;
     this.summary.textContent = num ? `Options (${num} set)` : "Options";
@@ -245,6 +247,14 @@ export class SearchOptions {
     if (isScore) return { min_score: least };
     if (least < 0 || least > 100) throw new Unreadable("At least: write a percentage from 0 to 100, or choose “score”.");
     return { min_probability: least / 100 };
+  }
+
+  private get isLeastRead(): boolean {
+    try {
+      return !!this.cutOff;
+    } catch {
+      return false;
+    }
   }
 
   /** Takes a limit of the score away, which means nothing to scores of another scale; false where none is set. */

@@ -7,9 +7,9 @@ import { sideBySide, type Ranking } from "./comparing";
 import { Deleted } from "./deleted";
 import { Detail, type Further, type Shown } from "./detail";
 import { onDrop } from "./dropping";
-import { button, find, refill, workButton } from "./dom";
+import { button, find, isStillAt, refill, renew, workButton } from "./dom";
 import { greeting } from "./greeting";
-import { addressParameters, current, noteScrolling, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type PictureQuestion, type Question } from "./history";
+import { addressParameters, current, isLibrary, noteLeft, noteScrolling, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type PictureQuestion, type Question } from "./history";
 import { Library } from "./library";
 import { noteOfIdle, noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "./notes";
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
@@ -107,7 +107,7 @@ function more(shown: number): HTMLElement[] {
 async function askAnew(question: Question, isTyped = false): Promise<void> {
   clearTimeout(typing);
   if (!isTyped) clearTimeout(settling);
-  noteSeen({ scrolled: scrollY });
+  noteLeft();
   const staysSo = isTyped && unlimited !== null && unlimited === latest; // a sentence that grows
   if (areScoredAlike(question, current()) ? staysSo : options.forgetLeastScore()) unlimited = question;
   remember(question, options.chosen, isTyped);
@@ -124,6 +124,7 @@ async function askAnew(question: Question, isTyped = false): Promise<void> {
 function optionsChanged(isTyped: boolean): void {
   clearTimeout(settling);
   unlimited = null;
+  noteLeft();
   remember(current(), options.chosen, isTyped);
   noteSeen({ many: k === MOST });
   if (isTyped) settling = setTimeout(settle, SETTLED_MS);
@@ -161,10 +162,6 @@ function attempt(question: Question, waiting: string): Promise<void> {
   return tried(work, waiting, clear, () => void again());
 }
 
-function isLibrary(question: Question): boolean {
-  return question.kind === "text" && !question.text;
-}
-
 function answerAsIs(question: Question): Promise<void> {
   if (question.kind === "text") return searchText(question.text);
   const { asked } = question;
@@ -189,10 +186,11 @@ async function goTo(question: Question): Promise<void> {
 
 /** Answers the question of an entry of the history, at the place where it was left. */
 async function answerWhereLeft(question: Question): Promise<void> {
-  const { scrolled } = seen();
+  const { scrolled, focused } = seen();
   await answer(question);
   if (question !== latest) return;
   if (scrolled !== undefined) scrollTo(0, scrolled);
+  if (focused && isStillAt(main)) main.querySelector<HTMLElement>(`[data-image="${focused}"] button`)?.focus({ preventScroll: true });
   await openWanted();
 }
 
@@ -260,7 +258,8 @@ async function searchSentences(question: PictureQuestion): Promise<void> {
       status.textContent = noteOfSentences(answer, title, how);
       answered = latest;
       showWords(null);
-      main.replaceChildren(
+      refill(
+        main,
         askedPicture(asked, title, button("Pictures like it", () => void askAnew({ kind: "pictures", asked, title }))),
         sentenceList(hits),
         ...more(hits.length),
@@ -288,9 +287,9 @@ async function showLibrary(): Promise<void> {
       answered = latest;
       showWords(null);
       const isEmpty = !page.images.length;
-      status.textContent = [inLibrary(page, filter !== null), noteOfIdle(options.idleFor("library"), true)].filter(Boolean).join(" ");
+      renew(status, [inLibrary(page, filter !== null), noteOfIdle(options.idleFor("library"), true)].filter(Boolean).join(" "));
       const shown = isEmpty && !filter && !library.isHeld ? greeted : library.element;
-      if (!shown.isConnected) main.replaceChildren(shown, deleted.element);
+      if (!shown.isConnected) (refill(main, shown), main.append(deleted.element));
       found = library.pictures;
       void deleted.refresh();
     },

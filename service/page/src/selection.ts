@@ -1,7 +1,7 @@
 // Several pictures of the library at once: chosen one by one or in a row, given a tag, deleted, brought back.
 import { ask, canBeTriedAgain, isMissing, isPassing, pause } from "./api";
 import type { Card } from "./card";
-import { button, el, workButton } from "./dom";
+import { button, el, renew, workButton } from "./dom";
 import { changedTags } from "./lines";
 import type { ImageListed } from "./openapi";
 import { counted, isolated, messageOf } from "./text";
@@ -23,6 +23,7 @@ export class Selection {
     placeholder: "album: Summer",
     list: "tags", // those in use, so that one is not written in two ways
     "aria-label": "Tag for those selected",
+    autocapitalize: "none",
   });
   private readonly bar = el(
     "div",
@@ -62,7 +63,7 @@ export class Selection {
   recount(): void {
     for (const card of this.cards()) card.showChoice(!this.bar.hidden);
     const all = this.cards().filter(({ canBeChosen }) => canBeChosen);
-    this.count.textContent = `${all.filter(({ pick }) => pick.checked).length} of ${all.length} shown selected`;
+    renew(this.count, `${all.filter(({ pick }) => pick.checked).length} of ${all.length} shown selected`);
   }
 
   private turn(on: boolean): void {

@@ -1,6 +1,6 @@
 // The dialog that asks for an API key, and the session of this browser that pictures are loaded by.
 import { ask, forgetKey, keepKey, keptKey, onKeyNeeded } from "./api";
-import { el, find, workButton } from "./dom";
+import { el, find, mark, workButton } from "./dom";
 import type { SessionAnswer } from "./openapi";
 import { isolated, messageOf } from "./text";
 
@@ -76,7 +76,7 @@ function keyDialog(why: string): Promise<boolean> {
   find("other-key").hidden = false; // whoever gives up can come back to it
   return new Promise((resolve) => {
     const key = el("input", { id: "key", type: "password", required: true, autocomplete: "off" });
-    const fault = el("p", { class: "fault", role: "alert" });
+    const fault = el("p", { id: "key-fault", class: "fault", role: "alert" });
     const closed = () => {
       dialog.remove();
       const focused = document.activeElement as HTMLElement | null;
@@ -142,5 +142,6 @@ async function signIn(key: HTMLInputElement, fault: HTMLElement, dialog: HTMLDia
     return;
   }
   const problem = await response.json().catch(() => ({}));
+  mark(key, true, fault.id);
   fault.textContent = problem.detail ?? `The service answered ${response.status}.`;
 }

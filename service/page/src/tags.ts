@@ -11,6 +11,7 @@ export class TagFilter {
     size: 16,
     title: "name: value, or name: 2020..2024 for a range",
     "aria-describedby": "tag-fault",
+    autocapitalize: "none",
   });
   private readonly chips = el("span", { class: "chips", role: "group", "aria-label": "Conditions" });
   private readonly fault = el("span", { id: "tag-fault", class: "fault", role: "alert" });
@@ -59,7 +60,7 @@ export class TagFilter {
   replace(conditions: [name: string, said: string][]): void {
     this.replaced++;
     this.written = [];
-    this.fault.textContent = "";
+    this.tell("");
     for (const [name, said] of conditions) this.add(conditionOn(name, said));
     this.show();
   }
@@ -71,7 +72,7 @@ export class TagFilter {
   private async take(): Promise<void> {
     const typed = this.input.value.trim();
     const before = this.replaced;
-    this.fault.textContent = "";
+    this.tell("");
     if (!typed) return;
     if (!this.offered.some((one) => inFull(one) === typed)) await this.lookUp().catch(() => {});
     const one = this.meantBy(typed);
@@ -102,11 +103,17 @@ export class TagFilter {
   /** Adds the condition that a tag has a value; false where that is asked for already, or cannot be. */
   put(name: string, value: string | number): boolean {
     const one = { name, is: value };
-    this.fault.textContent = "";
+    this.tell("");
     if (this.has(one) || !this.add(one)) return false;
     this.show();
     this.onchange();
     return true;
+  }
+
+  /** Says why what is written is no condition; "" that it is one. */
+  private tell(why: string): void {
+    this.fault.textContent = why;
+    this.input.ariaInvalid = why ? "true" : null;
   }
 
   private has(one: Condition): boolean {
@@ -121,14 +128,14 @@ export class TagFilter {
       this.written.push(one);
       return true;
     } catch (fault) {
-      this.fault.textContent = messageOf(fault);
+      this.tell(messageOf(fault));
       return false;
     }
   }
 
   private remove(one: Condition): void {
     this.written = this.written.filter((other) => !isSame(other, one));
-    this.fault.textContent = "";
+    this.tell("");
     this.show();
     this.input.focus();
     this.onchange();

@@ -24,6 +24,7 @@ export async function tried(
   again: () => void,
 ): Promise<void> {
   const told = begin(waiting);
+  const hadFocus = status.contains(document.activeElement); // as “Try again” has that was pressed
   try {
     await work();
   } catch (fault) {
@@ -34,6 +35,7 @@ export async function tried(
     if (fault instanceof Refusal && isPassing(fault) && fault.retryAfter > 0) afterPause(again, fault.retryAfter);
   } finally {
     end(told);
+    if (hadFocus && document.activeElement === document.body) (status.querySelector("button") ?? main).focus({ preventScroll: true });
   }
 }
 
