@@ -4,13 +4,19 @@
 #
 # What changes seldom comes first and in layers of its own: another version of Regard on the same locks is built in a
 # minute, and shares the gigabytes of its packages with the one before.
-FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS packages
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS base
+
+# uv itself is taken from the development lock, so that it is pinned and hashed like the rest.
+FROM base AS uv
+COPY requirements-dev.lock /
+RUN sed -n '/^uv==/,/[^\\]$/p' /requirements-dev.lock > /uv.lock
+
+FROM base AS packages
 ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300
 WORKDIR /build
-COPY requirements.lock requirements-image.lock requirements-dev.lock ./
-# uv itself is taken from the development lock, so that it is pinned and hashed like the rest.
-RUN sed -n '/^uv==/,/[^\\]$/p' requirements-dev.lock > uv.lock \
-    && pip install --no-cache-dir --require-hashes --requirement uv.lock \
+COPY --from=uv /uv.lock ./
+COPY requirements.lock requirements-image.lock ./
+RUN pip install --no-cache-dir --require-hashes --requirement uv.lock \
     && python -m venv /opt/regard \
     && uv pip sync --require-hashes --python /opt/regard/bin/python requirements.lock requirements-image.lock
 
@@ -50,7 +56,7 @@ RUN apt-get update \
     && PATH=/opt/regard/bin:/usr/local/cuda/bin:$PATH uv pip install --no-build-isolation --python /opt/regard/bin/python \
       --constraint requirements.lock --constraint requirements-image.lock "detectron2 @ git+https://github.com/facebookresearch/detectron2@$DETECTRON2"
 
-FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS runtime
+FROM base AS runtime
 RUN groupadd --system --gid 999 regard \
     && useradd --system --uid 999 --gid regard --no-create-home --home-dir /data regard \
     && install --directory --owner=regard --group=regard /data
