@@ -43,7 +43,7 @@ RUN uv pip install --require-hashes --python /opt/regard/bin/python \
 FROM nvidia/cuda:13.0.1-devel-ubuntu24.04@sha256:7d2f6a8c2071d911524f95061a0db363e24d27aa51ec831fcccf9e76eb72bc92 AS cuda
 
 # Detectron2 is published as source alone. It is built against the locked PyTorch, and what it brings along may change
-# no locked version. Turing and newer.
+# no locked version: its `model_zoo`, which Regard does not use, lacks an older setuptools. Turing and newer.
 FROM packages AS packages-gpu
 COPY --from=cuda /usr/local/cuda /usr/local/cuda
 ARG DETECTRON2=02b5c4e295e990042a714712c21dc79b731e8833
