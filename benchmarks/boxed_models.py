@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from service.cli.boxed_pictures import BoxedSource, measure_boxed
+from service.cli.evaluation.boxed_pictures import BoxedSource, measure_boxed
 from service.cli.feature_extraction import extract_with_progress, load_detector
-from service.cli.output import show_progress
+from service.cli.terminal.output import show_progress
 from service.model_loading import device_of, load_model
 
 

@@ -32,10 +32,10 @@ from benchmarks.shard_probe import ShardProbe
 from models.datasets.captions import read_captions
 from regard_client import Client, Picture
 from service.chaos.processes import Processes
-from service.cluster.bring_up import bring_up, take_down
 from service.cluster.demo.local_nodes import running_ray_cluster
-from service.cluster.overview import cluster_overview
-from service.cluster.ray_director import running_cluster
+from service.cluster.on_ray.bring_up import bring_up, take_down
+from service.cluster.on_ray.director import running_cluster
+from service.cluster.on_ray.overview import cluster_overview
 from service.settings import ClusterSettings, Settings
 from service.this_machine import held_port
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from index.views.shortlist import code_width
-from service.cluster.one_round_trip import local_candidates
+from service.cluster.routing.one_round_trip import local_candidates
 
 SIZES = (10_000_000, 100_000_000, 1_000_000_000)
 DAY_S = 86_400

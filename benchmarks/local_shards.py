@@ -18,10 +18,10 @@ from index.catalog.catalog import Catalog
 from index.records import PictureChange
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord
 from models.matching.lazy_matcher import LazyMatcher
-from service.cluster.fan_out import FanOut
 from service.cluster.placement import Placement
-from service.cluster.shard_search import ShardSearch
-from service.cluster.sharded_gallery import ShardedGalleries
+from service.cluster.routing.fan_out import FanOut
+from service.cluster.routing.sharded_gallery import ShardedGalleries
+from service.cluster.shards.search import ShardSearch
 from service.ingest.import_features import import_features
 from service.model_loading import LoadedModels
 from service.search.engine import SearchEngine

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import torch
 
 from service.cluster.messages import SentTexts
-from service.cluster.one_round_trip import local_candidates
-from service.cluster.ray_director import running_cluster
-from service.cluster.remote import Outcome, RemoteReplica
+from service.cluster.on_ray.director import running_cluster
+from service.cluster.on_ray.remote import Outcome, RemoteReplica
+from service.cluster.routing.one_round_trip import local_candidates
 from service.model_loading import load_model
 from service.search.requests import TextSearchRequest
 from service.search.sentences import encoded_sentences

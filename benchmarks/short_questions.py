@@ -10,7 +10,7 @@ answers that are right, mean average precision; and how many classes have no hit
 
 from benchmarks.boxed_models import boxes_parser, measured_models
 from benchmarks.boxed_tables import table
-from service.cli.boxed_pictures import ANSWER_MEASURES
+from service.cli.evaluation.boxed_pictures import ANSWER_MEASURES
 
 
 def main() -> None:

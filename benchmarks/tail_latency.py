@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from service.cluster.one_round_trip import local_candidates
+from service.cluster.routing.one_round_trip import local_candidates
 
 Floats = npt.NDArray[np.float64]
 Generator = np.random.Generator

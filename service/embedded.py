@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard_client import Client
-from service.service_process import ServiceProcess
+from service.processes.service_process import ServiceProcess
 from service.settings import Settings
 
 OWN_SETTINGS = frozenset({"role", "host", "port", "rate_limit"})

@@ -27,14 +27,8 @@ from service.auth.permissions import Permission
 from service.errors import Misconfigured, UserError, user_input
 from service.garbage_collection import pass_over_loaded_objects, without_collections
 from service.model_names import model_name
-from service.settings import Settings
-from service.storage.ballast import give_up_ballast, lay_ballast
-from service.storage.data_dir import DataDir
-from service.storage.data_dir_lock import require_enterable, require_no_cluster, wait_for_lock
-from service.storage.misplaced_files import refuse_misplaced_files
-from service.storage.same_collection import collection_of, require_collection
-from service.supervisor import supervised_worker
-from service.web_processes import (
+from service.processes.supervisor import supervised_worker
+from service.processes.web_processes import (
     BESIDE,
     FirstProcess,
     begin_beside,
@@ -42,11 +36,17 @@ from service.web_processes import (
     processes_beside,
     shared_metrics,
 )
+from service.settings import Settings
+from service.storage.ballast import give_up_ballast, lay_ballast
+from service.storage.data_dir import DataDir
+from service.storage.data_dir_lock import require_enterable, require_no_cluster, wait_for_lock
+from service.storage.misplaced_files import refuse_misplaced_files
+from service.storage.same_collection import collection_of, require_collection
 
 if TYPE_CHECKING:
     from service.api.services import Services
     from service.model_loading import LoadedModels
-    from service.shared_port import SharedPort
+    from service.processes.shared_port import SharedPort
 
 RESTART_S = 5.0
 ORIGINALS_LOOKED_AT = 256  # at a start, which takes some ten milliseconds
@@ -175,7 +175,7 @@ class _WebSide:
         shared: "SharedPort | None" = None,
     ) -> None:
         """Answer on a socket until it is told to end; see web_server."""
-        from service.connections import web_server  # noqa: PLC0415 - the web server comes with it
+        from service.processes.connections import web_server  # noqa: PLC0415 - the web server comes with it
 
         def end() -> None:
             ends()
@@ -211,7 +211,7 @@ def _web_side(settings: Settings, stack: contextlib.ExitStack) -> _WebSide:
 @contextlib.contextmanager
 def _loading(listening: socket.socket, settings: Settings, url: str) -> Iterator[None]:
     """Says what is loaded, and answers requests with that until the block ends."""
-    from service.startup_answers import answered_while_loading  # noqa: PLC0415 - the web server comes with it
+    from service.processes.startup_answers import answered_while_loading  # noqa: PLC0415 - the web server comes with it
 
     names = [model_name(entry) for entry in settings.models]
     told = ", ".join(names if settings.preload else names[:1])

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from service.api.accelerator import Admission
+from service.api.admission.accelerator import Admission
 from service.api.cache import cache_key
 from service.api.schemas.results import AnyAnswer
 from service.api.services import Services

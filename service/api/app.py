@@ -12,14 +12,14 @@ from fastapi.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Lifespan
 
 from service import VERSION
-from service.api.access import AccessMiddleware
-from service.api.openapi import complete_document
+from service.api.access.authorization import AccessMiddleware
+from service.api.middleware.guard import RequestGuard
+from service.api.middleware.origin import RequestOrigin
+from service.api.middleware.request import RequestMiddleware
+from service.api.openapi.document import complete_document
 from service.api.problem_handlers import HANDLERS
 from service.api.problems import problem_responses
 from service.api.query_parameters import refuse_unknown_parameters
-from service.api.request_guard import RequestGuard
-from service.api.request_middleware import RequestMiddleware
-from service.api.request_origin import RequestOrigin
 from service.api.routes import (
     docs,
     explanations,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from service.api.request_slots import RequestSlots
+from service.api.admission.request_slots import RequestSlots
 from service.api.schemas.resources import JobAnswer
 
 LONGEST_S = 600.0  # of one stream; browsers come back by themselves

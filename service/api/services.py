@@ -13,15 +13,15 @@ from typing import Any
 
 from index.catalog.catalog import Catalog
 from models.single_threads import usual_threads
-from service.api.accelerator import AcceleratorQueue
+from service.api.admission.accelerator import AcceleratorQueue
+from service.api.admission.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
+from service.api.admission.request_slots import RequestSlots
+from service.api.admission.request_threads import RequestThreads
 from service.api.cache import LocalCache, ResultCache
 from service.api.first_use import ModelLoader
 from service.api.job_progress import JobProgress, JobStates
 from service.api.metrics import Metrics
 from service.api.picture_files import PictureFiles
-from service.api.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
-from service.api.request_slots import RequestSlots
-from service.api.request_threads import RequestThreads
 from service.api.schemas.results import answer_format
 from service.api.stored_pictures import LocalPictures, StoredPictures
 from service.api.tracing import Tracing
@@ -250,7 +250,7 @@ def open_rate_limiter(settings: Settings) -> RateLimiter:
         return NoLimit()
     if settings.redis_url is None:
         return LocalRateLimiter(settings.rate_limit, settings.rate_burst)
-    from service.api.redis_rate_limits import RedisRateLimiter  # noqa: PLC0415 - the client comes with it
+    from service.api.admission.redis_rate_limits import RedisRateLimiter  # noqa: PLC0415 - the client comes with it
 
     return RedisRateLimiter.connect(settings.redis_url, settings.rate_limit, settings.rate_burst)
 

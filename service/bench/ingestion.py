@@ -30,7 +30,7 @@ from service.errors import UserError
 from service.media.pixels import decode_file
 from service.model_loading import LoadedModels
 from service.model_names import DETECTOR
-from service.service_process import ServiceProcess
+from service.processes.service_process import ServiceProcess
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.region_records import RecordLayout, pack

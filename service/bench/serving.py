@@ -21,8 +21,8 @@ from service.bench.http_asker import HttpAsker
 from service.bench.load import Ask, LoadOutcome, closed_loop, median_ratio, open_loop
 from service.bench.synthetic import fill_with_pictures, random_sentences
 from service.model_loading import LoadedModels
+from service.processes.service_process import ServiceProcess
 from service.search.rerank import score_pictures
-from service.service_process import ServiceProcess
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from service.bench.memory import memory_under
 from service.bench.synthetic import num_pictures
-from service.service_process import ServiceProcess
+from service.processes.service_process import ServiceProcess
+from service.processes.supervisor import REGARD, process_environment
 from service.settings import Settings
-from service.supervisor import REGARD, process_environment
 
 RESTS_S = 2.0  # after which what was needed to load alone has been given back
 REFUSED = {  # command lines that must be refused before anything heavy is imported

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from service.processes.supervisor import REGARD, process_environment
 from service.settings import Settings
-from service.supervisor import REGARD, process_environment
 from service.this_machine import LOOPBACK, held_port
 
 ENDING_S = 60.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from service.cli.output import print_note
+from service.cli.terminal.output import print_note
 from service.errors import UserError
 from service.settings import ClientSettings
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from models.freed_memory import keep_freed_memory
 from service.cli.out_folder import sole_writer
-from service.cli.output import Progress, print_note, visible
 from service.cli.picture_files import RAW_EXTENSIONS
 from service.cli.settings_options import read_cluster_settings
+from service.cli.terminal.output import Progress, print_note, visible
 from service.errors import UserError, user_input
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ def extract_on_cluster(
     UserError as above, and where there is no Ray or no cluster.
     """
     try:
-        from service.cluster.bulk_extraction import extract_on_nodes  # noqa: PLC0415 - an extra
-        from service.cluster.ray_director import connect_to_ray  # noqa: PLC0415
+        from service.cluster.bulk.extraction import extract_on_nodes  # noqa: PLC0415 - an extra
+        from service.cluster.on_ray.director import connect_to_ray  # noqa: PLC0415
     except ModuleNotFoundError as fault:
         raise UserError(
             f"{fault.name} is not installed: `uv pip sync requirements.lock requirements-cluster.lock` has Ray"

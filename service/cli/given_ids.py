@@ -7,7 +7,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
 
-from service.cli.output import print_json, print_note, visible
+from service.cli.terminal.output import print_json, print_note, visible
 from service.errors import UserError, user_input
 
 IMAGE_ID = re.compile("[0-9a-f]{32}")

@@ -46,7 +46,7 @@ from service.cli.commands.tags import tags
 from service.cli.commands.train import EPILOG, train
 from service.cli.commands.words import words
 from service.cli.commands.worker import worker
-from service.cli.output import print_note, spare_streams
+from service.cli.terminal.output import print_note, spare_streams
 from service.cli.user_errors import is_user_error, one_line
 from service.errors import user_input
 from service.garbage_collection import collect_nothing_at_exit

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from index.lock import take_lock
-from service.cli.output import print_note
+from service.cli.terminal.output import print_note
 from service.errors import UserError
 
 

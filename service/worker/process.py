@@ -12,8 +12,9 @@ from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
 from service.clocks import THIS_MACHINE, Clocks
 from service.media.decode_pool import DecodePool
+from service.processes.signals import set_by_signals
+from service.processes.supervisor import end_with_stdin
 from service.settings import Settings
-from service.signals import set_by_signals
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import wait_for_lock
 from service.storage.extractor_identity import check_extractor
@@ -22,7 +23,6 @@ from service.storage.free_space import FreeSpace
 from service.storage.originals import Originals
 from service.storage.region_folders import describe_store, open_slab
 from service.storage.temporary_folders import remove_abandoned
-from service.supervisor import end_with_stdin
 from service.worker.derived_files import DerivedFiles
 from service.worker.erasure import Erasure
 from service.worker.finished_jobs import FinishedJobs

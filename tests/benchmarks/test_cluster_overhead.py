@@ -8,7 +8,7 @@ import pytest
 from benchmarks.cluster_overhead import Latencies, assert_same, bootstrap_interval
 from benchmarks.cluster_simulation import agreement
 from benchmarks.shard_probe import beyond
-from service.cluster.one_round_trip import local_candidates
+from service.cluster.routing.one_round_trip import local_candidates
 
 SHARDS, CANDIDATES = 3, 100
 

@@ -28,7 +28,7 @@ from benchmarks.cluster_plan import (
 from benchmarks.cluster_simulation import QUERIES, agreement, main
 from benchmarks.tail_latency import Cluster, ServiceTimes, simulate
 from service.cluster.messages import RankedName
-from service.cluster.one_round_trip import local_candidates
+from service.cluster.routing.one_round_trip import local_candidates
 from tests.support.project_files import ROOT
 
 SMALL = {

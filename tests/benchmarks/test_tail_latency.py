@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from benchmarks.tail_latency import Cluster, ServiceTimes, hedged, queue_waits, simulate
-from service.cluster.one_round_trip import local_candidates
+from service.cluster.routing.one_round_trip import local_candidates
 
 MEAN = 5.0
 NOTHING = np.full(1, 1e-9)

@@ -9,7 +9,7 @@ import pytest
 
 from models.datasets.feature_store import ExtractedFeatures, extract_features, open_features
 from models.extractors.base import Detections
-from service.cluster.bulk_extraction import extract_on_nodes
+from service.cluster.bulk.extraction import extract_on_nodes
 from service.cluster.demo.local_nodes import RayCluster
 from tests.support.fakes import FakeExtractor
 from tests.support.pictures import corners

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.cluster.bulk_files import OfferedFile
-from service.cluster.bulk_ingestion import ingest_on_nodes
+from service.cluster.bulk.files import OfferedFile
+from service.cluster.bulk.ingestion import ingest_on_nodes
 from service.cluster.demo.local_nodes import RayCluster
 from service.errors import UserError
 from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import ray
 
-from service.cluster.bring_up import DIRECTOR_GROUPS, DirectorActor
 from service.cluster.demo.local_nodes import RayCluster
-from service.cluster.journal import ORIGIN, JournalEntry
-from service.cluster.remote import GROUPS, ReplicaActor
+from service.cluster.on_ray.bring_up import DIRECTOR_GROUPS, DirectorActor
+from service.cluster.on_ray.remote import GROUPS, ReplicaActor
+from service.cluster.shards.journal import ORIGIN, JournalEntry
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 BUSY = 2 * sum(GROUPS.values())

@@ -7,10 +7,10 @@ import pytest
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
-from service.cluster.bring_up import DIRECTOR_GROUPS, DirectorActor, check_running
 from service.cluster.demo.local_nodes import NODES, RayCluster
-from service.cluster.ray_nodes import LABEL, RayNodes, living_nodes
-from service.cluster.remote import DIRECTOR, NAMESPACE, dumped_settings, replica_name
+from service.cluster.on_ray.bring_up import DIRECTOR_GROUPS, DirectorActor, check_running
+from service.cluster.on_ray.nodes import LABEL, RayNodes, living_nodes
+from service.cluster.on_ray.remote import DIRECTOR, NAMESPACE, dumped_settings, replica_name
 from service.errors import UserError
 from service.settings import Settings
 from service.this_machine import is_running

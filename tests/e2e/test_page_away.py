@@ -9,9 +9,9 @@ import pytest
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
+from service.processes.startup_answers import answered_while_loading
 from service.serve import base_url, listening_socket
 from service.settings import Settings
-from service.startup_answers import answered_while_loading
 from tests.support.running_server import running_server
 
 pytest.importorskip("playwright")

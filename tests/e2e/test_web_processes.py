@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from service.processes.web_processes import BESIDE
 from service.this_machine import children_of, is_running
-from service.web_processes import BESIDE
 from tests.e2e.pictures import painted
 from tests.e2e.stack import Stack, small_stack, until
 from tests.support import patient

@@ -12,7 +12,7 @@ from benchmarks.collected_reports import DEFAULT, collect, collect_seed
 from benchmarks.figures_file import as_json, read
 from benchmarks.quality_table import FIGURES, PAGES, SERVED, filled
 from models.matching.checkpoint import WEIGHTS
-from service.cli.captioned_source import Selection
+from service.cli.evaluation.captioned_source import Selection
 from service.model_names import shipped_models
 from service.settings import Settings
 from tests.support.project_files import ROOT

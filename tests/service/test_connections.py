@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from service import connections
-from service.connections import connection_limit, web_server
 from service.errors import Overloaded
+from service.processes.connections import connection_limit, web_server
 from service.serve import listening_socket
 from service.settings import Settings
 from tests.support.processes import wait_until

@@ -17,7 +17,7 @@ from index.lock import WriterLock
 from index.records import NewPicture
 from service import serve
 from service.cli.commands import doctor
-from service.cluster.shard_node import replica_folder
+from service.cluster.shards.node import replica_folder
 from service.serve import listening_socket, tell_of_queued
 from service.settings import Settings
 from service.storage import data_dir_lock

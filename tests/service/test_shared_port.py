@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 import pytest
 
 from service import shared_port
+from service.processes.shared_port import TAKES_NONE, ConnectionCounts, SharedPort
 from service.serve import listening_socket
-from service.shared_port import TAKES_NONE, ConnectionCounts, SharedPort
 
 
 class LoopOfSteps(asyncio.SelectorEventLoop):

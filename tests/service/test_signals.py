@@ -9,7 +9,7 @@ ROUNDS = 300
 # Without a pause, the main thread holds the event's lock most of the time.
 PROGRAM = f"""
 import faulthandler, os, signal, threading
-from service.signals import set_by_signals
+from service.processes.signals import set_by_signals
 
 faulthandler.dump_traceback_later(120, exit=True)
 for _ in range({ROUNDS}):
@@ -30,7 +30,7 @@ def test_none_waits_for_what_it_interrupts() -> None:
 def test_other_signals_set_nothing() -> None:
     program = """
 import os, signal, threading, time
-from service.signals import set_by_signals
+from service.processes.signals import set_by_signals
 
 stop, came = threading.Event(), []
 signal.signal(signal.SIGUSR1, lambda *_: came.append(1))

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
+from service.processes.startup_answers import answered_while_loading
 from service.serve import base_url, listening_socket
 from service.settings import Settings
-from service.startup_answers import answered_while_loading
 from tests.support import patient
 
 

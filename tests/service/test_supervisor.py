@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from service import supervisor
+from service.processes.supervisor import Supervised, process_environment
 from service.settings import Settings
-from service.supervisor import Supervised, process_environment
 from service.this_machine import is_running
 from tests.support.processes import wait_until
 from tests.support.project_files import ROOT
@@ -89,7 +89,7 @@ def test_what_could_not_be_told_anything_is_tried_again() -> None:
 def test_it_ends_when_its_parent_is_killed() -> None:
     parent = f"""
 import os, sys, time
-from service.supervisor import Supervised
+from service.processes.supervisor import Supervised
 with Supervised("worker", [sys.executable, "-c", {ENDS_WITH_STDIN!r}], os.environ, 1.0) as supervised:
     while supervised.pid is None:
         time.sleep(0.01)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from models.single_threads import usual_threads
+from service.api.admission.request_threads import CHANGE_THREADS, HEALTH_THREADS, LOOKUP_THREADS, SEARCH_THREADS
 from service.api.app import BLOCKING_THREADS
-from service.api.request_threads import CHANGE_THREADS, HEALTH_THREADS, LOOKUP_THREADS, SEARCH_THREADS
 from service.settings import Settings
 from tests.support.load_run import MB, SlowService, slow_service
 from tests.support.slow_service import QUEUE_COST

@@ -15,10 +15,8 @@ from service import web_processes
 from service.auth.api_keys import ApiKey, create_key
 from service.auth.permissions import Permission
 from service.errors import UserError
-from service.serve import listening_socket
-from service.settings import Settings
-from service.shared_port import ConnectionCounts
-from service.web_processes import (
+from service.processes.shared_port import ConnectionCounts
+from service.processes.web_processes import (
     FirstProcess,
     PortShare,
     begin_beside,
@@ -26,6 +24,8 @@ from service.web_processes import (
     processes_beside,
     shared_metrics,
 )
+from service.serve import listening_socket
+from service.settings import Settings
 from tests.support.processes import wait_until
 
 WRITES_WHAT_IT_IS_TOLD = """

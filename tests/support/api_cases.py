@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode
 from schemathesis.core.result import Ok
 
-from service.api.openapi_headers import HEADERS
+from service.api.openapi.headers import HEADERS
 from tests.support.api_document import told_responses
 from tests.support.library import two_coloured
 from tests.support.project_files import ROOT

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from service.api.accelerator import AcceleratorQueue
+from service.api.admission.accelerator import AcceleratorQueue
 
 PATIENCE_S = 30.0
 

@@ -9,11 +9,11 @@ from typing import Any
 from index.catalog.catalog import Catalog
 from index.records import JobStatus, NewPicture
 from service.api.stored_pictures import LocalPictures
-from service.cluster.journal import Journal, Position
+from service.cluster.directing.shard_writer import ShardWriter
 from service.cluster.operations import TakeIn
-from service.cluster.shard_lists import ShardLists
-from service.cluster.shard_replica import ShardReplica
-from service.cluster.shard_writer import ShardWriter
+from service.cluster.shards.journal import Journal, Position
+from service.cluster.shards.lists import ShardLists
+from service.cluster.shards.replica import ShardReplica
 from service.storage.data_dir import DataDir
 from service.storage.found_regions import FoundRegions
 from service.storage.originals import Originals, image_id_of

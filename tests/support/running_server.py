@@ -10,8 +10,8 @@ from typing import Any
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from service.api.app import create_app
 from service.api.services import build_services
-from service.connections import web_server
 from service.model_loading import LoadedModels
+from service.processes.connections import web_server
 from service.serve import base_url, listening_socket
 from service.settings import Settings
 from tests.support.fakes import FakeExtractor, FakeMatcher

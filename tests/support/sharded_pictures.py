@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 from index.records import NewPicture
-from service.cluster.cluster_jobs import ClusterJobs
-from service.cluster.cluster_picture_store import ClusterPictureStore
-from service.cluster.cluster_pictures import ClusterPictures
-from service.cluster.fan_out import FanOut, all_answers
-from service.cluster.move_gate import MoveGate
+from service.cluster.directing.move_gate import MoveGate
+from service.cluster.directing.shard_writer import ShardWriter
 from service.cluster.operations import Operation
 from service.cluster.placement import Placement
-from service.cluster.shard_lists import ShardLists
-from service.cluster.shard_writer import ShardWriter
+from service.cluster.routing.fan_out import FanOut, all_answers
+from service.cluster.routing.jobs import ClusterJobs
+from service.cluster.routing.picture_store import ClusterPictureStore
+from service.cluster.routing.pictures import ClusterPictures
+from service.cluster.shards.lists import ShardLists
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
 from service.storage.originals import image_id_of
 from tests.support.directories import NOW, Directory

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
 
-from service.cluster.fan_out import FanOut, Replica
 from service.cluster.messages import check_placement
 from service.cluster.placement import Placement
-from service.cluster.shard_search import ShardSearch
-from service.cluster.sharded_gallery import ShardedGalleries
+from service.cluster.routing.fan_out import FanOut, Replica
+from service.cluster.routing.sharded_gallery import ShardedGalleries
+from service.cluster.shards.search import ShardSearch
 from service.search.engine import SearchEngine
 from service.search.local_gallery import LocalGalleries
 from service.search.query import Accelerate, run_here

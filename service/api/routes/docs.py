@@ -5,7 +5,7 @@ import functools
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
-from service.api.docs_page import STYLE, docs_page
+from service.api.openapi.docs_page import STYLE, docs_page
 
 router = APIRouter(include_in_schema=False)
 

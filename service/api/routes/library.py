@@ -9,10 +9,10 @@ from pydantic import TypeAdapter, ValidationError
 from index.catalog.filters import Filter
 from index.catalog.list_orders import UnknownPlace
 from index.records import ImageOrder
-from service.api.credentials import Caller
+from service.api.access.credentials import Caller
+from service.api.access.permissions import LISTS_DELETED
 from service.api.dependencies import ServicesDep
 from service.api.page_cursors import cursor_after, place_of
-from service.api.permissions import LISTS_DELETED
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import FilterText
 from service.api.schemas.resources import ImagesAnswer, TagListed, TagsAnswer, TagValue

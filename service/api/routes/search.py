@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
-from service.api.accelerator import Admission
+from service.api.admission.accelerator import Admission
 from service.api.answers import AcceleratedWork, Answered, Asked, Begun, kept_or_begun, light_text_answer, new_answer
 from service.api.dependencies import (
     ServicesDep,
@@ -23,7 +23,7 @@ from service.api.dependencies import (
     look_up,
     uploaded_form,
 )
-from service.api.openapi import IMAGE_FORM
+from service.api.openapi.document import IMAGE_FORM
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import ImageSearchForm
 from service.api.schemas.results import ImageAnswer, TextAnswer

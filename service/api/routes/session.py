@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
 
-from service.api.credentials import KEYLESS, SESSION_COOKIE, Caller, identify_caller, sign_in
+from service.api.access.credentials import KEYLESS, SESSION_COOKIE, Caller, identify_caller, sign_in
 from service.api.dependencies import ServicesDep
 from service.api.problems import problem_responses
 from service.api.schemas.session import SessionAnswer, SessionRequest

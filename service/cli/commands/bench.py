@@ -14,7 +14,7 @@ import typer
 
 from models.training.recipes import RECIPES
 from service.cli.options import AsJson, refuse_unread
-from service.cli.output import print_json, print_table, show_progress
+from service.cli.terminal.output import print_json, print_table, show_progress
 from service.errors import UserError
 
 if TYPE_CHECKING:

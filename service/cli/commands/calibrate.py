@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from service.cli.captioned_source import CaptionedSource, Selection, check_finite, check_fits, require_source
+from service.cli.evaluation.captioned_source import CaptionedSource, Selection, check_finite, check_fits, require_source
 from service.cli.options import (
     AsJson,
     CalibrationSplit,
@@ -18,7 +18,7 @@ from service.cli.options import (
     PrecompExtractor,
     PrecompFolder,
 )
-from service.cli.output import print_json, print_note, print_table, show_progress
+from service.cli.terminal.output import print_json, print_note, print_table, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_checkpoint
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.captioned_source import CaptionedSource, Selection, check_finite, check_fits, require_source
 from service.cli.commands.calibrate import note_trained_on, print_assessment
+from service.cli.evaluation.captioned_source import CaptionedSource, Selection, check_finite, check_fits, require_source
 from service.cli.options import (
     AsJson,
     CalibrationSplit,
@@ -18,7 +18,7 @@ from service.cli.options import (
     PrecompExtractor,
     PrecompFolder,
 )
-from service.cli.output import print_json, print_note, show_progress
+from service.cli.terminal.output import print_json, print_note, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_checkpoint, ensemble_members, shipped_models, weights_folder
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from service.cli.output import print_note
 from service.cli.settings_options import with_settings
+from service.cli.terminal.output import print_note
 from service.errors import UserError
 from service.settings import Settings
 

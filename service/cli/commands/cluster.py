@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.options import AsJson
-from service.cli.output import print_json, print_note, print_table
 from service.cli.settings_options import read_cluster_settings, with_settings
+from service.cli.terminal.output import print_json, print_note, print_table
 from service.errors import UserError
 from service.settings import ClusterSettings, Settings
 
@@ -56,7 +56,7 @@ def up(
     """Start what does not run of the collection on the Ray cluster of this machine, and serve it."""
     chosen = cluster_settings(ray_address, shards=shards, replicas=replicas, write_quorum=write_quorum)
     from service.auth.exposure import check_exposure  # noqa: PLC0415
-    from service.cluster.bring_up import bring_up  # noqa: PLC0415 - Ray comes with it
+    from service.cluster.on_ray.bring_up import bring_up  # noqa: PLC0415 - Ray comes with it
     from service.storage.data_dir_lock import require_no_catalog  # noqa: PLC0415
 
     check_exposure(settings)
@@ -77,8 +77,8 @@ def up(
 def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
     """Every replica: where it runs, whether it answers, what it holds."""
     chosen = cluster_settings(ray_address)
-    from service.cluster.overview import cluster_overview  # noqa: PLC0415
-    from service.cluster.ray_director import running_cluster  # noqa: PLC0415
+    from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
+    from service.cluster.on_ray.overview import cluster_overview  # noqa: PLC0415
 
     overview = cluster_overview(running_cluster(chosen))
     rows = [vars(row) for row in overview.replicas]
@@ -97,7 +97,7 @@ def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
 def add_shard(ray_address: RayAddress = None, wait: bool = True) -> None:
     """Add a shard, and move its share of the pictures to it while searches go on."""
     chosen = cluster_settings(ray_address)
-    from service.cluster.ray_director import running_cluster  # noqa: PLC0415
+    from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
 
     number = running_cluster(chosen).add_shard()
     print_note(f"Shard {number} is there; its share of the pictures moves to it.")
@@ -119,7 +119,7 @@ def repair(
 ) -> None:
     """Make a replica that is lost for good anew, on another node where there is one, from its sibling."""
     chosen = cluster_settings(ray_address)
-    from service.cluster.ray_director import running_cluster  # noqa: PLC0415
+    from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
 
     node = running_cluster(chosen).repair(shard, replica)
     print_note(
@@ -131,7 +131,7 @@ def repair(
 def down(ray_address: RayAddress = None) -> None:
     """End routers and replicas; what is stored stays where it is."""
     chosen = cluster_settings(ray_address)
-    from service.cluster.bring_up import take_down  # noqa: PLC0415
+    from service.cluster.on_ray.bring_up import take_down  # noqa: PLC0415
 
     take_down(chosen)
 
@@ -191,8 +191,8 @@ def about_stuck(count: int) -> str:
 def wait_until_balanced(chosen: ClusterSettings, num_shards: int = 0) -> None:
     """Return once no picture is moving any more. Raises UserError where there are fewer than `num_shards` shards
     then."""
-    from service.cluster.overview import cluster_overview  # noqa: PLC0415
-    from service.cluster.ray_director import running_cluster  # noqa: PLC0415
+    from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
+    from service.cluster.on_ray.overview import cluster_overview  # noqa: PLC0415
 
     running, stuck = running_cluster(chosen), 0
     while (overview := cluster_overview(running)).is_growing:

@@ -1,8 +1,8 @@
 """`regard compact`."""
 
 from service.cli.options import AsJson, DataFolder
-from service.cli.output import print_json
 from service.cli.settings_options import read_settings
+from service.cli.terminal.output import print_json
 from service.errors import UserError
 
 

@@ -8,7 +8,7 @@ import typer
 
 from models.datasets.captions import read_sentences
 from service.cli.options import refuse_unread
-from service.cli.output import print_note, show_progress
+from service.cli.terminal.output import print_note, show_progress
 from service.cli.training.recipe_changes import change_recipe
 from service.errors import UserError, user_input
 

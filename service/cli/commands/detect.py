@@ -3,7 +3,7 @@
 from service.cli.feature_extraction import load_detector
 from service.cli.find_regions import decode_picture, find_regions
 from service.cli.options import AsJson, DetectorFolder, Device, PictureFile
-from service.cli.output import print_json, print_table, show_progress
+from service.cli.terminal.output import print_json, print_table, show_progress
 from service.model_names import check_detector
 
 

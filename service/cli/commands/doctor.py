@@ -13,8 +13,8 @@ import typer
 
 from index.catalog.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
 from service.cli.options import AsJson
-from service.cli.output import Progress, print_json, print_table, show_progress
 from service.cli.settings_options import with_settings
+from service.cli.terminal.output import Progress, print_json, print_table, show_progress
 from service.cli.user_errors import one_line, sqlite_advice
 from service.errors import UserError
 from service.settings import Settings

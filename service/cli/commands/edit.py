@@ -7,8 +7,8 @@ import typer
 from service.cli.connection import connect
 from service.cli.given_ids import each_picture, ids_given, print_each
 from service.cli.options import AsJson, ImageIds, Url
-from service.cli.picture_cells import date_cell, tags_cell
 from service.cli.picture_filter import number_in
+from service.cli.terminal.picture_cells import date_cell, tags_cell
 
 if TYPE_CHECKING:
     from regard_client.answers import ImageListed

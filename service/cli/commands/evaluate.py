@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from service import VERSION
-from service.cli.boxed_pictures import BoxedSource, measure_boxed, print_grounding, print_short_questions
-from service.cli.captioned_source import (
+from service.cli.evaluation.boxed_pictures import BoxedSource, measure_boxed, print_grounding, print_short_questions
+from service.cli.evaluation.captioned_source import (
     CaptionedSource,
     Selection,
     check_finite,
@@ -20,6 +20,7 @@ from service.cli.captioned_source import (
     note_few,
     refuse_beside_precomp,
 )
+from service.cli.evaluation.recall_options import RecallOptions
 from service.cli.feature_extraction import extract_with_progress, load_detector
 from service.cli.options import (
     AsJson,
@@ -31,9 +32,8 @@ from service.cli.options import (
     PrecompExtractor,
     PrecompFolder,
 )
-from service.cli.output import Progress, print_json, print_note, print_table, show_progress
-from service.cli.recall_options import RecallOptions
 from service.cli.settings_options import read_settings
+from service.cli.terminal.output import Progress, print_json, print_note, print_table, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models
 
@@ -151,7 +151,7 @@ def _measure(
     device: str,
 ) -> dict[str, Any]:
     """The report on the models' recalls, with what it is about."""
-    from service.cli.compared_models import measure_models, what_was_measured  # noqa: PLC0415 - PyTorch comes with it
+    from service.cli.evaluation.compared_models import measure_models, what_was_measured  # noqa: PLC0415 - PyTorch comes with it
     from service.model_loading import load_model_as_served  # noqa: PLC0415
 
     regions = selection.regions
@@ -218,7 +218,7 @@ def _measure_with_boxes(
     for source in sources.values():
         source.lines(objects_of[source.boxes])  # which refuses captions in another format
     from models.training.inputs import digest_of_file  # noqa: PLC0415 - PyTorch comes with it
-    from service.cli.compared_models import digests_of_data  # noqa: PLC0415
+    from service.cli.evaluation.compared_models import digests_of_data  # noqa: PLC0415
     from service.model_loading import load_model_as_served  # noqa: PLC0415
 
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:

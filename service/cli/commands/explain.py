@@ -7,10 +7,10 @@ import typer
 
 from models.text.request_words import subject_of
 from service.cli.find_regions import decode_picture, find_regions
-from service.cli.hits import explanation_lines, print_readings
 from service.cli.options import AsJson, DetectorFolder, Device, PictureFile, WeightsOrNames
-from service.cli.output import print_json, show_progress
 from service.cli.settings_options import read_settings
+from service.cli.terminal.hits import explanation_lines, print_readings
+from service.cli.terminal.output import print_json, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models, shown_name
 from service.search.times import visible_part

@@ -13,8 +13,8 @@ import typer
 from service.cli.connection import connect
 from service.cli.export_folder import ExportFolder, is_picture_name
 from service.cli.options import AsJson, Url
-from service.cli.output import print_json, print_note, print_table, show_progress, visible
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
+from service.cli.terminal.output import print_json, print_note, print_table, show_progress, visible
 from service.errors import user_input
 from service.storage.originals import image_id_of
 

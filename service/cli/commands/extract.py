@@ -14,8 +14,8 @@ from service.cli.feature_extraction import (
     without_unreadable,
 )
 from service.cli.options import DetectorFolder, Device, OutFolder
-from service.cli.output import print_note, show_progress
 from service.cli.picture_files import LINKS_ELSEWHERE, FoundFiles, find_files
+from service.cli.terminal.output import print_note, show_progress
 from service.model_names import check_detector
 
 LINKS_ADVICE = "; links are not followed: `cp -rL FOLDER COPY` makes a folder of the files themselves"

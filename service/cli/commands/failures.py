@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.connection import connect
+from service.cli.ingesting.sending import ASK_EVERY_S
 from service.cli.options import AsJson, Url
-from service.cli.output import print_json, print_note, print_table, show_progress
-from service.cli.picture_cells import name_cell
-from service.cli.sending import ASK_EVERY_S
+from service.cli.terminal.output import print_json, print_note, print_table, show_progress
+from service.cli.terminal.picture_cells import name_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import typer
 from service.cli.connection import connect
 from service.cli.given_ids import ids_given
 from service.cli.options import AsJson, Url
-from service.cli.output import print_json, print_table, visible
+from service.cli.terminal.output import print_json, print_table, visible
 
 if TYPE_CHECKING:
     from regard_client.answers import Box, ImageInfo

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from service.cli.connection import connect
-from service.cli.descriptions import descriptions_by_name, understood
-from service.cli.ingest_summary import IngestSummary, finish_ingestion
+from service.cli.ingesting.descriptions import descriptions_by_name, understood
+from service.cli.ingesting.sending import send_files
+from service.cli.ingesting.summary import IngestSummary, finish_ingestion
 from service.cli.options import Albums, AsJson, Url
-from service.cli.output import print_note
-from service.cli.sending import send_files
+from service.cli.terminal.output import print_note
 from service.errors import UserError
 
 STILL_FOR_S = 3.0
@@ -51,7 +51,7 @@ def ingest(
     if on_cluster:
         if watch or url is not None:
             raise UserError("--ray takes in what is there, without a server: leave --watch and --url out")
-        from service.cli.bulk_ingest import take_in_on_cluster  # noqa: PLC0415 - Ray comes with it
+        from service.cli.ingesting.bulk import take_in_on_cluster  # noqa: PLC0415 - Ray comes with it
 
         summary = take_in_on_cluster(paths, captions, albums)
     elif watch:
@@ -66,8 +66,8 @@ def watch_folders(
 ) -> IngestSummary:
     """Send the pictures that lie in folders and those that come, until Ctrl-C or a request to end. Raises UserError
     where a folder is none, or the service refuses the first request."""
-    from service.cli.still_files import SentFiles  # noqa: PLC0415 - no other command needs these
-    from service.cli.watch import FolderWatch, sent_files_path, watch_until_interrupted  # noqa: PLC0415
+    from service.cli.ingesting.still_files import SentFiles  # noqa: PLC0415 - no other command needs these
+    from service.cli.ingesting.watch import FolderWatch, sent_files_path, watch_until_interrupted  # noqa: PLC0415
 
     for folder in folders:
         if not folder.is_dir():

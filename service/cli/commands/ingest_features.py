@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.descriptions import captions_by_name
 from service.cli.feature_extraction import load_detector
-from service.cli.ingest_summary import IngestSummary, finish_ingestion
+from service.cli.ingesting.descriptions import captions_by_name
+from service.cli.ingesting.summary import IngestSummary, finish_ingestion
 from service.cli.options import AsJson
-from service.cli.output import print_note, show_progress
 from service.cli.settings_options import read_settings
+from service.cli.terminal.output import print_note, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_detector
 

@@ -8,7 +8,7 @@ import typer
 
 from service.cli.connection import connect
 from service.cli.options import AsJson, Url
-from service.cli.output import print_json, print_note, print_table
+from service.cli.terminal.output import print_json, print_note, print_table
 
 FRACTION = re.compile(r"\.\d+(?=Z$)")  # of a second, which nobody needs in a table
 

@@ -10,8 +10,8 @@ from service.auth.api_keys import ApiKey, create_key
 from service.auth.key_file import change_keys, read_keys
 from service.auth.permissions import Permission
 from service.cli.options import AsJson
-from service.cli.output import print_json, print_note, print_table
 from service.cli.settings_options import with_settings
+from service.cli.terminal.output import print_json, print_note, print_table
 from service.errors import UserError
 from service.settings import Settings
 from service.storage.data_dir import DataDir

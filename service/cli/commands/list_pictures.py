@@ -6,9 +6,9 @@ import typer
 
 from service.cli.connection import connect
 from service.cli.options import AsJson, OnlyIds, Url
-from service.cli.output import print_ids, print_json, print_note, print_table
-from service.cli.picture_cells import date_cell, name_cell, tags_cell
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
+from service.cli.terminal.output import print_ids, print_json, print_note, print_table
+from service.cli.terminal.picture_cells import date_cell, name_cell, tags_cell
 
 if TYPE_CHECKING:
     from regard_client.answers import ImageListed

@@ -2,7 +2,7 @@
 
 from service.cli.connection import connect
 from service.cli.options import AsJson, Url
-from service.cli.output import print_json, print_note, print_table
+from service.cli.terminal.output import print_json, print_note, print_table
 
 
 def models(url: Url = None, as_json: AsJson = False) -> None:

@@ -9,7 +9,7 @@ import typer
 from service.cli.connection import connect
 from service.cli.given_ids import IMAGE_ID, each_picture, ids_given, print_each
 from service.cli.options import AsJson, Url
-from service.cli.output import print_json, print_note, show_progress, visible
+from service.cli.terminal.output import print_json, print_note, show_progress, visible
 
 if TYPE_CHECKING:
     from regard_client import Client

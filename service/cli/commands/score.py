@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from models.datasets.captions import CaptionLine, read_scored_sentences
-from service.cli.captioned_source import FIRST_REGIONS, check_finite, check_reads
+from service.cli.evaluation.captioned_source import FIRST_REGIONS, check_finite, check_reads
 from service.cli.options import Device, NumRegions
-from service.cli.output import show_progress, visible
+from service.cli.terminal.output import show_progress, visible
 from service.errors import UserError, user_input
 from service.model_names import check_models
 

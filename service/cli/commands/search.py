@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 import typer
 
 from service.cli.connection import connect
-from service.cli.hits import print_loading, print_picture_hits, print_readings, thumbnails_of
 from service.cli.options import (
     AsJson,
     GroupNearDuplicates,
@@ -19,8 +18,9 @@ from service.cli.options import (
     Thumbnails,
     Url,
 )
-from service.cli.output import print_ids, print_json
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
+from service.cli.terminal.hits import print_loading, print_picture_hits, print_readings, thumbnails_of
+from service.cli.terminal.output import print_ids, print_json
 
 
 def search(

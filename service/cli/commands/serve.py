@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 
-from service.cli.ingest_summary import print_summary
+from service.cli.ingesting.summary import print_summary
 from service.cli.logs import write_log
 from service.cli.options import Albums, EndWithStdin
 from service.cli.settings_options import with_settings
 from service.errors import UserError
 from service.model_names import check_detector, check_models
+from service.processes.supervisor import end_with_stdin
 from service.serve import run_api, run_web_process, run_worker
 from service.settings import Settings
-from service.supervisor import end_with_stdin
 from service.worker.geocoding_table import check_places
 
 Photos = Annotated[
@@ -63,7 +63,7 @@ def serve(
 def _ingest_photos(url: str, photos: Path, api_key: SecretStr, albums: bool) -> None:
     """Send the pictures of a folder to the server, once it answers."""
     from regard_client import Client  # noqa: PLC0415
-    from service.cli.sending import send_files  # noqa: PLC0415
+    from service.cli.ingesting.sending import send_files  # noqa: PLC0415
 
     try:
         with Client(url, api_key.get_secret_value()) as client:

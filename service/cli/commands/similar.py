@@ -7,7 +7,6 @@ import typer
 
 from service.cli.connection import connect
 from service.cli.given_ids import IMAGE_ID
-from service.cli.hits import print_caption_hits, print_loading, print_picture_hits, print_readings, thumbnails_of
 from service.cli.options import (
     AsJson,
     GroupNearDuplicates,
@@ -19,8 +18,15 @@ from service.cli.options import (
     Thumbnails,
     Url,
 )
-from service.cli.output import print_json
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
+from service.cli.terminal.hits import (
+    print_caption_hits,
+    print_loading,
+    print_picture_hits,
+    print_readings,
+    thumbnails_of,
+)
+from service.cli.terminal.output import print_json
 from service.storage.originals import image_id_of_file
 
 if TYPE_CHECKING:

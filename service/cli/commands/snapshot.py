@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from service.cli.options import AsJson, DataFolder
-from service.cli.output import print_json, show_progress, visible
 from service.cli.settings_options import read_settings
+from service.cli.terminal.output import print_json, show_progress, visible
 
 
 def snapshot(

@@ -6,7 +6,7 @@ import typer
 
 from service.cli.connection import connect
 from service.cli.options import AsJson, Url
-from service.cli.output import print_json, print_note, print_table, shortened
+from service.cli.terminal.output import print_json, print_note, print_table, shortened
 
 if TYPE_CHECKING:
     from regard_client.answers import TagListed

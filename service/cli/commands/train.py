@@ -9,7 +9,7 @@ import typer
 
 from models.freed_memory import keep_freed_memory
 from models.training.recipes import RECIPES, Recipe
-from service.cli.captioned_source import Selection, require_source
+from service.cli.evaluation.captioned_source import Selection, require_source
 from service.cli.options import (
     CaptionsFile,
     Device,

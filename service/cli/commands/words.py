@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from models.datasets.captions import read_sentences
-from service.cli.output import print_note, print_table, show_progress
+from service.cli.terminal.output import print_note, print_table, show_progress
 from service.errors import UserError, user_input
 
 

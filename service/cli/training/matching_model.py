@@ -12,9 +12,9 @@ from models.training.recipes import Recipe
 from models.training.trainer import BEST_FOLDER, Training
 from models.whole_files import write_whole
 from service import VERSION
-from service.cli.captioned_source import CaptionedSource, Selection, check_finite, note_few
+from service.cli.evaluation.captioned_source import CaptionedSource, Selection, check_finite, note_few
 from service.cli.out_folder import sole_writer
-from service.cli.output import Progress, print_note, visible
+from service.cli.terminal.output import Progress, print_note, visible
 from service.cli.training.run import TrainingRun, shown_training
 from service.errors import UserError, user_input
 from service.model_loading import device_of

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from models.datasets.captions import CaptionLine, captioned_photographs, read_captions
-from service.cli.output import Progress, show_progress
+from service.cli.terminal.output import Progress, show_progress
 from service.errors import user_input
 
 if TYPE_CHECKING:

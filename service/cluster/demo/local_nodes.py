@@ -15,8 +15,8 @@ import ray
 from ray.cluster_utils import Cluster
 
 from service import PACKAGES_FOLDER
-from service.cluster.ray_nodes import LABEL
-from service.cluster.remote import NAMESPACE
+from service.cluster.on_ray.nodes import LABEL
+from service.cluster.on_ray.remote import NAMESPACE
 from service.this_machine import is_running, processes_under
 
 NODES = ("node-0", "node-1", "node-2")

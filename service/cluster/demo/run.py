@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 
 from service.chaos.pictures import draw
-from service.cluster.bring_up import bring_up, take_down
 from service.cluster.demo.local_nodes import RayCluster
-from service.cluster.overview import ClusterOverview, cluster_overview
-from service.cluster.ray_director import running_cluster
+from service.cluster.on_ray.bring_up import bring_up, take_down
+from service.cluster.on_ray.director import running_cluster
+from service.cluster.on_ray.overview import ClusterOverview, cluster_overview
 from service.errors import UserError
 from service.settings import ClusterSettings, Settings
 

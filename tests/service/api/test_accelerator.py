@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from service.api.accelerator import AcceleratorQueue, Admission
+from service.api.admission.accelerator import AcceleratorQueue, Admission
 from service.errors import NotReady, Overloaded
 from service.search.joint_work import JointWork
 from tests.support.busy_accelerator import PATIENCE_S, busy

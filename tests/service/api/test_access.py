@@ -10,9 +10,9 @@ from fastapi.routing import RouteContext, iter_route_contexts
 from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Mount, Route
 
+from service.api.access.credentials import SESSION_COOKIE
+from service.api.access.permissions import NEEDED, OPEN, READ, WRITE
 from service.api.app import create_routes
-from service.api.credentials import SESSION_COOKIE
-from service.api.permissions import NEEDED, OPEN, READ, WRITE
 from service.auth.api_keys import create_key, session_token
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
@@ -127,7 +127,7 @@ def ask(api: Api, method: str, path: str, headers: dict[str, str]) -> httpx.Resp
 
 
 def test_every_route_has_a_decision_and_every_decision_a_route() -> None:
-    assert set(ROUTES) == set(NEEDED), "decide in service/api/permissions.py who may call a new route"
+    assert set(ROUTES) == set(NEEDED), "decide in service/api/access/permissions.py who may call a new route"
     assert len(ROUTES) == len(set(ROUTES))
 
 

@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 
 from service.api.dependencies import cancel_on_disconnect
-from service.api.request_middleware import MAX_BODY_BYTES
+from service.api.middleware.request import MAX_BODY_BYTES
 from service.api.schemas.resources import IngestAnswer
 from tests.support.library import Library, two_coloured
 from tests.support.web_app import Api, checked, png, problem, served

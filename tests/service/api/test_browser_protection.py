@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from service.api.content_policy import PAGE_SOURCES
-from service.api.docs_page import docs_page
+from service.api.middleware.content_policy import PAGE_SOURCES
+from service.api.openapi.docs_page import docs_page
 from tests.support.library import Library, two_coloured
 from tests.support.web_app import Api, png, problem, served
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from service.api.failure_log import log_failure
+from service.api.middleware.failure_log import log_failure
 
 LOG = logging.getLogger("regard.test")
 

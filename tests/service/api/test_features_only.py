@@ -10,7 +10,7 @@ import pytest
 from models.datasets.feature_collection import open_collection
 from service.api.schemas.resources import ImagesAnswer, RegionsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
-from service.cli.hits import explanation_lines
+from service.cli.terminal.hits import explanation_lines
 from service.errors import Misconfigured
 from service.model_loading import LoadedModels
 from service.settings import Settings

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from models.single_threads import usual_threads
-from service.api.request_threads import SEARCH_THREADS
+from service.api.admission.request_threads import SEARCH_THREADS
 from service.api.routes import health
 from service.api.schemas.resources import LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
 from service.api.schemas.results import TextAnswer

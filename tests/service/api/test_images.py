@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from service.api.openapi_headers import HEADERS
+from service.api.openapi.headers import HEADERS
 from service.api.routes.images import send_file
 from service.api.routes.search import SMALL_FORM_BYTES
 from service.api.schemas.resources import ImagesAnswer, IngestAnswer, RegionsAnswer, TagsAnswer

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from service.api.admission.request_slots import MAX_STREAMS, RequestSlots
 from service.api.job_events import job_events
-from service.api.request_slots import MAX_STREAMS, RequestSlots
 from service.api.schemas.resources import JobAnswer
 from service.errors import Overloaded
 from tests.support.library import Library, two_coloured

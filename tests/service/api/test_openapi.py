@@ -13,7 +13,7 @@ import pytest
 
 from docs.openapi_document import document
 from service.api import app
-from service.api.permissions import needed_permission
+from service.api.access.permissions import needed_permission
 from service.api.schemas.resources import ProblemAnswer
 from tests.support.api_document import told_responses
 from tests.support.project_files import ROOT

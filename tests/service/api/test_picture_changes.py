@@ -10,7 +10,7 @@ import pytest
 
 from index.catalog.catalog import Catalog
 from index.records import Image
-from service.api.request_threads import CHANGE_THREADS
+from service.api.admission.request_threads import CHANGE_THREADS
 from service.api.schemas.resources import ImageListed, ImagesAnswer, TagsAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from tests.support.library import NOW, two_coloured

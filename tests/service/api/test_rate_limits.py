@@ -11,8 +11,8 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.api.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
-from service.api.redis_rate_limits import ASKED_AT_ONCE, RedisRateLimiter
+from service.api.admission.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
+from service.api.admission.redis_rate_limits import ASKED_AT_ONCE, RedisRateLimiter
 from service.api.services import open_rate_limiter
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from service.api.request_origin import RequestOrigin
+from service.api.middleware.origin import RequestOrigin
 from service.errors import CrossSiteRequest, Problem, UnknownHost
 
 LOCAL = {"host": "localhost:8000"}

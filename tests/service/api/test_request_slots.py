@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.api.request_slots import RequestSlots
+from service.api.admission.request_slots import RequestSlots
 from service.errors import Overloaded
 
 

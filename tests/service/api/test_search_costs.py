@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from service.api.accelerator import Admission
+from service.api.admission.accelerator import Admission
 from service.api.schemas.results import TextAnswer
 from service.errors import Overloaded
 from service.search.engine import DETECTION_COST, DRAWING_COST, PIECE_COST, TYPICAL_WORDS

@@ -9,7 +9,7 @@ import pytest
 
 from index.catalog.database import Database
 from index.views.shortlist import Shortlist
-from service.api import accelerator
+from service.api.admission import accelerator
 from service.api.schemas.results import ImageAnswer, SearchAnswer, TextAnswer
 from tests.support.library import two_coloured
 from tests.support.web_app import Api, checked

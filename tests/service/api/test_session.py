@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.api.credentials import SESSION_COOKIE
+from service.api.access.credentials import SESSION_COOKIE
 from service.api.schemas.session import SessionAnswer
 from service.auth.api_keys import create_key, session_token
 from service.auth.key_file import change_keys

@@ -13,7 +13,7 @@ from service.bench.synthetic import fill_with_pictures
 from service.cli.main import app
 from service.errors import UserError
 from service.model_loading import LoadedModels
-from service.service_process import ServiceProcess
+from service.processes.service_process import ServiceProcess
 from service.settings import Settings
 from tests.support.small_services import small_service
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from index.records import Failure, JobStatus
-from service.cli.bulk_ingest import offered_files, take_in_on_cluster
-from service.cluster import bulk_ingestion
-from service.cluster.bulk_files import OfferedFile
+from service.cli.ingesting.bulk import offered_files, take_in_on_cluster
+from service.cluster.bulk import ingestion
+from service.cluster.bulk.files import OfferedFile
 from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile
 from service.ingest.manifest import ManifestEntry
 from tests.support.cli_runner import Regard
@@ -40,7 +40,7 @@ class FakeRun:
 
 @pytest.fixture
 def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(bulk_ingestion, "BulkRun", FakeRun)
+    monkeypatch.setattr(ingestion, "BulkRun", FakeRun)
     folder = tmp_path / "photos" / "Beach"
     folder.mkdir(parents=True)
     for number in range(5):

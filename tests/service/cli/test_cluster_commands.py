@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import ray
 
-from service.cluster import bring_up, ray_director
-from service.cluster.bring_up import outcome_of
 from service.cluster.cluster_view import ClusterView, ShardView
-from service.cluster.director import NOTHING_PLANNED, ClusterPlan
-from service.cluster.journal import Position
-from service.cluster.remote import value_of
-from service.cluster.shard_node import ReplicaStatus
+from service.cluster.directing.director import NOTHING_PLANNED, ClusterPlan
+from service.cluster.on_ray import bring_up, director
+from service.cluster.on_ray.bring_up import outcome_of
+from service.cluster.on_ray.remote import value_of
+from service.cluster.shards.journal import Position
+from service.cluster.shards.node import ReplicaStatus
 from service.errors import UserError
 from service.settings import ClusterSettings, Settings
 from tests.support.cli_runner import Regard
@@ -65,7 +65,7 @@ class StandIn:
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     made = StandIn()
-    monkeypatch.setattr(ray_director, "running_cluster", lambda chosen: made)
+    monkeypatch.setattr(director, "running_cluster", lambda chosen: made)
     monkeypatch.setattr("service.cli.commands.cluster.SECONDS_BETWEEN", 0.0)
     return made
 
@@ -101,7 +101,7 @@ def test_where_no_collection_runs_every_command_says_so(
     def unknown(*_: Any) -> None:
         raise ValueError("no such actor")
 
-    monkeypatch.setattr(ray_director, "connect_to_ray", lambda chosen: None)
+    monkeypatch.setattr(director, "connect_to_ray", lambda chosen: None)
     monkeypatch.setattr(ray, "get_actor", unknown)
     status, _, error = regard("cluster", *command)
     assert status == 1

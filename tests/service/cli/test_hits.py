@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from service.cli.hits import explanation_lines, strongest_word
+from service.cli.terminal.hits import explanation_lines, strongest_word
 
 
 def explanation(**known: Any) -> dict[str, Any]:

@@ -59,7 +59,7 @@ from service.settings import Settings
 write_log(Settings(log_format="json", log_level="error"))
 logging.getLogger("service.x").warning("not at this level")
 logging.getLogger("service.x").error("at this level")
-import service.api.audit
+import service.api.access.audit
 logging.getLogger("regard.audit").info("audit at every level")
 """
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from regard_client import Client, Picture
-from service.cli.descriptions import captions_by_name, descriptions_by_name
-from service.cli.sending import send_files
+from service.cli.ingesting.descriptions import captions_by_name, descriptions_by_name
+from service.cli.ingesting.sending import send_files
 from service.errors import UserError
 from service.ingest.manifest import ManifestEntry
 from tests.support.cli_runner import Regard

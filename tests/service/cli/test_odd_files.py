@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from regard_client import Client, JobUnfinished, RequestRefused
-from service.cli import sending
-from service.cli.descriptions import captions_by_name
-from service.cli.sending import followed, send_files
-from service.cli.still_files import SentFiles
-from service.cli.watch import FolderWatch
+from service.cli.ingesting import sending
+from service.cli.ingesting.descriptions import captions_by_name
+from service.cli.ingesting.sending import followed, send_files
+from service.cli.ingesting.still_files import SentFiles
+from service.cli.ingesting.watch import FolderWatch
 from service.errors import UserError
 from service.ingest.manifest import ManifestEntry
 from tests.support.library import two_coloured

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cli.output import Progress, print_json, print_note, print_table, shortened, show_progress
+from service.cli.terminal.output import Progress, print_json, print_note, print_table, shortened, show_progress
 from tests.support.project_files import ROOT
 
 
@@ -116,7 +116,7 @@ def test_notes_keep_their_lines_and_nothing_that_steers_a_terminal(capsys: pytes
 
 
 PRINTS = """
-from service.cli.output import print_json, print_note, print_table, spare_streams
+from service.cli.terminal.output import print_json, print_note, print_table, spare_streams
 spare_streams()
 print_table("name", rows=[["Kühe \u96ea"]])
 print_note("Kühe \u96ea")

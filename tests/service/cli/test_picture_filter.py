@@ -8,8 +8,8 @@ import typer
 from index.catalog.catalog import Catalog
 from index.catalog.filters import Filter
 from service.cli.commands.edit import read_tag
-from service.cli.picture_cells import date_cell
 from service.cli.picture_filter import picture_filter, tag_conditions
+from service.cli.terminal.picture_cells import date_cell
 from tests.support.catalogs import make_ready, picture
 
 VALUES = ["5", "5.0", "2.50", "19.90", "1e3", "-0", "12345678901234567890", " 5", "+5", "007", "NaN", "1_000", "0x10"]

@@ -17,9 +17,9 @@ import typer
 
 from models.extractors.base import Detections
 from regard_client import Client, Picture, Receipt, ServerUnreachable
-from service.cli.ingest_summary import IngestSummary, SentFile
-from service.cli.output import Progress, Task
-from service.cli.sending import INTERRUPTED, receipts_of, send_files, told_when_stopped, wait_for_regions
+from service.cli.ingesting.sending import INTERRUPTED, receipts_of, send_files, told_when_stopped, wait_for_regions
+from service.cli.ingesting.summary import IngestSummary, SentFile
+from service.cli.terminal.output import Progress, Task
 from tests.support.fakes import FakeExtractor
 from tests.support.library import two_coloured
 from tests.support.processes import wait_until

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.still_files import SentFiles, StillFiles, state_of
+from service.cli.ingesting.still_files import SentFiles, StillFiles, state_of
 from tests.support.set_clock import Clock
 
 STILL_FOR_S = 3.0

@@ -11,7 +11,7 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from service.cli.terminal_pictures import (
+from service.cli.terminal.pictures import (
     ROWS,
     PictureProtocol,
     ask_terminal,
@@ -66,12 +66,12 @@ def test_the_terminal_is_asked_and_left_as_it_was(monkeypatch: pytest.MonkeyPatc
     with os.fdopen(slave, "r", closefd=False) as ear, os.fdopen(os.dup(slave), "w") as mouth:
         monkeypatch.setattr(sys, "stdin", ear)
         monkeypatch.setattr(sys, "stdout", mouth)
-        monkeypatch.setattr("service.cli.terminal_pictures.TERMINAL_ANSWER_S", 600.0)
+        monkeypatch.setattr("service.cli.terminal.pictures.TERMINAL_ANSWER_S", 600.0)
         thread = threading.Thread(target=terminal)
         thread.start()
         assert SIXELS_TOO in ask_terminal("\033[c")
         thread.join()
-        monkeypatch.setattr("service.cli.terminal_pictures.TERMINAL_ANSWER_S", 0.0)
+        monkeypatch.setattr("service.cli.terminal.pictures.TERMINAL_ANSWER_S", 0.0)
         assert ask_terminal("\033[c") == ""  # it says nothing
         monkeypatch.undo()
     assert asked == [b"\033[c"]
@@ -141,7 +141,7 @@ def test_results_are_shown_small_where_the_terminal_can(
     two_coloured("red", "red").save(tmp_path / "red.png")
     with running_server(tmp_path / "data") as url:
         assert regard("ingest", tmp_path / "red.png", "--url", url)[0] == 0
-        monkeypatch.setattr("service.cli.terminal_pictures.terminal_protocol", lambda: "kitty")
+        monkeypatch.setattr("service.cli.terminal.pictures.terminal_protocol", lambda: "kitty")
         assert "\033" not in regard("search", "red", "--url", url)[1]  # it is no terminal
         monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
         _, said, _ = regard("search", "red", "--url", url)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from regard_client import Client, RequestRefused
-from service.cli.postponed_files import FIRST_PAUSE_S, MOST_ATTEMPTS
-from service.cli.still_files import SentFiles
-from service.cli.watch import COLLECTION_EVERY_S, FolderWatch, sent_files_path, watch_until_interrupted
+from service.cli.ingesting.postponed_files import FIRST_PAUSE_S, MOST_ATTEMPTS
+from service.cli.ingesting.still_files import SentFiles
+from service.cli.ingesting.watch import COLLECTION_EVERY_S, FolderWatch, sent_files_path, watch_until_interrupted
 from service.ingest.manifest import ManifestEntry
 from service.media.decode_pool import DecodeFailed, DecodePool
 from tests.support.cli_runner import Regard

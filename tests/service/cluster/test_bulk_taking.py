@@ -15,15 +15,15 @@ from index.catalog.description_bounds import MOST_CAPTIONS
 from index.catalog.filters import EVERY
 from index.records import Image, JobStatus
 from models.extractors.base import Detections
-from service.cluster.bulk_files import BulkLimits, NotTaken, OfferedFile, is_said_already, spooled_file
-from service.cluster.bulk_ingestion import finished_jobs, innermost_cause
-from service.cluster.bulk_taking import SHARD_PATIENCE_S, BulkTaker, ShardsOfBulk
-from service.cluster.cluster_jobs import ClusterJobs
-from service.cluster.fan_out import FanOut
+from service.cluster.bulk.files import BulkLimits, NotTaken, OfferedFile, is_said_already, spooled_file
+from service.cluster.bulk.ingestion import finished_jobs, innermost_cause
+from service.cluster.bulk.taking import SHARD_PATIENCE_S, BulkTaker, ShardsOfBulk
+from service.cluster.directing.shard_writer import ShardWriter
 from service.cluster.messages import ShardLost
 from service.cluster.operations import Delete, Edit, Operation
 from service.cluster.placement import Placement, shard_of
-from service.cluster.shard_writer import ShardWriter
+from service.cluster.routing.fan_out import FanOut
+from service.cluster.routing.jobs import ClusterJobs
 from service.errors import UserError
 from service.media.decode_pool import DecodePool
 from service.settings import Settings

@@ -17,11 +17,11 @@ from index.catalog.description_bounds import TooMuchSaid
 from index.catalog.failures import failure_key
 from index.catalog.filters import EVERY, Filter
 from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange
-from service.cluster.cluster_jobs import ClusterJobs, merged_job
-from service.cluster.cluster_picture_store import ClusterPictureStore, steps
-from service.cluster.fan_out import FanOut
 from service.cluster.messages import ShardLost
 from service.cluster.placement import Placement, shard_of
+from service.cluster.routing.fan_out import FanOut
+from service.cluster.routing.jobs import ClusterJobs, merged_job
+from service.cluster.routing.picture_store import ClusterPictureStore, steps
 from service.errors import NothingAccepted, NotReady
 from service.ingest.intake import IngestReceipt, Intake
 from service.ingest.multipart import FormLimits

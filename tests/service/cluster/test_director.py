@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from service.cluster import shard_writer
 from service.cluster.cluster_view import ShardView
-from service.cluster.director import ClusterPlan, Director, read_plan, split_place
+from service.cluster.directing import shard_writer
+from service.cluster.directing.director import ClusterPlan, Director, read_plan, split_place
+from service.cluster.directing.rebalancing import Rebalancing
 from service.cluster.messages import Behind
 from service.cluster.operations import BuildView, Delete
-from service.cluster.rebalancing import Rebalancing
-from service.cluster.shard_lists import ShardLists
+from service.cluster.shards.lists import ShardLists
 from service.errors import NotReady, UserError
 from service.ingest.picture_store import FileOutcome
 from tests.support.directories import NOW, Directory, take_in
@@ -236,7 +236,7 @@ def test_a_shard_is_added_once_all_of_its_replicas_are_there(
     again = opened()
     assert again.plan().moving_from == 1  # the move goes on after a restart
     machines.moves_held = False
-    monkeypatch.setattr("service.cluster.director.Rebalancing", partial(Rebalancing, linger_s=0.0))
+    monkeypatch.setattr("service.cluster.directing.director.Rebalancing", partial(Rebalancing, linger_s=0.0))
     wait_until(lambda: again.plan().moving_from is None)
     assert again.view().moving_from is None
 

@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cluster.fan_out import FEWEST_TIMES, FIRST_HEDGE_S, REMEMBERED, REST_S, CallTimes, FanOut, every_shard
-from service.cluster.shard_lists import ShardLists
-from service.cluster.shard_search import ShardSearch
+from service.cluster.routing.fan_out import (
+    FEWEST_TIMES,
+    FIRST_HEDGE_S,
+    REMEMBERED,
+    REST_S,
+    CallTimes,
+    FanOut,
+    every_shard,
+)
+from service.cluster.shards.lists import ShardLists
+from service.cluster.shards.search import ShardSearch
 from service.errors import InvalidRequest, NotReady
 
 SECONDS = st.floats(0, 100)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from service.cluster.asgi_calls import AppResponse
-from service.cluster.fan_out import FanOut
-from service.cluster.router import ForwardToShards
-from service.cluster.shard_threads import MOST_OF_A_SHARD
+from service.cluster.routing.fan_out import FanOut
+from service.cluster.routing.router import ForwardToShards
+from service.cluster.routing.threads import MOST_OF_A_SHARD
 
 PATH = "/images/{image_id}/original"
 

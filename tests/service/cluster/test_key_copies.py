@@ -8,7 +8,7 @@ from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.key_ring import KeyRing
 from service.auth.permissions import Permission
-from service.cluster.router import KEYS_LAST_S, KeyFileCopy
+from service.cluster.routing.router import KEYS_LAST_S, KeyFileCopy
 from service.errors import NotReady
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from service.cluster.cluster_view import ClusterView, ShardView
-from service.cluster.known_shards import KnownShards
 from service.cluster.messages import NewerPlacement, check_placement
 from service.cluster.placement import Placement
-from service.cluster.shard_lists import ShardLists
+from service.cluster.routing.known_shards import KnownShards
+from service.cluster.shards.lists import ShardLists
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.cluster.merging import RowTable, merged_candidates
 from service.cluster.messages import RankedName, ShardRanking
+from service.cluster.routing.merging import RowTable, merged_candidates
 
 
 def ranking(*found: tuple[str, float]) -> ShardRanking[str]:

@@ -6,8 +6,8 @@ from threading import Event
 
 import pytest
 
+from service.cluster.directing.move_gate import MoveGate
 from service.cluster.messages import Moved
-from service.cluster.move_gate import MoveGate
 from service.cluster.operations import Delete, Edit, Operation, Restore
 from service.cluster.placement import Placement, shard_of
 from service.errors import NotReady

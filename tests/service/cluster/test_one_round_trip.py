@@ -4,7 +4,7 @@ from math import comb
 
 import pytest
 
-from service.cluster.one_round_trip import MISSED, local_candidates
+from service.cluster.routing.one_round_trip import MISSED, local_candidates
 
 
 def missed(candidates: int, shards: int, kept: int) -> float:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from service.cluster.fan_out import FanOut
-from service.cluster.open_shards import TooFewShards
 from service.cluster.placement import Placement
-from service.cluster.router import WithoutLostShards
-from service.cluster.sharded_gallery import ShardedGalleries
+from service.cluster.routing.fan_out import FanOut
+from service.cluster.routing.open_shards import TooFewShards
+from service.cluster.routing.router import WithoutLostShards
+from service.cluster.routing.sharded_gallery import ShardedGalleries
 from service.errors import UnknownModel, ViewNotBuilt
 from service.search.engine import SearchEngine
 from service.search.requests import ImageSearchRequest, TextSearchRequest

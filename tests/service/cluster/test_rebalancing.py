@@ -11,12 +11,12 @@ import pytest
 
 from index.catalog.filters import EVERY
 from index.records import Image, PictureChange
-from service.cluster import rebalancing
+from service.cluster.directing import rebalancing
+from service.cluster.directing.rebalancing import Rebalancing
+from service.cluster.directing.shard_writer import ShardWriter
 from service.cluster.messages import ShardLost
 from service.cluster.operations import Delete, Operation, Release, TakeIn
 from service.cluster.placement import Placement, shard_of
-from service.cluster.rebalancing import Rebalancing
-from service.cluster.shard_writer import ShardWriter
 from service.errors import NotReady
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
 from tests.support.catalogs import is_there

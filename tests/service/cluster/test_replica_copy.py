@@ -12,11 +12,11 @@ import pytest
 
 from index.records import NewPicture
 from models.extractors.base import Detections
-from service.cluster import replica_copy
-from service.cluster.journal import Diverged, Journal, JournalEntry
 from service.cluster.messages import Behind
 from service.cluster.operations import Delete, Operation, TakeIn, written
-from service.cluster.replica_copy import (
+from service.cluster.shards import replica_copy
+from service.cluster.shards.journal import Diverged, Journal, JournalEntry
+from service.cluster.shards.replica_copy import (
     COPY,
     PART_BYTES,
     TOGETHER_BYTES,
@@ -29,7 +29,7 @@ from service.cluster.replica_copy import (
     copy_replica,
     part_groups,
 )
-from service.cluster.replica_host import ReplicaHost
+from service.cluster.shards.replica_host import ReplicaHost
 from service.storage.originals import image_id_of
 from service.storage.verification import find_damage
 from tests.support.directories import NOW, Directory
@@ -257,6 +257,6 @@ def test_a_copy_that_cannot_be_started_is_not_made_again(
     host = ReplicaHost(folder, opened, is_anew=True)  # type: ignore[arg-type,return-value]
     with pytest.raises(OSError, match="too many"):
         host.follow(WholeSibling(sibling))  # type: ignore[arg-type]
-    monkeypatch.setattr("service.cluster.replica_host.copy_replica", lambda *_: pytest.fail("copied again"))
+    monkeypatch.setattr("service.cluster.shards.replica_host.copy_replica", lambda *_: pytest.fail("copied again"))
     assert host.follow(WholeSibling(sibling)) == sibling.replica.position()  # type: ignore[arg-type]
     host.node.directory.close()  # type: ignore[attr-defined]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from service.cluster import shard_writer
-from service.cluster.journal import Diverged, Gap, Journal, JournalEntry
+from service.cluster.directing import shard_writer
+from service.cluster.directing.shard_writer import ShardWriter
 from service.cluster.operations import (
     BuildView,
     Delete,
@@ -24,7 +24,7 @@ from service.cluster.operations import (
     read_operation,
     written,
 )
-from service.cluster.shard_writer import ShardWriter
+from service.cluster.shards.journal import Diverged, Gap, Journal, JournalEntry
 from service.errors import NotReady
 from service.ingest.picture_store import FileOutcome
 from tests.support.directories import NOW, Directory, take_in, writer_of

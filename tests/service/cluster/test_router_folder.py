@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from index.catalog.catalog import Catalog
-from service.cluster.router_folder import ROUTERS, RouterFolder
+from service.cluster.routing.router_folder import ROUTERS, RouterFolder
 from service.errors import Misconfigured
 from service.storage.data_dir import DataDir
 from tests.support.project_files import ROOT
@@ -16,7 +16,7 @@ from tests.support.project_files import ROOT
 HELD = """
 import sys, time
 from pathlib import Path
-from service.cluster.router_folder import RouterFolder
+from service.cluster.routing.router_folder import RouterFolder
 held = RouterFolder(Path(sys.argv[1]))
 (held.path / "upload").write_bytes(b"half of it")
 print(held.path, flush=True)

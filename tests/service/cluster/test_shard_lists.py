@@ -9,7 +9,7 @@ import pytest
 from index.records import JobStatus
 from service.api.job_progress import JobProgress
 from service.api.stored_pictures import LocalPictures
-from service.cluster.shard_lists import ShardLists
+from service.cluster.shards.lists import ShardLists
 from service.storage.originals import Originals
 from tests.support.library import Library
 

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from service.cluster.shard_lists import ShardLists
-from service.cluster.shard_search import ShardSearch
+from service.cluster.shards.lists import ShardLists
+from service.cluster.shards.search import ShardSearch
 
 
 def test_no_two_parts_have_a_method_of_one_name() -> None:

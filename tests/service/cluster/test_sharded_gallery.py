@@ -12,12 +12,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from service.cluster.cluster_view import ClusterView, ShardView
-from service.cluster.fan_out import FanOut
-from service.cluster.known_shards import KnownShards
 from service.cluster.messages import Behind, ShardLost
 from service.cluster.placement import Placement
-from service.cluster.router import WithoutLostShards
-from service.cluster.sharded_gallery import ShardedGalleries
+from service.cluster.routing.fan_out import FanOut
+from service.cluster.routing.known_shards import KnownShards
+from service.cluster.routing.router import WithoutLostShards
+from service.cluster.routing.sharded_gallery import ShardedGalleries
 from service.errors import NotFound, UnknownModel
 from service.search.engine import SearchEngine
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest

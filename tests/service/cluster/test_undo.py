@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from index.records import NewPicture, PictureChange
-from service.cluster.journal import JournalEntry
 from service.cluster.operations import Delete, Edit, Operation, Release, Restore, TakeIn, written
+from service.cluster.shards.journal import JournalEntry
 from tests.support.directories import NOW, Directory, take_in, writer_of
 from tests.support.kill_points import Killed
 

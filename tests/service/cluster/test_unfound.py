@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from service.api.stored_pictures import StoredPictures
-from service.cluster.unfound import BETWEEN_LOOKS_S, Unfound
+from service.cluster.shards.unfound import BETWEEN_LOOKS_S, Unfound
 from service.search.model_views import ViewState
 from tests.support.pictures import encoded
 from tests.support.worker_store import Store, noise

@@ -17,7 +17,7 @@ from index.views.view_writer import ViewWriter
 from models.batches import Regions
 from models.matching.matcher import Matcher
 from models.single_threads import SingleThreads, single_threads
-from service.api.accelerator import AcceleratorQueue
+from service.api.admission.accelerator import AcceleratorQueue
 from service.errors import InvalidRequest
 from service.search.joint_scoring import StoredPairs, joint_scorer, scored_in_one_call, scored_side_by_side
 from service.search.sentences import KeptEncodings, encoded_sentences, encoding_of

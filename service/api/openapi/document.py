@@ -1,0 +1,161 @@
+"""The parts of the OpenAPI document that signatures cannot express: forms, problems, examples."""
+
+from typing import Any
+
+from service.api.access.credentials import SESSION_COOKIE
+from service.api.access.permissions import OPEN, needed_permission
+from service.api.openapi.examples import EXAMPLES
+from service.api.openapi.headers import HEADERS, add_headers
+from service.api.problems import PROBLEM_JSON, problem_responses
+from service.api.schemas.requests import ImageSearchForm
+from service.api.schemas.resources import ProblemAnswer
+from service.auth.permissions import Permission
+from service.errors import (
+    BadRequest,
+    CrossSiteRequest,
+    Forbidden,
+    InvalidKey,
+    NotReady,
+    Problem,
+    RateLimited,
+    SlowRequest,
+    TooLarge,
+    Unauthenticated,
+    UnknownHost,
+    UnsupportedEncoding,
+)
+
+BINARY = {"type": "string", "format": "binary"}
+
+
+def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
+
+
+def _image_fields() -> dict[str, Any]:
+    fields = {name: _without_null(field) for name, field in ImageSearchForm.model_json_schema()["properties"].items()}
+    description = "The filter of POST /search/text, as JSON text."
+    return {
+        "image": {**BINARY, "description": "The picture to ask with: JPEG, PNG, WebP, HEIC, AVIF, BMP, TIFF or GIF."},
+        **fields,
+        "filter": {"type": "string", "description": description, "examples": ['{"tags": {"year": {"gte": 2020}}}']},
+    }
+
+
+def _without_null(field: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a field without the null that no form can carry: what was not filled in is left out."""
+    kinds = [kind for kind in field.get("anyOf", []) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return field
+    return {**kinds[0], **{name: value for name, value in field.items() if name not in ("anyOf", "default")}}
+
+
+IMAGE_FORM = _form(_image_fields(), [])
+INGEST_FORM = _form(
+    {
+        "images": {
+            "type": "array",
+            "items": BINARY,
+            "minItems": 1,
+            "description": "Pictures: JPEG, PNG, WebP, HEIC, AVIF, BMP, TIFF, or GIF, of which the first frame counts.",
+        },
+        "manifest": {
+            "type": "string",
+            "description": 'JSON: {"<filename>": {"captions": [..], "tags": {..}, "default_tags": {..},'
+            ' "taken_at": "RFC 3339", "decided": ["captions", "tags", "taken_at"]}}',
+            "examples": [
+                '{"dog.jpg": {"captions": ["a dog on a beach"], "tags": {"year": 2024},'
+                ' "taken_at": "2024-07-01T12:00:00Z"}}'
+            ],
+        },
+    },
+    ["images"],
+)
+
+
+SECURITY_SCHEMES = {
+    "key": {"type": "http", "scheme": "bearer", "description": "An API key, as `regard keys create` printed it."},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": SESSION_COOKIE,
+        "description": "What `POST /session` sets; it reads and does nothing else.",
+    },
+}
+
+
+def add_security(operation: dict[str, Any], needed: Permission | None) -> None:
+    """Say in an operation which permission it needs, and how it refuses callers who have not got it."""
+    operation["security"] = []
+    if needed is OPEN:
+        return
+    by_key: list[dict[str, Any]] = [{"key": []}, {"session": []}] if needed is Permission.READ else [{"key": []}]
+    operation["security"] = [*by_key, {}]  # a service without keys needs none
+    operation["description"] += f"\n\nWhere the service has API keys: needs the permission `{needed}`."
+    add_problems(operation, Unauthenticated, InvalidKey, Forbidden, RateLimited)
+
+
+def add_problems(operation: dict[str, Any], *kinds: type[Problem]) -> None:
+    """Let the operation answer with these problems besides those that it names."""
+    answers = operation["responses"]
+    for status, added in problem_responses(*kinds).items():
+        known = answers.setdefault(str(status), added)
+        if known is not added:
+            said = [*known["description"].split("; "), *added["description"].split("; ")]
+            known["description"] = "; ".join(dict.fromkeys(said))
+            known["content"][PROBLEM_JSON]["examples"] |= added["content"][PROBLEM_JSON]["examples"]
+
+
+def add_refusals(operation: dict[str, Any]) -> None:
+    """Say in an operation how requests are refused, and cut answers sent, before or without its route."""
+    answers = operation["responses"]
+    add_problems(operation, BadRequest, CrossSiteRequest, SlowRequest, UnknownHost)
+    if operation["operationId"] != "alive" and "503" not in answers:
+        add_problems(operation, NotReady)
+    if "requestBody" in operation:
+        add_problems(operation, TooLarge, UnsupportedEncoding)
+    if "416" in answers:
+        answers["206"] = {"description": "The part of it that `Range` asks for.", "content": answers["200"]["content"]}
+
+
+def complete_document(document: dict[str, Any]) -> None:
+    """Complete FastAPI's document in place: problem documents instead of its own errors, an example of every answer."""
+    schemas = document["components"]["schemas"]
+    schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(schemas["ProblemAnswer"].pop("$defs", {}))
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    document["components"]["securitySchemes"] = SECURITY_SCHEMES
+    document["components"]["headers"] = HEADERS
+    document["components"] |= {"examples": {}, "responses": {}}
+    document["servers"] = [{"url": "/"}]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            add_security(operation, needed_permission(method.upper(), path))
+    for operation in (one for methods in document["paths"].values() for one in methods.values()):
+        answers = operation["responses"]
+        add_refusals(operation)
+        add_headers(operation)
+        # FastAPI adds a 422 wherever a route takes a parameter; ours are declared where they can happen.
+        if PROBLEM_JSON not in answers.get("422", {}).get("content", {}):
+            answers.pop("422", None)
+        if operation["operationId"] in EXAMPLES:
+            # Added here, since FastAPI removes nulls from the examples given to it.
+            (good,) = [status for status in answers if status.startswith("2")]
+            answers[good]["content"]["application/json"]["example"] = EXAMPLES[operation["operationId"]]
+        share_problems(answers, document["components"])
+
+
+def share_problems(answers: dict[str, Any], components: dict[str, Any]) -> None:
+    """Name an operation's problems by reference, since most operations have the same."""
+    for status, answer in answers.items():
+        content = answer.get("content", {}).get(PROBLEM_JSON)
+        if content is None:
+            continue
+        kinds = list(content["examples"])
+        components["examples"] |= {kind: one for kind, one in content["examples"].items() if "value" in one}
+        content["examples"] = {kind: {"$ref": f"#/components/examples/{kind}"} for kind in kinds}
+        name = ".".join(kinds)
+        components["responses"][name] = answer
+        answers[status] = {"$ref": f"#/components/responses/{name}"}

@@ -1,0 +1,155 @@
+"""Pictures with the boxes of their objects, for measuring where explanations point and what short questions find."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from models.datasets.captions import CaptionLine, captioned_photographs, read_captions
+from service.cli.terminal.output import Progress, print_note, print_table
+from service.errors import UserError, user_input
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from models.datasets.captioned_features import CaptionedFeatures
+    from models.datasets.coco_boxes import BoxedPictures
+    from models.matching.matcher import Matcher
+
+ANSWER_MEASURES = {
+    "hits_of_possible": "of the possible hits",
+    "first_right": "first right",
+    "mean_average_precision": "mAP",
+}
+
+
+@dataclass(frozen=True)
+class BoxedSource:
+    """A file of boxes in COCO's format, and a folder of its pictures or of their features; captions where there are."""
+
+    boxes: Path
+    images: Path | None
+    features: Path | None
+    captions: Path | None
+
+    def objects(self, first: int | None = None) -> "BoxedPictures":
+        """The first pictures that are there, with their objects; how many are not is noted. UserError where none is, or
+        the file is in another format."""
+        from models.datasets.coco_boxes import read_coco_boxes  # noqa: PLC0415 - NumPy comes with it
+
+        with user_input(self.boxes):
+            every = read_coco_boxes(self.boxes)
+        there = self._there([picture.image for picture in every.pictures])
+        gone = [picture.image for picture in every.pictures if picture.image not in there]
+        if gone:
+            folder, all_of_them = self.features or self.images, f"the {len(every.pictures)} pictures of {self.boxes}"
+            if not there:
+                raise UserError(
+                    f"{folder} holds none of {all_of_them}, as {gone[0]}: name the folder that these names begin in"
+                )
+            print_note(f"{folder} lacks {len(gone)} of {all_of_them}, which are left out, as {gone[0]}")
+        return every.of_pictures(there).first(first)
+
+    def _there(self, names: Sequence[str]) -> set[str]:
+        """Names, of these, that there are pictures or features of."""
+        if self.features is None:
+            assert self.images is not None
+            return {name for name in names if (self.images / name).is_file()}
+        from models.datasets.feature_store import open_features  # noqa: PLC0415 - PyTorch comes with it
+
+        with user_input(self.features):
+            return set(open_features(self.features).ids).intersection(names)
+
+    def lines(self, objects: "BoxedPictures") -> list[CaptionLine]:
+        """The pictures in the order of their objects, with the captions they have."""
+        captions: dict[str, tuple[str, ...]] = {}
+        if self.captions is not None:
+            with user_input(self.captions):
+                captions = {line.image: line.captions for line in read_captions(self.captions)}
+        return [CaptionLine(picture.image, captions.get(picture.image, ())) for picture in objects.pictures]
+
+    def photographs(self, lines: Sequence[CaptionLine]) -> dict[str, Path]:
+        """Name -> file of the pictures. UserError names a missing one."""
+        assert self.images is not None
+        with user_input():
+            return captioned_photographs(self.images, lines)
+
+    def load(
+        self, name: str, objects: "BoxedPictures", features: Path
+    ) -> tuple["CaptionedFeatures", "np.ndarray", "BoxedPictures"]:
+        """The pictures' features in `features` with their captions, the boxes [N R 4] of their regions, and the
+        objects, for "grounding" in pixels of the same pictures. UserError where regions have no boxes, or objects are
+        of other pictures.
+        """
+        import numpy as np  # noqa: PLC0415 - only when there is something to measure
+
+        from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415 - PyTorch comes with it
+        from models.datasets.coco_boxes import BoxedPictures  # noqa: PLC0415
+        from models.datasets.feature_store import open_features  # noqa: PLC0415
+
+        with user_input(features):
+            stored = open_features(features)
+            data = CaptionedFeatures.join(stored, self.lines(objects))
+        boxes = stored.boxes[data.rows].astype(np.float64)
+        if not np.isfinite(boxes[data.mask[data.rows]]).all():
+            raise UserError(f"{features} has regions without boxes: extract them with `regard extract`")
+        if name != "grounding":  # short questions ask what is shown, wherever it is
+            return data, boxes, objects
+        sizes = [stored.picture_size(int(row)) for row in data.rows]
+        with user_input(self.boxes):
+            scaled = [one.scaled_to(size) if size else one for one, size in zip(objects.pictures, sizes, strict=True)]
+        return data, boxes, BoxedPictures(scaled, objects.classes)
+
+
+def measure_boxed(
+    name: str,
+    matcher: "Matcher",
+    data: "CaptionedFeatures",
+    boxes: "np.ndarray",
+    objects: "BoxedPictures",
+    progress: Progress,
+    **options: Any,
+) -> dict[str, Any]:
+    """The report of one measurement, "grounding" or "short_questions". ValueError where there is nothing to measure."""
+    from models.evaluation.grounding import measure_grounding  # noqa: PLC0415 - PyTorch comes with it
+    from models.evaluation.short_questions import measure_short_questions  # noqa: PLC0415
+
+    if name == "grounding":
+        return measure_grounding(matcher, data, boxes, objects.pictures, progress=progress.report, **options)
+    return measure_short_questions(matcher, data, objects, progress=progress.report, **options)
+
+
+def print_grounding(report: dict[str, Any]) -> None:
+    """Print where explanations point, in percent with intervals, and how much any region covers."""
+    rows = []
+    for kind, own in report["pointing"].items():
+        for way in (name for name in own if name != "questions"):
+            ends = own[way]["interval"]
+            rows.append(
+                [f"{kind} ({own['questions']})", way]
+                + [f"{own[way][by]:.1f} ({ends[by][0]:.1f} to {ends[by][1]:.1f})" for by in ("overlap", "centre")]
+            )
+    shown = report["shown_by"] or "no regions of words, of which this model says nothing"
+    print(f"{report['pictures']} pictures, {report['classes']} classes; people are shown: {shown}")
+    print_table("question (how many)", "region by", f"IoU {report['iou']:g}", "centre inside", rows=rows)
+    covered = [f"{found['percent']:.1f} % of {what}" for what, found in report["coverage"].items()]
+    print(f"any region covers (IoU {report['iou']:g}) {' and '.join(covered)}")
+
+
+def print_short_questions(report: dict[str, Any]) -> None:
+    """Print how well pictures are found by the names of what they show, by template and way of searching."""
+    rows = [
+        [
+            template,
+            search.replace("_", " "),
+            *(f"{found[name]:.2f}" for name in ANSWER_MEASURES),
+            str(len(found["without_hit"])),
+        ]
+        for template, searches in report["templates"].items()
+        for search, found in searches.items()
+    ]
+    asked, least, pictures = len(report["classes"]), report["least_pictures"], report["pictures"]
+    print(f"{asked} classes, each shown by {least} or more of {pictures} pictures")
+    print_table(
+        "question", "search", *ANSWER_MEASURES.values(), f"classes without a hit in {report['first']}", rows=rows
+    )

@@ -1,0 +1,171 @@
+"""Captioned pictures that options name: checked before PyTorch is imported, then loaded."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from models.datasets.captions import CaptionLine, captioned_photographs, half_slices, read_captions
+from service.cli.terminal.output import print_note
+from service.errors import UserError, user_input
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from models.datasets.captioned_features import CaptionedFeatures
+    from models.matching.matcher import Matcher
+
+
+FEW_PICTURES = 50  # as calibrations need at least
+PUBLISHED = "bottom-up-36"  # what made the arrays of --precomp unless --extractor says so
+FIRST_REGIONS = re.compile(r"(.+)-first-(\d+)")  # as `CaptionedFeatures.first_regions` names them
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The pictures of a captions file, and the regions of their features, that a command uses."""
+
+    split: str | None = None
+    gallery: tuple[str, ...] = ()
+    """Splits whose pictures are searched as well, without their captions."""
+    part: str | None = None
+    """The "first" or the "second" half of the split's pictures; None for both."""
+    first: int | None = None
+    """How many pictures of the split or its half, the first ones; None for all."""
+    regions: int | None = None
+    """How many regions of each picture, the first ones; None for all."""
+
+    def pictures(self, num: int) -> slice:
+        """The part of a split's `num` pictures."""
+        return half_slices(num)[self.part] if self.part else slice(num)
+
+    def lines(self, captions: Path) -> list[CaptionLine]:
+        """The pictures with captions, then the others of the gallery. UserError names a bad line."""
+        with user_input(captions):
+            split = read_captions(captions, self.split)
+            lines = split[self.pictures(len(split))][: self.first]
+            others = [line for split in self.gallery for line in read_captions(captions, split)]
+        names = {line.image for line in lines}
+        return lines + [replace(line, captions=()) for line in others if line.image not in names]
+
+
+@dataclass(frozen=True)
+class CaptionedSource:
+    """A source of captioned pictures: a folder in SCAN's layout, or a captions file with features or photographs."""
+
+    precomp: Path | None
+    captions: Path | None
+    features: Path | None
+    images: Path | None = None
+    extractor: str | None = None
+    """The name of what made the features in SCAN's layout; None for that of the published ones."""
+
+    def check(self, selection: Selection, all_captioned: bool = False) -> None:
+        """UserError where something is missing or a line of the captions is wrong. Imports nothing heavy.
+
+        With `all_captioned` every picture must have a caption, and else one of them.
+        """
+        if self.precomp is not None:
+            _check_files(self.precomp, [f"{_precomp_split(selection)}_{part}" for part in ("ims.npy", "caps.txt")])
+            return
+        assert self.captions is not None
+        lines = selection.lines(self.captions)
+        if all_captioned and (bare := next((line.image for line in lines if not line.captions), None)):
+            raise UserError(f"{self.captions}: {bare} has no caption")
+        if not any(line.captions for line in lines):
+            raise UserError(f"{self.captions}: no picture that is chosen has a caption")
+        if self.features is not None:
+            _check_files(self.features, ["manifest.json", "ids.txt"])
+        else:
+            assert self.images is not None
+            self.photographs(lines)
+
+    def photographs(self, lines: Sequence[CaptionLine]) -> dict[str, Path]:
+        """Name -> file of the pictures, where there is a folder of them. UserError names a missing one."""
+        assert self.images is not None
+        with user_input():
+            return captioned_photographs(self.images, lines)
+
+    def load(self, selection: Selection) -> "CaptionedFeatures":
+        """The features of the selected pictures with their captions. Raises UserError where they cannot be read."""
+        from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415 - PyTorch comes with it
+        from models.datasets.feature_store import open_features  # noqa: PLC0415
+        from models.datasets.scan_precomp import read_precomp  # noqa: PLC0415
+
+        with user_input(self.precomp or self.features):
+            if self.precomp is not None:
+                data = read_precomp(self.precomp, _precomp_split(selection), self.extractor or PUBLISHED)
+                data = data.pictures(selection.pictures(len(data)))
+                data = data.first(selection.first) if selection.first else data
+            else:
+                assert self.features is not None
+                assert self.captions is not None
+                data = CaptionedFeatures.join(open_features(self.features), selection.lines(self.captions))
+            return data.first_regions(selection.regions) if selection.regions else data
+
+
+def require_source(
+    precomp: Path | None, captions: Path | None, features: Path | None, extractor: str | None = None
+) -> CaptionedSource:
+    """The source that the options of a command without photographs name; typer.BadParameter where they name none."""
+    if precomp is None and (features is None or captions is None):
+        raise typer.BadParameter("give --features, from `regard extract`, with --captions; or --precomp")
+    refuse_beside_precomp(precomp, captions, features, extractor=extractor)
+    return CaptionedSource(precomp, captions, features, extractor=extractor)
+
+
+def refuse_beside_precomp(precomp: Path | None, *others: Path | None, extractor: str | None = None) -> None:
+    """typer.BadParameter where another source stands beside --precomp, which holds features and captions, or an
+    extractor is named without it."""
+    if precomp is None and extractor is not None:
+        raise typer.BadParameter("--extractor goes with --precomp: other features tell what made them")
+    if precomp is not None and any(other is not None for other in others):
+        raise typer.BadParameter("--precomp holds features and captions: leave --features, --captions and --images out")
+
+
+def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regions: int | None = None) -> None:
+    """UserError unless the model, called `name`, was trained on features of the same detector.
+
+    With `regions`, features of which only the first are left fit a model of as many, and one of all.
+    """
+    check_reads(matcher, data.extractor_digest, data.feature_dim, name, regions)
+
+
+def check_finite(
+    data: "CaptionedFeatures", pictures: "slice | np.ndarray" = slice(None), split: str | None = None
+) -> None:
+    """Raises UserError, which names them, where features of the pictures hold numbers that are not finite."""
+    if bad := data.not_finite(pictures):
+        where = f"split {split}: " if split else ""
+        raise UserError(f"{where}{bad}: extract them again, or take them out of the captions")
+
+
+def note_few(data: "CaptionedFeatures") -> None:
+    """Notes that recalls tell nothing of a model, where the pictures with captions are too few."""
+    if (captioned := sum(map(bool, data.captions))) < FEW_PICTURES:
+        print_note(f"recalls on so few pictures ({captioned}) tell nothing of a model: take {FEW_PICTURES} at least")
+
+
+def check_reads(matcher: "Matcher", made: str, width: int, name: object, regions: int | None = None) -> None:
+    """UserError unless the model reads features of `width` numbers that the detector `made` makes; as `check_fits`."""
+    if matcher.extractor_digest not in (made, made.removesuffix(f"-first-{regions}")):
+        few = FIRST_REGIONS.fullmatch(matcher.extractor_digest)
+        if few is not None and few[1] == made:
+            raise UserError(f"{name} was trained on the first regions alone: give --regions {few[2]}")
+        advice = f": give --extractor {matcher.extractor_digest} if it made --precomp" if made == PUBLISHED else ""
+        raise UserError(f"{name} reads features of detector {matcher.extractor_digest}, these are of {made}{advice}")
+    if width != matcher.feature_dim:
+        raise UserError(f"{name} reads features of {matcher.feature_dim} numbers, these have {width}")
+
+
+def _precomp_split(selection: Selection) -> str:
+    return selection.split or "test"
+
+
+def _check_files(folder: Path, names: Sequence[str]) -> None:
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise UserError(f"{folder} holds no {' and no '.join(missing)}")

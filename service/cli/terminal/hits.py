@@ -1,0 +1,179 @@
+"""Results of searches, printed for people."""
+
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from service.cli.terminal.output import print_note, print_table, shortened, visible
+from service.cli.terminal.picture_cells import date_cell, name_cell, tags_cell
+
+if TYPE_CHECKING:
+    from regard_client import Client
+    from regard_client.answers import CaptionHit, CaptionsAnswer, PictureHit, SimilarAnswer, TextAnswer
+
+LONGEST_SHOWN = 100
+
+
+def thumbnails_of(client: "Client", hits: "list[PictureHit]") -> dict[str, str]:
+    """Control sequences that show pictures small in this terminal, by image id; none where it shows no pictures."""
+    if not (hits and sys.stdout.isatty()):
+        return {}
+    from regard_client import RegardError  # noqa: PLC0415 - half a second, which `--help` should not take
+    from service.cli.terminal.pictures import drawn_small, terminal_protocol  # noqa: PLC0415
+
+    shown: dict[str, str] = {}
+    protocol = terminal_protocol()
+    for image_id in [hit["image_id"] for hit in hits if protocol and hit["thumbnail_url"]]:
+        with suppress(RegardError):  # one that was deleted this moment stays a line of the table
+            assert protocol is not None
+            shown[image_id] = drawn_small(client.thumbnail(image_id), protocol)
+    return shown
+
+
+def print_readings(answer: Mapping[str, Any]) -> None:
+    """Say how misspelt words were read, which words are none, unless a text holds them, and what else stands out."""
+    if read_as := answer.get("read_as"):
+        print(f"read as: {', '.join(f'{word} > {read}' for word, read in read_as.items())}")
+    held = any("text" in hit.get("found_by", ()) for hit in answer.get("results", ()))  # also what is no word
+    if (unknown := answer.get("unknown_words")) and not held:
+        print(f"unknown words: {', '.join(unknown)}")
+    if note := answer.get("note"):
+        print(note)
+
+
+def print_picture_hits(
+    hits: "list[PictureHit]",
+    left_out: int = 0,
+    thumbnails: Mapping[str, str] = MappingProxyType({}),
+    filtered: bool = False,
+) -> None:
+    """Print a table of the pictures found; below it each one small, where a terminal shows pictures, and the words of
+    each, where they are explained. `filtered` says whether only pictures that pass a filter were looked at.
+    """
+    if not hits:
+        print_nothing(left_out, filtered)
+        return
+    columns = ["rank", "score", "probability", "name", "date", "tags", "word", "found", "id"]
+    rows = [
+        [
+            str(hit["rank"]),
+            "" if hit["score"] is None else f"{hit['score']:.3f}",
+            format_probability(hit),
+            name_cell(hit["filename"]),
+            date_cell(hit["taken_at"]),
+            tags_cell(hit["tags"]),
+            strongest_word(explanation_of(hit)),
+            "by its text" if "text" in hit["found_by"] else "",
+            hit["image_id"],
+        ]
+        for hit in hits
+    ]
+    print_filled_columns(columns, rows)
+    for hit in hits:
+        lines = explanation_lines(explanation_of(hit))
+        if alike := hit.get("near_duplicates"):
+            lines = [f"and alike: {', '.join(visible(one['filename']) for one in alike)}", *lines]
+        if lines or hit["image_id"] in thumbnails:
+            print(f"\n{hit['rank']} {visible(hit['filename'])}")
+        if hit["image_id"] in thumbnails:
+            print(thumbnails[hit["image_id"]])
+        for line in lines:
+            print(line)
+
+
+def print_caption_hits(hits: "list[CaptionHit]", left_out: int = 0, filtered: bool = False) -> None:
+    """Print a table of the captions found; below it the words of each, where they are explained.
+
+    `filtered` says whether only captions of pictures that pass a filter were looked at.
+    """
+    if not hits:
+        print_nothing(left_out, filtered)
+        return
+    rows = [
+        [
+            str(hit["rank"]),
+            f"{hit['score']:.3f}",
+            format_probability(hit),
+            shortened(hit["text"], LONGEST_SHOWN),
+            hit["image_id"],
+        ]
+        for hit in hits
+    ]
+    print_filled_columns(["rank", "score", "probability", "caption", "id"], rows)
+    for hit in hits:
+        if lines := explanation_lines(explanation_of(hit)):
+            print(f"\n{hit['rank']} {shortened(hit['text'], LONGEST_SHOWN)}", *lines, sep="\n")
+
+
+def print_loading(answer: "TextAnswer | CaptionsAnswer | SimilarAnswer") -> None:
+    """Say, of a query that waited for it, that its model was loaded first."""
+    if load := answer["timings_ms"].get("load"):
+        print_note(f"the model {answer['model']} was loaded first, in {load / 1000:.1f} s; later queries do not wait")
+
+
+def print_nothing(left_out: int, filtered: bool = False) -> None:
+    """Say that there is no result, and whether a limit left candidates out or a filter pictures."""
+    if left_out:
+        print(f"nothing matches well enough: {left_out} candidates left out")
+    else:
+        print("nothing found among the pictures with these tags and dates" if filtered else "nothing found")
+
+
+def print_filled_columns(columns: list[str], rows: list[list[str]]) -> None:
+    """Print a table without the columns that are empty in every row."""
+    filled = [n for n in range(len(columns)) if any(row[n] for row in rows)]
+    print_table(*(columns[n] for n in filled), rows=[[row[n] for n in filled] for row in rows])
+
+
+def format_probability(hit: "PictureHit | CaptionHit") -> str:
+    """The probability of a result in percent; empty where its model has no calibration."""
+    return "" if hit["probability"] is None else f"{hit['probability']:.0%}"
+
+
+def explanation_of(hit: "PictureHit | CaptionHit") -> dict[str, Any]:
+    """The explanation of a result; empty where none was asked for."""
+    return dict(hit.get("explanation") or {})
+
+
+def strongest_word(explanation: dict[str, Any]) -> str:
+    """The word that added most to the score, and what it added; empty where no word says so. A content word, where
+    there is one."""
+    contributions, words = explanation.get("contributions"), explanation.get("words", ())
+    told = [n for n, word in enumerate(words) if word.get("content")]
+    told = told or [n for n, word in enumerate(words) if not word["special"]]
+    if not contributions or not told:
+        return ""
+    number = max(told, key=lambda n: contributions[n])
+    return f"{words[number]['text']} {contributions[number]:+.3f}"
+
+
+def explanation_lines(explanation: dict[str, Any]) -> list[str]:
+    """A line for each word of the sentence: its contribution to the score, and the region with the largest share of it;
+    where the model has no shares, the region that it attends to most. The marks that a sentence begins and ends with
+    have one line, so that all contributions add up to the score. One line for what the text alone found, or where the
+    model says nothing of single words."""
+    if explanation.get("kind") == "text":
+        return [f"  found by its text alone: {', '.join(word['text'] for word in explanation['words'])}"]
+    lines = []
+    by_region = explanation.get("shares") or explanation.get("attention")
+    if explanation and explanation["contributions"] is None and not by_region:
+        return ["  This model's score is no sum over the words."]
+    for number, word in enumerate(explanation.get("words", ())):
+        if word["special"]:
+            continue
+        line = f"  {word['text']}"
+        if explanation["contributions"] is not None:
+            line += f" {explanation['contributions'][number]:+.3f}"
+        if by_region:
+            region = explanation["regions"][by_region[number].index(max(by_region[number]))]
+            line += f" {region['label']}"
+            if region["box"] is not None:
+                line += f" [{', '.join(f'{edge:.0f}' for edge in region['box'])}]"
+        lines.append(line)
+    marks = [number for number, word in enumerate(explanation.get("words", ())) if word["special"]]
+    if marks and explanation["contributions"] is not None:
+        added = sum(explanation["contributions"][number] for number in marks)
+        lines.append(f"  ({' and '.join(explanation['words'][number]['text'] for number in marks)}) {added:+.3f}")
+    return lines

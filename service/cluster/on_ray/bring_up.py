@@ -1,0 +1,273 @@
+"""Brings a collection up on a Ray cluster: director, replicas, and routers behind Ray Serve."""
+
+import atexit
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import serve
+
+from service.api.app import create_app
+from service.auth.exposure import is_any_address
+from service.cluster.cluster_view import ClusterView
+from service.cluster.directing.director import ClusterPlan, Director
+from service.cluster.messages import SHARD_RETRY_S
+from service.cluster.on_ray.director import connect_to_ray, director_of
+from service.cluster.on_ray.nodes import RayNodes, living_nodes, node_name, pinned
+from service.cluster.on_ray.remote import (
+    CHANGES,
+    DIRECTOR,
+    NAMESPACE,
+    Outcome,
+    RemoteReplica,
+    answer_of,
+    dumped_settings,
+    value_of,
+)
+from service.cluster.operations import Operation
+from service.cluster.routing.fan_out import READ_DEADLINE_S
+from service.cluster.routing.known_shards import KnownShards
+from service.cluster.routing.router import ForwardToShards, KeyFileCopy, router_services
+from service.cluster.routing.router_folder import RouterFolder
+from service.cluster.shards.replica import Files
+from service.errors import NotReady, Problem, UserError
+from service.model_loading import LoadedModels
+from service.settings import ClusterSettings, Settings
+
+LOOK_S = 10.0
+VIEW_S = 0.5  # between two looks at the cluster
+WRITE_S = 120.0
+APP = "regard"
+HOSTS = ("127.0.0.1", "localhost", "0.0.0.0")
+LOOKS, OPERATORS = "looks", "operators"
+# Changes that wait for a replica that hangs leave routers the way to look, and operators the way to repair it.
+DIRECTOR_GROUPS = {LOOKS: 8, OPERATORS: 4, CHANGES: 64}
+
+log = logging.getLogger(__name__)
+
+
+class DirectorActor:
+    """The actor around a Director."""
+
+    def __init__(self, settings: dict[str, Any], address: tuple[str, int]) -> None:
+        """`settings` of the replicas; `address` is the host and port that the collection is served at."""
+        self._settings, self._address = settings, address
+        self._director = Director(Path(settings["data_dir"]), RayNodes(settings))
+
+    @ray.method(concurrency_group=LOOKS)
+    def settings(self) -> dict[str, Any]:
+        """The settings that replicas run with."""
+        return self._settings
+
+    @ray.method(concurrency_group=LOOKS)
+    def address(self) -> tuple[str, int]:
+        """The host and port that the collection is served at."""
+        return self._address
+
+    @ray.method(concurrency_group=OPERATORS)
+    def begin(self, num_shards: int, num_replicas: int, write_quorum: int) -> Outcome:
+        """Plan and start a cluster, unless it is."""
+        return outcome_of(self._director.begin, num_shards, num_replicas, write_quorum)
+
+    @ray.method(concurrency_group=LOOKS)
+    def plan(self) -> ClusterPlan | None:
+        """The plan of the cluster."""
+        return self._director.plan()
+
+    @ray.method(concurrency_group=LOOKS)
+    def view(self) -> ClusterView:
+        """The view of the cluster that routers work with."""
+        return self._director.view()
+
+    @ray.method(concurrency_group=CHANGES)
+    def write(
+        self, shard: int, operation: Operation, files: "dict[str, ray.ObjectRef[bytes]]", num_shards: int
+    ) -> Outcome:
+        """Have a shard make a change; the bytes of its pictures go from the router to the replicas."""
+        try:
+            return Outcome(self._director.write(shard, operation, files, num_shards))  # type: ignore[arg-type]
+        except (Problem, ValueError) as problem:
+            return Outcome(problem=problem)
+
+    @ray.method(concurrency_group=OPERATORS)
+    def add_shard(self) -> Outcome:
+        """Add a shard and begin to move its share of the pictures there; its number."""
+        return outcome_of(self._director.add_shard)
+
+    @ray.method(concurrency_group=OPERATORS)
+    def repair(self, shard: int, number: int) -> Outcome:
+        """Make a replica anew."""
+        return outcome_of(self._director.repair, shard, number)
+
+
+def outcome_of(call: Callable[..., Any], *arguments: Any) -> Outcome:
+    """The result of a call, or the mistake of whoever asked; a bug is raised."""
+    try:
+        return Outcome(call(*arguments))
+    except UserError as mistake:
+        return Outcome(problem=mistake)
+
+
+class ClusterConnection:
+    """A router's connection: what is known of the shards, kept up in a thread, and the way to the writers."""
+
+    def __init__(self, deadline_s: float, keys: Callable[[bytes | None], None]) -> None:
+        """`keys` is told the content of the key file whenever the cluster is looked at."""
+        self._director = ray.get_actor(DIRECTOR, NAMESPACE)
+        self._keys = keys
+        self.shards = KnownShards(deadline_s, RemoteReplica)
+        self._stop = threading.Event()
+        self.look()
+        threading.Thread(target=self._run, name="cluster", daemon=True).start()
+
+    def write(self, shard: int, operation: Operation, files: Files | None = None) -> Any:
+        """Make a change; gives its result. NotReady where nobody says that it was made."""
+        references = {image_id: ray.put(content) for image_id, content in (files or {}).items()}
+        try:
+            num_shards = self.shards.placement().num_shards
+            called: Any = self._director.write.remote(shard, operation, references, num_shards)
+            outcome: Any = ray.get(called, timeout=WRITE_S)
+        except Exception as fault:
+            log.warning("a change was not acknowledged: %s", fault)
+            raise NotReady("The change was not acknowledged; send it again.", retry_after=SHARD_RETRY_S) from fault
+        if outcome.problem is not None:
+            raise outcome.problem
+        sequence, value = outcome.value
+        self.shards.written(shard, sequence)
+        return value
+
+    def look(self) -> None:
+        """Take up how the cluster is."""
+        view: ClusterView = answer_of(self._director.view.remote(), LOOK_S)
+        self._keys(view.keys)
+        self.shards.take(view)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(VIEW_S):
+            try:
+                self.look()
+            except Exception as fault:  # the director is being started again: what was known goes on
+                log.warning("the director does not answer: %s", fault)
+
+
+def router_app(settings: dict[str, Any], cluster: ClusterSettings) -> Callable[..., Any]:
+    """The application of a router, built in its own process."""
+    held = RouterFolder(Path(settings["data_dir"]))
+    atexit.register(held.close)
+    folder = held.path
+    # Nothing is cached: replicas count their changes each for itself, so no version names an answer of several.
+    own = Settings(**{**settings, "data_dir": folder, "views": [], "cache_entries": 0})
+    keys = KeyFileCopy(folder / "keys.json")
+    connection = ClusterConnection(cluster.search_deadline_s, keys.update)
+    loaded = LoadedModels.from_settings(own, stored=False)
+    fan_out, placement = connection.shards.fan_out, connection.shards.placement
+    services, pictures = router_services(own, loaded, fan_out, connection, placement, cluster.search_round_trips)
+    services.keys.doubted_by(keys.doubt)
+    patience_s = READ_DEADLINE_S + own.decode_timeout_s
+    return create_app(services, lambda app: ForwardToShards(app, pictures, fan_out, patience_s))
+
+
+def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
+    """Start what does not run; the plan. UserError where there is no Ray, too few nodes, or it runs otherwise."""
+    check_host(settings.host)
+    connect_to_ray(cluster)
+    plain = {**dumped_settings(settings), "data_dir": str(settings.data_dir.resolve())}
+    address = settings.host, settings.port
+    check_running(plain, address)
+    # Before replicas keep every processor busy: Serve gives up on a proxy that takes too long.
+    serve.start(http_options={"host": settings.host, "port": settings.port}, proxy_location="HeadOnly")
+    remote: Any = ray.remote  # whose types do not know of groups
+    director = (
+        remote(concurrency_groups=DIRECTOR_GROUPS)(DirectorActor)
+        .options(
+            name=DIRECTOR,
+            namespace=NAMESPACE,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            num_cpus=0,
+            **pinned(node_name(own_node())),
+        )
+        .remote(plain, address)
+    )
+    begun = director.begin.remote(cluster.shards, cluster.replicas, cluster.write_quorum)
+    plan: ClusterPlan = value_of(answer_of(begun))
+    serve_routers(settings, cluster, plain)
+    return plan
+
+
+def check_running(plain: Mapping[str, Any], address: tuple[str, int]) -> None:
+    """UserError where the collection runs with other settings, or at another address: both stay as they were begun."""
+    try:
+        director = ray.get_actor(DIRECTOR, NAMESPACE)
+    except ValueError:
+        return
+    (host, port), (wanted_host, wanted_port) = answer_of(director.address.remote()), address
+    if (host, port) != address:
+        raise UserError(
+            f"the collection is served at http://{host}:{port}: `regard cluster down` first, to serve it at"
+            f" http://{wanted_host}:{wanted_port}"
+        )
+    running: dict[str, Any] = answer_of(director.settings.remote())
+    if others := sorted(name for name in running.keys() | plain.keys() if running.get(name) != plain.get(name)):
+        said = ", ".join(f"{name} = {running.get(name)}" for name in others)
+        raise UserError(f"the collection runs with {said}: `regard cluster down` first, to change that")
+
+
+def serve_routers(settings: Settings, cluster: ClusterSettings, plain: dict[str, Any]) -> None:
+    """Put routers behind Ray Serve, as many as requests need."""
+    own = own_node()
+    # Requests come in on this node, whichever node answers them: its address is no other's name.
+    address = own["NodeManagerAddress"]
+    own_name = address if ":" in address else f"{address}:{settings.port}"
+    web = {**plain, "host": settings.host, "port": settings.port, "insecure": settings.insecure}
+    web["allowed_hosts"] = [*settings.allowed_hosts, own_name]
+
+    # Each router listens on its own node: those that only their own node reaches run here.
+    place = {} if is_any_address(settings.host) else pinned(node_name(own))
+
+    def build() -> Callable[..., Any]:
+        return router_app(web, cluster)
+
+    class Router:
+        """A router's process; Serve calls the application that `build` makes in it."""
+
+    scaling = {"min_replicas": 1, "max_replicas": cluster.routers, "target_ongoing_requests": 8}
+    deployment = serve.deployment(
+        name="Router",
+        autoscaling_config=scaling,
+        max_ongoing_requests=100,
+        ray_actor_options={"num_cpus": 0, **place},
+        health_check_period_s=5,
+    )
+    serve.run(deployment(serve.ingress(build)(Router)).bind(), name=APP, route_prefix="/")
+
+
+def check_host(host: str) -> None:
+    """UserError for a host that routers behind HAProxy do not answer at: on its own node it asks them at 127.0.0.1."""
+    if host not in HOSTS:
+        raise UserError(
+            f"a cluster listens on {HOSTS[0]}, for this machine alone, or on {HOSTS[-1]}, for all, and not on {host}:"
+            " say one of these with --host or REGARD_HOST"
+        )
+
+
+def own_node() -> Mapping[str, Any]:
+    """The node that this process runs on, as Ray describes it."""
+    own = ray.get_runtime_context().get_node_id()
+    return next(node for node in living_nodes() if node["NodeID"] == own)
+
+
+def take_down(cluster: ClusterSettings) -> None:
+    """End routers, replicas and director; what is stored stays. UserError where there is nothing to end."""
+    director = director_of(cluster)
+    serve.shutdown()
+    ray.kill(director, no_restart=True)  # first, or it would start replicas again
+    RayNodes({}).stop_all()
