@@ -20,9 +20,9 @@ from models.batches import Regions
 from models.matching.encoded import stored_arrays
 from models.matching.matcher import Matcher
 from service.model_loading import LoadedModels
-from service.search.pair_costs import SENTENCE
+from service.search.scoring.pair_costs import SENTENCE
 from service.settings import Settings
-from service.storage.region_records import RecordLayout
+from service.storage.regions.records import RecordLayout
 
 RESULTS = Path(__file__).parent / "results"
 FIGURES = RESULTS / "cluster_figures.json"

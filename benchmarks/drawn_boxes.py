@@ -19,7 +19,7 @@ from models.extractors.base import PICTURE
 from service.cli.find_regions import decode_picture, find_regions
 from service.cli.picture_files import find_files
 from service.model_loading import detector_of
-from service.storage.region_records import Edges, Region
+from service.storage.regions.records import Edges, Region
 
 SVG_SIDE = 480  # of the longer side
 LETTERS = 1 / 40  # height of a letter, as a share of the longer side

@@ -28,9 +28,9 @@ from service.search.engine import SearchEngine
 from service.search.local_gallery import LocalGalleries
 from service.search.model_views import ModelView, ModelViews
 from service.storage.data_dir import DataDir
-from service.storage.region_records import RecordLayout
-from service.storage.region_store_entries import region_store_entries
-from service.storage.region_stores import RegionStores
+from service.storage.regions.entries import region_store_entries
+from service.storage.regions.records import RecordLayout
+from service.storage.regions.stores import RegionStores
 from service.worker.view_builder import ViewBuilders
 
 DEADLINE_S = 600.0

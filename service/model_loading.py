@@ -26,7 +26,7 @@ from service.garbage_collection import without_collections
 from service.model_names import DETECTOR, ensemble_members, model_name, shown_name, weights_folders
 from service.settings import Settings
 from service.storage.data_dir import DataDir
-from service.storage.region_folders import features_extractor, other_extractors
+from service.storage.regions.folders import features_extractor, other_extractors
 
 DEVICE = re.compile(r"cpu|cuda(?::(\d+))?")
 

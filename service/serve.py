@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from index.catalog.database import is_writable
+from index.catalog.database.connection import is_writable
 from models.freed_memory import keep_freed_memory
 from service import VERSION
 from service.auth.exposure import check_exposure
@@ -41,7 +41,7 @@ from service.storage.ballast import give_up_ballast, lay_ballast
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import require_enterable, require_no_cluster, wait_for_lock
 from service.storage.misplaced_files import refuse_misplaced_files
-from service.storage.same_collection import collection_of, require_collection
+from service.storage.snapshots.same_collection import collection_of, require_collection
 
 if TYPE_CHECKING:
     from service.api.services import Services
@@ -131,7 +131,7 @@ def run_api(
 def tell_of_queued(catalog: Path, next_step: str) -> None:
     """Says how many pictures wait for their regions, where there are any, and what becomes of them."""
     from index.catalog.catalog import Catalog  # noqa: PLC0415 - beside the service that has it open, or after it
-    from index.catalog.faults import DamagedCatalog  # noqa: PLC0415
+    from index.catalog.database.faults import DamagedCatalog  # noqa: PLC0415
 
     if not catalog.is_file():
         return
@@ -146,7 +146,7 @@ def tell_of_queued(catalog: Path, next_step: str) -> None:
 def tell_of_left_behind(data_dir: Path) -> None:
     """Warns where what is stored is not in the catalog, as far as a look at some of it shows."""
     from index.catalog.catalog import Catalog  # noqa: PLC0415 - beside the service, which opens it next
-    from index.catalog.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema  # noqa: PLC0415
+    from index.catalog.database.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema  # noqa: PLC0415
     from service.storage.left_behind import left_behind  # noqa: PLC0415
 
     data = DataDir(data_dir)

@@ -4,18 +4,21 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from index.catalog.arrivals import Arrivals, withdraw
-from index.catalog.database import Database
-from index.catalog.deletion import Erasures, delete_anew, mark_deleted, restore
-from index.catalog.detection_starts import DetectionStarts
-from index.catalog.editing import apply_change
-from index.catalog.failures import Failures
+from index.catalog.changes.arrivals import Arrivals, withdraw
+from index.catalog.changes.deletion import Erasures, delete_anew, mark_deleted, restore
+from index.catalog.changes.editing import apply_change
+from index.catalog.changes.writes import (
+    assign_slots,
+    next_caption_slot,
+    next_slot,
+    upsert_picture,
+    upsert_pictures,
+)
+from index.catalog.database.connection import Database
 from index.catalog.filters import EVERY, Filter
 from index.catalog.identities import Identities
-from index.catalog.jobs import Jobs
 from index.catalog.list_orders import IN_ONE, count_by_state, list_parts, page_rows, place_in_one
 from index.catalog.picture_hashes import PictureHashes
-from index.catalog.processes import Processes
 from index.catalog.queries import (
     AMONG,
     IS_GONE,
@@ -28,17 +31,14 @@ from index.catalog.queries import (
     tag_uses,
     to_images,
 )
-from index.catalog.queue import Queue
-from index.catalog.region_stores import RegionStoreTable
-from index.catalog.text_search import TextSearch
-from index.catalog.text_statistics import SharedTexts
-from index.catalog.writes import (
-    assign_slots,
-    next_caption_slot,
-    next_slot,
-    upsert_picture,
-    upsert_pictures,
-)
+from index.catalog.text.search import TextSearch
+from index.catalog.text.statistics import SharedTexts
+from index.catalog.work.detection_starts import DetectionStarts
+from index.catalog.work.failures import Failures
+from index.catalog.work.jobs import Jobs
+from index.catalog.work.processes import Processes
+from index.catalog.work.queue import Queue
+from index.catalog.work.region_stores import RegionStoreTable
 from index.records import (
     FEATURES_ONLY,
     AcceptedJob,

@@ -4,7 +4,7 @@ not."""
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from index.catalog.database import Database
+from index.catalog.database.connection import Database
 from index.catalog.filters import Filter
 from index.catalog.list_orders import IN_SEVERAL, PageKey, list_parts, page_rows, place_of_key
 from index.catalog.queries import AMONG, among, select_captions, to_images

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from index.catalog.database import Database
+from index.catalog.database.connection import Database
 from index.records import FEATURES_ONLY, QueuedPicture
 
 TINY = 16  # pixels

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 from fastapi import Depends, Request
 
-from index.catalog.database import BUSY_SECONDS, still_locked
+from index.catalog.database.connection import BUSY_SECONDS, still_locked
 from service.api.services import Services
 from service.errors import Problem, UnreadablePicture
 from service.ingest.multipart import FormLimits, MultipartForm

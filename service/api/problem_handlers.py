@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from index.catalog.faults import DamagedCatalog, MissingCatalog, ReadOnlyCatalog
+from index.catalog.database.faults import DamagedCatalog, MissingCatalog, ReadOnlyCatalog
 from service.api.dependencies import ClientDisconnected
 from service.api.problems import AWAY_RETRY_S, invalid_request, problem_response
 from service.errors import BadRequest, MethodNotAllowed, NotFound, NotReady, Problem, ReadOnlyCollection, TooLarge

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from index.records import Failure, Image
 from service.api.schemas.resources import Box, FailureAnswer, ImageInfo, ImageListed
 from service.search.results import picture_url, thumbnail_url
-from service.storage.region_records import Region
+from service.storage.regions.records import Region
 
 
 def image_listed(image: Image) -> ImageListed:

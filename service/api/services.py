@@ -38,10 +38,10 @@ from service.search.model_views import ModelView, ModelViews, ViewRefresher
 from service.search.query import OpenQuery
 from service.settings import Settings
 from service.storage.data_dir import DataDir
-from service.storage.extractor_identity import check_extractor
 from service.storage.free_space import FreeSpace
 from service.storage.originals import Originals
-from service.storage.region_stores import RegionStores
+from service.storage.regions.extractor_identity import check_extractor
+from service.storage.regions.stores import RegionStores
 
 LIGHT_COST = 640_000  # by the threads inside an operator: of two, five times a usual query by the default model
 STATES_COUNTED = ("ready", "queued", "failed", "deleted")  # of pictures, by metrics

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from index.catalog.catalog import Catalog
-from index.catalog.failures import FailureKey
 from index.catalog.filters import Filter
+from index.catalog.work.failures import FailureKey
 from index.records import Failure, Image, ImageOrder, ListPlace, PictureChange, TagUse
 from service.search.model_views import ModelView, ModelViews, ViewState
 from service.storage.ballast import release_ballast

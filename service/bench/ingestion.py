@@ -33,7 +33,7 @@ from service.model_names import DETECTOR
 from service.processes.service_process import ServiceProcess
 from service.settings import Settings
 from service.storage.data_dir import DataDir
-from service.storage.region_records import RecordLayout, pack
+from service.storage.regions.records import RecordLayout, pack
 
 FILES_PER_REQUEST = 32
 LOOK_AT_JOB_EVERY_S = 0.25  # as often as the page is told

@@ -22,7 +22,7 @@ from service.bench.load import Ask, LoadOutcome, closed_loop, median_ratio, open
 from service.bench.synthetic import fill_with_pictures, random_sentences
 from service.model_loading import LoadedModels
 from service.processes.service_process import ServiceProcess
-from service.search.rerank import score_pictures
+from service.search.scoring.rerank import score_pictures
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 

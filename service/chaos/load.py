@@ -187,8 +187,8 @@ class LoadClient:
 
 def copy_and_look(data_dir: Path, out: Path, findings: Findings) -> None:
     """Take a snapshot of a data directory in use, make a data directory of it, and read all of that."""
-    from service.storage.restoration import restore_snapshot  # noqa: PLC0415 - PyTorch comes with it
-    from service.storage.snapshot import take_snapshot  # noqa: PLC0415
+    from service.storage.snapshots.restoration import restore_snapshot  # noqa: PLC0415 - PyTorch comes with it
+    from service.storage.snapshots.snapshot import take_snapshot  # noqa: PLC0415
     from service.storage.verification import find_damage  # noqa: PLC0415
 
     archive, again = out / "copy.tar", out / "again"

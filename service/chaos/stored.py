@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from index.catalog.catalog import Catalog
-from index.catalog.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
+from index.catalog.database.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
 from index.views.slab import Corrupt
 from index.views.view_manifest import NAME as VIEW_MANIFEST
 from index.views.view_stores import opened_stores

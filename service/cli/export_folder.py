@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from index.catalog.decided_fields import WHOLE_DESCRIPTION
+from index.catalog.changes.decided_fields import WHOLE_DESCRIPTION
 from index.files import replace_file
 from models.datasets.captions import iter_captions
 from service.cli.picture_files import PICTURE_EXTENSIONS, RAW_EXTENSIONS

@@ -9,7 +9,7 @@ from service.errors import UserError
 if TYPE_CHECKING:
     from models.extractors.base import Extractor
     from service.media.decode_pool import DecodedPicture
-    from service.storage.region_records import PictureFeatures
+    from service.storage.regions.records import PictureFeatures
 
 
 def decode_picture(path: Path) -> "DecodedPicture":
@@ -25,7 +25,7 @@ def decode_picture(path: Path) -> "DecodedPicture":
 
 def find_regions(extractor: "Extractor", decoded: "DecodedPicture") -> "PictureFeatures":
     """The regions of a picture; boxes are in pixels of the upright picture at full size."""
-    from service.storage.region_records import detected_features  # noqa: PLC0415 - PyTorch comes with it
+    from service.storage.regions.records import detected_features  # noqa: PLC0415 - PyTorch comes with it
 
     scale = decoded.width / decoded.picture.width, decoded.height / decoded.picture.height
     return detected_features(extractor.extract([decoded.picture]), scale, extractor.labels)

@@ -10,10 +10,10 @@ from service.storage.free_space import is_disk_full
 LIBRARY_ERRORS = frozenset(
     {
         "index.lock.Locked",
-        "index.catalog.faults.DamagedCatalog",
-        "index.catalog.faults.MissingCatalog",
-        "index.catalog.faults.ReadOnlyCatalog",
-        "index.catalog.faults.UnknownSchema",
+        "index.catalog.database.faults.DamagedCatalog",
+        "index.catalog.database.faults.MissingCatalog",
+        "index.catalog.database.faults.ReadOnlyCatalog",
+        "index.catalog.database.faults.UnknownSchema",
         "index.views.slab.Corrupt",
         "index.views.slab.LayoutMismatch",
         "index.views.view_manifest.ViewMismatch",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from index.catalog.identities import CaptionCounts, CaptionName
-from index.catalog.text_statistics import CountedText, ScoredText, TextStatistics
+from index.catalog.text.statistics import CountedText, ScoredText, TextStatistics
 from index.records import Image
 from models.matching.encoded import EncodedTexts
 from service.errors import NotReady, Problem

@@ -7,7 +7,7 @@ again (`description_bounds.py`): others may have said something meanwhile.
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import NamedTuple
 
-from index.catalog.description_bounds import NOTHING_SAID, Excess, SaidCounts, excess_over
+from index.catalog.changes.description_bounds import NOTHING_SAID, Excess, SaidCounts, excess_over
 from index.records import Image, TagValue
 
 LESS_ADVICE = "write its captions anew, or take tags away, with PATCH /images/{image_id}"

@@ -26,11 +26,11 @@ from service.ingest.filenames import display_name
 from service.ingest.intake import RejectedFile
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
-from service.storage.extractor_identity import holds_features_alone, stored_extractor
-from service.storage.migration_progress import migration_progress
-from service.storage.region_folders import imported_extractor
-from service.storage.region_records import UNKNOWN_LABEL, RecordLayout, Records, pack_features
-from service.storage.region_store_entries import FIRST_FOLDER, region_store_entries
+from service.storage.regions.entries import FIRST_FOLDER, region_store_entries
+from service.storage.regions.extractor_identity import holds_features_alone, stored_extractor
+from service.storage.regions.folders import imported_extractor
+from service.storage.regions.migration_progress import migration_progress
+from service.storage.regions.records import UNKNOWN_LABEL, RecordLayout, Records, pack_features
 
 BATCH = 64
 

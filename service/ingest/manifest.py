@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from index.catalog.description_bounds import MOST_CAPTIONS, MOST_TAGS
+from index.catalog.changes.description_bounds import MOST_CAPTIONS, MOST_TAGS
 from index.catalog.text_index import composed
 from service.dates import check_date, unix_seconds
 from service.errors import InvalidRequest

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from index.catalog.arrivals import Arrival
 from index.catalog.catalog import Catalog
-from index.catalog.description_bounds import TooMuchSaid
+from index.catalog.changes.arrivals import Arrival
+from index.catalog.changes.description_bounds import TooMuchSaid
 from index.records import Image, NewPicture
 from service.ingest.described_pictures import too_much_said
 from service.storage.originals import Originals, StagedFile

@@ -12,7 +12,7 @@ import numpy as np
 
 from index.catalog.picture_hashes import PictureHashes
 from index.views.slab import Corrupt
-from service.storage.region_records import RegionStore
+from service.storage.regions.records import RegionStore
 
 # Of the shipped detector: blank pictures have at most 0.23, the plainest of 7 171 photographs at least 0.39.
 LEAST_SURE = 0.25

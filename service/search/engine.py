@@ -14,18 +14,15 @@ import numpy as np
 import PIL.Image
 import torch
 
-from index.catalog.text_search import TextMatch, is_date
+from index.catalog.text.search import TextMatch, is_date
 from models.batches import Regions
 from models.extractors.base import Extractor
 from models.matching.encoded import EncodedImages, EncodedTexts
 from service.errors import FeaturesOnly, InvalidRequest
 from service.search.fusion import best_pictures, explained_by_text
 from service.search.gallery import Galleries
-from service.search.languages import language_of
 from service.search.model_views import ModelView
-from service.search.pair_costs import PairCosts
 from service.search.query import Accelerate, AnyRequest, OpenQuery, RunningSearch, RunSearch, run_here, run_once
-from service.search.query_notes import FoundCounts, note_on
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.results import (
     AnyRanked,
@@ -34,6 +31,7 @@ from service.search.results import (
     TextSearchResult,
     newest_first,
 )
+from service.search.scoring.pair_costs import PairCosts
 from service.search.sentences import Encoded, KeptEncodings, encoding_of, verdict, words_of
 from service.search.stages import (
     caption_hits,
@@ -44,7 +42,9 @@ from service.search.stages import (
     text_matches,
 )
 from service.search.stopwatch import Stopwatch
-from service.storage.region_records import PictureFeatures, detected_features
+from service.search.wording.languages import language_of
+from service.search.wording.query_notes import FoundCounts, note_on
+from service.storage.regions.records import PictureFeatures, detected_features
 
 DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
 PIECE_COST = 1000  # the same of encoding a word piece: half a millisecond, a thousandth of finding regions

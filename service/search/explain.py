@@ -10,7 +10,7 @@ from torch import Tensor
 from models.rerankers.base import Explanation
 from models.text.vocabulary import SPECIALS
 from service.search.results import PairExplanation, ScoredWord
-from service.storage.region_records import PictureRegions
+from service.storage.regions.records import PictureRegions
 
 DIGITS = 6  # of weights; contributions stay whole, since they add up to the score
 SHARE_DIGITS = 10  # so that the sum of 10 000 pairs is off by less than 1e-6

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from index.catalog.text_search import TextMatch, is_date, query_terms
+from index.catalog.text.search import TextMatch, is_date, query_terms
 from index.records import Image
 from service.search.candidates import Candidates, first_found, scores_of
 from service.search.near_duplicates import grouped

@@ -8,16 +8,16 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from index.catalog.named_tags import Tag
-from index.catalog.text_search import TextMatch
+from index.catalog.text.named_tags import Tag
+from index.catalog.text.search import TextMatch
 from index.records import Caption, Image
 from models.matching.encoded import EncodedImages, EncodedTexts
 from service.search.candidates import Candidates
 from service.search.model_views import ModelView
 from service.search.requests import SearchRequest, TextSearchRequest
-from service.search.rerank import RowNumbers, Scores
 from service.search.results import PairExplanation, ShardCounts
-from service.storage.region_records import PictureFeatures
+from service.search.scoring.rerank import RowNumbers, Scores
+from service.storage.regions.records import PictureFeatures
 
 
 class Gallery(Protocol):

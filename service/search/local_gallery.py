@@ -8,8 +8,8 @@ import torch
 
 from index.catalog.catalog import Catalog
 from index.catalog.filters import EVERY, Filter
-from index.catalog.named_tags import Tag, named_tags
-from index.catalog.text_search import TextMatch, content_words
+from index.catalog.text.named_tags import Tag, named_tags
+from index.catalog.text.search import TextMatch, content_words
 from index.records import Caption, Image, Mask
 from index.views.shared_searches import SharedSearches
 from index.views.view import Snapshot
@@ -21,14 +21,14 @@ from service.errors import FeaturesOnly, NotFound, NotReady
 from service.search.candidates import NO_SCORES, Candidates
 from service.search.contentless_pictures import ContentlessPictures
 from service.search.gallery import OpenGallery
-from service.search.joint_scoring import StoredPairs, joint_scorer
 from service.search.model_views import ModelView, ModelViews, migrating
 from service.search.requests import SearchRequest, TextSearchRequest
-from service.search.rerank import RowNumbers, Scores, explain_captions, explain_pictures, score_captions
 from service.search.results import PairExplanation, ShardCounts
+from service.search.scoring.joint_scoring import StoredPairs, joint_scorer
+from service.search.scoring.rerank import RowNumbers, Scores, explain_captions, explain_pictures, score_captions
 from service.search.version_cache import VersionCache
-from service.storage.region_records import PictureFeatures, RegionStore
-from service.storage.region_stores import RegionStores
+from service.storage.regions.records import PictureFeatures, RegionStore
+from service.storage.regions.stores import RegionStores
 
 KEPT_LETTERS = 4_000_000  # of descriptions: those of thousands of usual pictures, in some twenty megabytes
 KEPT_MASKS = 4  # a byte for each picture

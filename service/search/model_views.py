@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from index.catalog.catalog import Catalog
-from index.catalog.faults import MissingCatalog
+from index.catalog.database.faults import MissingCatalog
 from index.views.slab import Corrupt, LayoutMismatch
 from index.views.view import Snapshot, View
 from index.views.view_manifest import Counts, NoView, ViewMismatch
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
 from models.matching.matcher import Matcher
 from service.errors import NotReady, UnknownModel, ViewNotBuilt
-from service.search.query_notes import MOST_AT_ONCE
-from service.storage.migration_progress import MigrationProgress
-from service.storage.region_store_entries import ANSWERING
-from service.storage.region_stores import RegionStores
+from service.search.wording.query_notes import MOST_AT_ONCE
+from service.storage.regions.entries import ANSWERING
+from service.storage.regions.migration_progress import MigrationProgress
+from service.storage.regions.stores import RegionStores
 
 log = logging.getLogger(__name__)
 

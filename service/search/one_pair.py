@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from models.matching.matcher import Matcher
 from service.search.explain import explain_pair
 from service.search.results import PairExplanation
-from service.storage.region_records import PictureFeatures
+from service.storage.regions.records import PictureFeatures
 
 
 @dataclass(frozen=True)

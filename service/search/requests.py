@@ -29,7 +29,7 @@ from index.catalog.filters import Filter, as_number
 from models.text.request_words import subject_of
 from service.dates import check_date, date_span
 from service.errors import InvalidRequest
-from service.search.times import visible_part
+from service.search.wording.times import visible_part
 
 LONGEST_QUERY = 512
 Match = Literal["pictures", "text", "both"]

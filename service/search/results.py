@@ -6,7 +6,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from index.records import Caption, Image
 from models.text.content_words import is_content_word
-from service.storage.region_records import Region
+from service.storage.regions.records import Region
 
 FoundBy: TypeAlias = Literal["pictures", "text"]
 AnyRanked = TypeVar("AnyRanked", "RankedPicture", "RankedCaption")

@@ -13,9 +13,9 @@ from models.matching.matcher import Matcher
 from models.text.reader import END, START
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates
-from service.search.joint_work import JointWork
-from service.search.languages import is_in_another_language
-from service.search.negations import negation_in
+from service.search.scoring.joint_work import JointWork
+from service.search.wording.languages import is_in_another_language
+from service.search.wording.negations import negation_in
 
 KEPT_BYTES = 16 * 2**20  # some hundred sentences
 ENCODED_AT_ONCE = 32

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from index.catalog.text_search import TextMatch
+from index.catalog.text.search import TextMatch
 from models.matching.encoded import EncodedImages, EncodedTexts, HalfPrecisionOverflow
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates, scores_of
@@ -13,7 +13,7 @@ from service.search.fusion import best_pictures
 from service.search.query import OpenQuery, RunningSearch
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import RankedCaption, RankedPicture
-from service.storage.region_records import PictureFeatures
+from service.storage.regions.records import PictureFeatures
 
 
 def scored_pictures(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from service.search.joint_work import JointWork
+from service.search.scoring.joint_work import JointWork
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from index.catalog.database import wal_of
+from index.catalog.database.connection import wal_of
 from index.views.slab import HEADER
 from service.storage.data_dir import DataDir
 

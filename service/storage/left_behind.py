@@ -6,10 +6,10 @@ from itertools import islice
 from pathlib import Path
 
 from index.catalog.catalog import Catalog
-from index.catalog.database import wal_of
+from index.catalog.database.connection import wal_of
 from index.views.slab import RECORDS, Corrupt, record_dtype, stored_layout
 from service.storage.data_dir import DataDir
-from service.storage.region_store_entries import answering_folders
+from service.storage.regions.entries import answering_folders
 
 ORIGINAL = re.compile(r"([0-9a-f]{32})\.\w+")
 AT_ONCE = 1000

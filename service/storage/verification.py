@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from index.catalog.catalog import Catalog
-from index.catalog.check import check_catalog, text_index_fault
+from index.catalog.database.check import check_catalog, text_index_fault
 from index.records import Image
 from index.views.slab import HEADER, Corrupt, Slab, stored_layout
 from index.views.view_manifest import NAME as VIEW_MANIFEST
@@ -13,7 +13,7 @@ from index.views.view_stores import opened_stores
 from service.storage.data_dir import DataDir
 from service.storage.kept_images import kept_images
 from service.storage.originals import Originals, image_id_of_file
-from service.storage.region_store_entries import answering_folders
+from service.storage.regions.entries import answering_folders
 
 BAD_DESCRIPTION = (Corrupt, ValueError, LookupError, OSError)  # of a description that is missing or damaged
 

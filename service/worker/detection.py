@@ -9,10 +9,10 @@ from traceback import clear_frames
 
 import torch
 
-from index.catalog.detection_starts import DetectionStarts
+from index.catalog.work.detection_starts import DetectionStarts
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture
-from service.storage.region_records import RecordLayout, Records, pack
+from service.storage.regions.records import RecordLayout, Records, pack
 
 MOST_STARTS = 5  # detections that may have crashed the worker; also a kill by somebody else counts
 ENDED_WORKER = f"Finding regions ended the worker {MOST_STARTS} times, perhaps for want of memory."

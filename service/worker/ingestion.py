@@ -20,8 +20,8 @@ from index.fault_points import FaultPoint, reach
 from index.records import DetectedPicture, QueuedPicture
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.media.perceptual_hash import perceptual_hash
-from service.storage.found_regions import FoundRegions
-from service.storage.region_records import Records
+from service.storage.regions.found_regions import FoundRegions
+from service.storage.regions.records import Records
 from service.worker.decoding_ahead import DecodingAhead, files_to_make
 from service.worker.detection import (
     ENDED_WORKER,

@@ -18,9 +18,9 @@ from index.records import Image
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.storage.data_dir import DataDir
-from service.storage.migration_progress import migration_progress
-from service.storage.region_folders import remove_given_up
-from service.storage.region_store_entries import region_store_entries
+from service.storage.regions.entries import region_store_entries
+from service.storage.regions.folders import remove_given_up
+from service.storage.regions.migration_progress import migration_progress
 from service.worker.decode_attempts import decoded_in_attempts
 from service.worker.decoding_ahead import DecodingAhead, files_to_make
 from service.worker.detection import MOST_STARTS, batch_length

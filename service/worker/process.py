@@ -17,25 +17,25 @@ from service.processes.supervisor import end_with_stdin
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import wait_for_lock
-from service.storage.extractor_identity import check_extractor
-from service.storage.found_regions import FoundRegions
 from service.storage.free_space import FreeSpace
 from service.storage.originals import Originals
-from service.storage.region_folders import describe_store, open_slab
+from service.storage.regions.extractor_identity import check_extractor
+from service.storage.regions.folders import describe_store, open_slab
+from service.storage.regions.found_regions import FoundRegions
 from service.storage.temporary_folders import remove_abandoned
-from service.worker.derived_files import DerivedFiles
-from service.worker.erasure import Erasure
-from service.worker.finished_jobs import FinishedJobs
 from service.worker.heartbeat import Heartbeat
 from service.worker.ingestion import Ingestion
+from service.worker.maintenance.derived_files import DerivedFiles
+from service.worker.maintenance.erasure import Erasure
+from service.worker.maintenance.finished_jobs import FinishedJobs
+from service.worker.maintenance.orphans import Orphans
+from service.worker.maintenance.picture_hashes import MissingHashes
+from service.worker.maintenance.repair import RecordRepair
+from service.worker.maintenance.scrub import Scrub
 from service.worker.migration import Migration, put_in_service
 from service.worker.open_store import OpenStore
 from service.worker.open_wakeups import open_wakeups
-from service.worker.orphans import Orphans
-from service.worker.picture_hashes import MissingHashes
-from service.worker.repair import RecordRepair
 from service.worker.reverse_geocoding import Places
-from service.worker.scrub import Scrub
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 from service.worker.worker import Worker

@@ -8,7 +8,7 @@ from models.extractors.base import Extractor
 from service.errors import UnreadablePicture
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.settings import Settings
-from service.storage.found_regions import serialised_regions
+from service.storage.regions.found_regions import serialised_regions
 from service.worker.detection import records_of_readable
 
 

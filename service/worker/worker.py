@@ -13,11 +13,11 @@ from contextlib import suppress
 from index.views.slab import DamagedRow
 from models.freed_memory import give_back_freed_memory
 from service.storage.free_space import FreeSpace, is_catalog_kept, is_disk_full
-from service.worker.erasure import Erasure
 from service.worker.ingestion import Ingestion
+from service.worker.maintenance.erasure import Erasure
+from service.worker.maintenance.repair import RecordRepair
 from service.worker.migration import Migration
 from service.worker.open_store import OpenStore
-from service.worker.repair import RecordRepair
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from index.catalog.catalog import Catalog
 from index.views.view import View
-from service.storage.region_records import RecordLayout
+from service.storage.regions.records import RecordLayout
 
 NUM_REGIONS, FEATURE_DIM = 36, 768  # of the shipped detector
 

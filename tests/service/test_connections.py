@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from service import connections
 from service.errors import Overloaded
+from service.processes import connections
 from service.processes.connections import connection_limit, web_server
 from service.serve import listening_socket
 from service.settings import Settings

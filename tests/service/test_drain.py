@@ -11,8 +11,8 @@ import pytest
 from torch import Tensor
 
 from models.matching.encoded import EncodedImages, EncodedTexts
-from service import connections
 from service.media.decode_pool import DecodePool
+from service.processes import connections
 from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, two_coloured
 from tests.support.processes import wait_until

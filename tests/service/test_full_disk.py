@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from index.catalog.arrivals import Arrival
 from index.catalog.catalog import Catalog
-from index.catalog.database import Database
+from index.catalog.changes.arrivals import Arrival
+from index.catalog.database.connection import Database
 from index.views.slab import Slab
 from service.errors import DiskFull
 from service.storage import free_space
 from service.storage.free_space import FreeSpace, is_disk_full
-from service.worker import orphans
-from service.worker.orphans import Orphans
+from service.worker.maintenance import orphans
+from service.worker.maintenance.orphans import Orphans
 from service.worker.wakeups import Polling
 from service.worker.worker import Worker
 from tests.support.library import Library, two_coloured

@@ -22,7 +22,7 @@ from service.panels import (
     scaled,
 )
 from service.search.results import PairExplanation, ScoredWord
-from service.storage.region_records import Region
+from service.storage.regions.records import Region
 
 WHITE = (255, 255, 255)
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 
 import pytest
 
-from service import shared_port
+from service.processes import shared_port
 from service.processes.shared_port import TAKES_NONE, ConnectionCounts, SharedPort
 from service.serve import listening_socket
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from service import supervisor
+from service.processes import supervisor
 from service.processes.supervisor import Supervised, process_environment
 from service.settings import Settings
 from service.this_machine import is_running

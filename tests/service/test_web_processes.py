@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from service import web_processes
 from service.auth.api_keys import ApiKey, create_key
 from service.auth.permissions import Permission
 from service.errors import UserError
+from service.processes import web_processes
 from service.processes.shared_port import ConnectionCounts
 from service.processes.web_processes import (
     FirstProcess,

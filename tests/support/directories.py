@@ -15,8 +15,8 @@ from service.cluster.shards.journal import Journal, Position
 from service.cluster.shards.lists import ShardLists
 from service.cluster.shards.replica import ShardReplica
 from service.storage.data_dir import DataDir
-from service.storage.found_regions import FoundRegions
 from service.storage.originals import Originals, image_id_of
+from service.storage.regions.found_regions import FoundRegions
 from tests.support.catalogs import make_ready
 
 NOW = 1_700_000_000.0

@@ -12,7 +12,7 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from index.catalog.database import Database
+from index.catalog.database.connection import Database
 from service.media.decode_pool import DecodedPicture, DecodeFailed, DecodePool
 from service.settings import Settings
 from service.worker import process

@@ -21,8 +21,8 @@ from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import ImageSearchResult, TextSearchResult
 from service.storage.data_dir import DataDir
 from service.storage.originals import Originals
-from service.storage.region_records import PictureFeatures, RecordLayout, pack
-from service.storage.region_stores import RegionStores
+from service.storage.regions.records import PictureFeatures, RecordLayout, pack
+from service.storage.regions.stores import RegionStores
 from tests.support.fakes import COLOURS, FakeExtractor, FakeMatcher
 
 NOW = 1_700_000_000.0

@@ -21,7 +21,7 @@ from models.matching.matcher import Matcher
 from service.clocks import THIS_MACHINE, Clocks
 from service.settings import Settings
 from service.storage.originals import Originals, StagedFile
-from service.storage.region_records import RecordLayout
+from service.storage.regions.records import RecordLayout
 from service.worker.process import open_worker
 from service.worker.wakeups import Wakeups
 from service.worker.worker import Worker

@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from service.errors import NotReady, Overloaded
-from service.search.device_memory import without_memory
-from service.search.joint_work import JointWork, done_together
+from service.search.scoring.device_memory import without_memory
+from service.search.scoring.joint_work import JointWork, done_together
 
 T = TypeVar("T")
 

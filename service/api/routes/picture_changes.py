@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from index.catalog.description_bounds import TooMuchSaid
+from index.catalog.changes.description_bounds import TooMuchSaid
 from service.api.dependencies import ServicesDep, in_change_thread
 from service.api.problems import problem_responses
 from service.api.routes.images import find_image

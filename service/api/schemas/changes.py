@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from index.catalog.description_bounds import MOST_CAPTIONS, MOST_TAGS
+from index.catalog.changes.description_bounds import MOST_CAPTIONS, MOST_TAGS
 from index.records import UNCHANGED, PictureChange
 from service.dates import unix_seconds
 from service.ingest.filenames import MAX_LENGTH, display_name

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from index.catalog.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
+from index.catalog.database.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
 from service.cli.options import AsJson
 from service.cli.settings_options import with_settings
 from service.cli.terminal.output import Progress, print_json, print_table, show_progress
@@ -78,7 +78,7 @@ def told(fault: Exception) -> str:
 def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
     """One line where all is well, or one for each thing that is damaged."""
     from index.catalog.catalog import Catalog  # noqa: PLC0415
-    from index.catalog.check import check_schema  # noqa: PLC0415
+    from index.catalog.database.check import check_schema  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.left_behind import left_behind  # noqa: PLC0415
     from service.storage.verification import find_damage  # noqa: PLC0415 - PyTorch comes with it
@@ -135,7 +135,7 @@ def _kernels(settings: Settings) -> str:
 
 
 def _weights(settings: Settings) -> str:
-    from index.catalog.check import check_schema  # noqa: PLC0415
+    from index.catalog.database.check import check_schema  # noqa: PLC0415
     from service.model_loading import LoadedModels  # noqa: PLC0415
 
     path = catalog_of(settings)
@@ -223,7 +223,7 @@ def is_cluster(settings: Settings) -> bool:
 
 
 def _catalog(settings: Settings) -> str:
-    from index.catalog.check import check_catalog  # noqa: PLC0415
+    from index.catalog.database.check import check_catalog  # noqa: PLC0415
 
     path = catalog_of(settings)
     if path is None:
@@ -235,14 +235,14 @@ def _catalog(settings: Settings) -> str:
 
 def _regions(settings: Settings) -> str:
     from index.catalog.catalog import Catalog  # noqa: PLC0415
-    from index.catalog.check import check_schema  # noqa: PLC0415
+    from index.catalog.database.check import check_schema  # noqa: PLC0415
     from index.views.slab import stored_layout  # noqa: PLC0415
     from models.extractors.config import CONFIG_FILE  # noqa: PLC0415
     from service.model_loading import device_of, extractor_of  # noqa: PLC0415
-    from service.storage.extractor_identity import check_extractor  # noqa: PLC0415
-    from service.storage.migration_progress import migration_progress  # noqa: PLC0415
-    from service.storage.region_folders import described_extractor  # noqa: PLC0415
-    from service.storage.region_store_entries import answering_folders  # noqa: PLC0415
+    from service.storage.regions.entries import answering_folders  # noqa: PLC0415
+    from service.storage.regions.extractor_identity import check_extractor  # noqa: PLC0415
+    from service.storage.regions.folders import described_extractor  # noqa: PLC0415
+    from service.storage.regions.migration_progress import migration_progress  # noqa: PLC0415
     from service.storage.verification import BAD_DESCRIPTION  # noqa: PLC0415
 
     path = catalog_of(settings)

@@ -13,7 +13,7 @@ from service.cli.terminal.hits import explanation_lines, print_readings
 from service.cli.terminal.output import print_json, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models, shown_name
-from service.search.times import visible_part
+from service.search.wording.times import visible_part
 
 if TYPE_CHECKING:
     from models.matching.matcher import Matcher
@@ -51,7 +51,7 @@ def explain(
             matcher = loaded.matcher(loaded.default)
         name = loaded.default if model is None else shown_name(settings.models[0])
         from service.search.one_pair import explain_one  # noqa: PLC0415
-        from service.search.query_notes import note_on  # noqa: PLC0415
+        from service.search.wording.query_notes import note_on  # noqa: PLC0415
 
         with user_input():
             pair = explain_one(matcher, visible, find_regions(loaded.extractor, decoded))

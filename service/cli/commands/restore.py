@@ -71,7 +71,7 @@ def is_shown(client: "Client", image_id: str) -> bool:
 def _restore_snapshot(source: Path, data_dir: Path, as_json: bool) -> None:
     if not source.exists():
         raise typer.BadParameter(f"there is no snapshot {source}; {WHAT_TO_NAME}")
-    from service.storage.restoration import restore_snapshot  # noqa: PLC0415 - PyTorch comes with it
+    from service.storage.snapshots.restoration import restore_snapshot  # noqa: PLC0415 - PyTorch comes with it
 
     with show_progress() as progress:
         task = progress.add_task("copying files", None)

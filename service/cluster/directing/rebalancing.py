@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
-from index.catalog.decided_fields import WHOLE_DESCRIPTION
+from index.catalog.changes.decided_fields import WHOLE_DESCRIPTION
 from index.catalog.list_orders import PageKey
 from index.records import Image, NewPicture
 from service.cluster.operations import Delete, Edit, Operation, Release, TakeIn, has_picture

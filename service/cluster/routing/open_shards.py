@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
-from index.catalog.text_statistics import TextStatistics
+from index.catalog.text.statistics import TextStatistics
 from service.cluster.messages import FirstAnswer, Floats, NewerPlacement, SentTexts, ShardLost, ShardState
 from service.cluster.routing.fan_out import FanOut
 from service.cluster.routing.one_round_trip import local_candidates

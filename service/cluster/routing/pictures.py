@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, TypeVarTuple
 
-from index.catalog.failures import FailureKey, failure_key
 from index.catalog.filters import Filter
 from index.catalog.list_orders import PageKey, UnknownPlace, key_of, page_key
+from index.catalog.work.failures import FailureKey, failure_key
 from index.records import (
     UNCHANGED,
     Failure,

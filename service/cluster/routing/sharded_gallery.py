@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from index.catalog.identities import CaptionCounts, CaptionName
-from index.catalog.named_tags import Tag
-from index.catalog.text_search import TextMatch
-from index.catalog.text_statistics import ScoredText, TextStatistics
+from index.catalog.text.named_tags import Tag
+from index.catalog.text.search import TextMatch
+from index.catalog.text.statistics import ScoredText, TextStatistics
 from index.records import Caption, Image
 from models.matching.encoded import EncodedImages, EncodedTexts
 from service.cluster.messages import (
@@ -39,9 +39,9 @@ from service.search.candidates import Candidates
 from service.search.gallery import OpenGallery
 from service.search.model_views import ModelView
 from service.search.requests import SearchRequest, TextSearchRequest
-from service.search.rerank import RowNumbers, Scores
 from service.search.results import PairExplanation, ShardCounts
-from service.storage.region_records import PictureFeatures
+from service.search.scoring.rerank import RowNumbers, Scores
+from service.storage.regions.records import PictureFeatures
 
 ID_BITS = 53  # of a caption's id: the whole numbers that JavaScript knows
 MOST_MISSED = 0.05  # share of a shortlist that a search of one round trip goes without

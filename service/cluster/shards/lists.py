@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from index.catalog.catalog import Catalog
-from index.catalog.failures import FailureKey
 from index.catalog.filters import EVERY, Filter
 from index.catalog.list_orders import PageKey, page_key
+from index.catalog.work.failures import FailureKey
 from index.records import Failure, Image, ImageOrder, JobStatus, TagUse
 from service.api.job_progress import JobStates
 from service.api.stored_pictures import StoredPictures

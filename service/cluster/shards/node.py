@@ -26,8 +26,8 @@ from service.processes.supervisor import supervised_worker
 from service.search.local_gallery import LocalGalleries
 from service.settings import Settings
 from service.storage.data_dir import DataDir
-from service.storage.found_regions import serialised_regions
-from service.storage.region_stores import RegionStores
+from service.storage.regions.found_regions import serialised_regions
+from service.storage.regions.stores import RegionStores
 from service.worker.open_wakeups import open_notifier
 
 log = logging.getLogger(__name__)

@@ -30,9 +30,9 @@ from service.cluster.operations import (
 from service.cluster.shards.journal import ORIGIN, Diverged, Journal, JournalEntry, Position
 from service.cluster.shards.undo import state_before, take_back
 from service.ingest.picture_store import FileOutcome, LocalPictureStore, ReceivedPicture
-from service.storage.found_regions import FoundRegions, regions_are_whole
 from service.storage.incoming import upload_folder
 from service.storage.originals import Originals, image_id_of
+from service.storage.regions.found_regions import FoundRegions, regions_are_whole
 
 ENTRIES_AT_A_TIME = 32
 JOURNAL = "journal.sqlite"

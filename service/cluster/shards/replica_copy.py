@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from index.catalog.catalog import Catalog
-from index.catalog.copies import copy_catalog
+from index.catalog.database.copies import copy_catalog
 from index.files import make_folder, sync_folder
 from service.cluster.shards.journal import Journal
 from service.cluster.shards.replica import JOURNAL, ShardReplica
 from service.storage.data_dir import DataDir
-from service.storage.snapshot import copy_into
-from service.storage.snapshot_files import ABOUT, SNAPSHOT_FILE, LinkSink
+from service.storage.snapshots.files import ABOUT, SNAPSHOT_FILE, LinkSink
+from service.storage.snapshots.snapshot import copy_into
 from service.storage.verification import find_damage
 
 PART_BYTES = 4 * 2**20

@@ -13,7 +13,7 @@ import torch
 from index.catalog.catalog import Catalog
 from index.catalog.filters import EVERY
 from index.catalog.identities import CaptionCounts, CaptionName
-from index.catalog.text_statistics import CountedText, ScoredText, TextStatistics
+from index.catalog.text.statistics import CountedText, ScoredText, TextStatistics
 from index.records import Caption, Image
 from models.matching.encoded import EncodedImages
 from service.cluster.messages import (
@@ -32,7 +32,7 @@ from service.search.local_gallery import compiled
 from service.search.query import Accelerate, run_here
 from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
 from service.search.results import PairExplanation
-from service.storage.region_records import PictureFeatures
+from service.storage.regions.records import PictureFeatures
 
 ABSENT = -1e9  # below every score
 

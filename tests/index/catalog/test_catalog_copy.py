@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.check import check_catalog, faults_of, text_index_fault
-from index.catalog.copies import copy_catalog, locking_address
-from index.catalog.faults import DamagedCatalog
+from index.catalog.database.check import check_catalog, faults_of, text_index_fault
+from index.catalog.database.copies import copy_catalog, locking_address
+from index.catalog.database.faults import DamagedCatalog
 from tests.support.catalogs import picture
 
 

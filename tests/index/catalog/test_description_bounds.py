@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.description_bounds import MOST_CAPTIONS, MOST_TAGS, Excess, TooMuchSaid
+from index.catalog.changes.description_bounds import MOST_CAPTIONS, MOST_TAGS, Excess, TooMuchSaid
 from index.records import PictureChange
 from tests.support.catalogs import image_of, make_ready, picture
 

@@ -9,7 +9,7 @@ import pytest
 
 from index.catalog.catalog import Catalog
 from index.catalog.filters import Filter
-from index.catalog.text_search import is_date, match_expression
+from index.catalog.text.search import is_date, match_expression
 from tests.support.catalogs import make_ready, picture
 
 TAKEN = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.catalog.catalog import Catalog
-from index.catalog.database import Database
+from index.catalog.database.connection import Database
 from index.catalog.filters import EVERY
 from index.catalog.list_orders import IN_ONE, IN_SEVERAL, ListedAt, list_parts, page_key, page_rows
 from index.records import Image, ImageOrder, ListPlace

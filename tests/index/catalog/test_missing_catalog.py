@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.faults import MissingCatalog
+from index.catalog.database.faults import MissingCatalog
 from tests.support.catalogs import picture
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.check import check_catalog, text_index_fault
-from index.catalog.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
-from index.catalog.schema import VERSION
+from index.catalog.database.check import check_catalog, text_index_fault
+from index.catalog.database.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema
+from index.catalog.database.schema import VERSION
 from tests.support.catalogs import make_ready, picture
 from tests.support.project_files import ROOT
 from tests.support.without_privilege import output_without_privilege
@@ -46,7 +46,7 @@ import sys, pathlib
 from index.catalog.catalog import Catalog
 from index.catalog.filters import EVERY
 from index.records import PictureChange
-from index.catalog.faults import ReadOnlyCatalog
+from index.catalog.database.faults import ReadOnlyCatalog
 catalog = Catalog(pathlib.Path(sys.argv[1]))
 print(catalog.read_only, catalog.counts()["ready"], [image.image_id for image in catalog.list_images(None, 9)])
 assert [match.image.image_id for match in catalog.texts.matches("x", 9, EVERY)] == ["a"]
@@ -74,7 +74,7 @@ def test_what_a_living_writer_has_just_committed_is_seen_on_such_a_mount(path: P
 
 def test_a_writer_that_begins_after_a_reader_is_seen_by_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("index.catalog.database.is_writable", lambda path: False)
+        patched.setattr("index.catalog.database.connection.is_writable", lambda path: False)
         reader = Catalog(path)
     with closing(reader), closing(Catalog(path)) as writer:
         assert (reader.read_only, writer.read_only) == (True, False)
@@ -90,7 +90,7 @@ def test_a_writer_that_begins_after_a_reader_is_seen_by_it(path: Path, monkeypat
         writer.take_in([picture("d")], now=3.0)
     # Nobody writes any more, and what is read is the file that was left.
     with monkeypatch.context() as patched:
-        patched.setattr("index.catalog.database.is_writable", lambda path: False)
+        patched.setattr("index.catalog.database.connection.is_writable", lambda path: False)
         reader = Catalog(path)
     with closing(reader):
         assert "d" in [image.image_id for image in reader.list_images(None, 9)]
@@ -102,7 +102,7 @@ def test_a_writer_that_begins_after_a_reader_is_seen_by_it(path: Path, monkeypat
 OPEN = """
 import sys, pathlib
 from index.catalog.catalog import Catalog
-from index.catalog.faults import ReadOnlyCatalog
+from index.catalog.database.faults import ReadOnlyCatalog
 try:
     print([image.image_id for image in Catalog(pathlib.Path(sys.argv[1])).list_images(None, 9)])
 except ReadOnlyCatalog as fault:
@@ -126,7 +126,7 @@ def test_changes_that_were_not_folded_in_are_never_passed_over(path: Path) -> No
 def test_an_older_catalog_or_none_is_not_opened_for_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.execute(f"PRAGMA user_version = {VERSION - 1}")
-    monkeypatch.setattr("index.catalog.database.is_writable", lambda path: False)
+    monkeypatch.setattr("index.catalog.database.connection.is_writable", lambda path: False)
     with pytest.raises(ReadOnlyCatalog, match=f"has schema {VERSION - 1} and must be brought to schema {VERSION}"):
         Catalog(path)
     with pytest.raises(ReadOnlyCatalog, match="there is none"):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.database import Database
+from index.catalog.database.connection import Database
 from tests.support.catalog_captions import captions_of
 from tests.support.catalogs import make_ready, picture
 from tests.support.hasty_sqlite import connect_hastily
@@ -55,7 +55,7 @@ def test_an_error_takes_the_whole_change_back(tmp_path: Path) -> None:
 
 
 def test_changes_wait_side_by_side_for_who_keeps_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("index.catalog.database.BUSY_SECONDS", 2.0)
+    monkeypatch.setattr("index.catalog.database.connection.BUSY_SECONDS", 2.0)
     database, other = (Database(tmp_path / "catalog.sqlite") for _ in range(2))
 
     def write(number: int) -> float:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from index.catalog.catalog import Catalog
+from index.catalog.database.schema import VERSION
 from index.catalog.filters import Filter
-from index.catalog.schema import VERSION
 from index.records import PictureChange
 from tests.support.catalogs import make_ready, picture
 from tests.support.project_files import ROOT
@@ -83,16 +83,16 @@ def test_a_catalog_of_version_1_becomes_like_a_new_one(old: Path, tmp_path: Path
 
 KILLED_AT = """
 import os, pathlib, signal, sys
-import index.catalog.schema_upgrades as upgrades
+import index.catalog.database.schema_upgrades as upgrades
 upgrades.STEPS[2] = upgrades.STEPS[2].replace("DROP TABLE captions;", "SELECT die(); DROP TABLE captions;")
-import index.catalog.database
-make = index.catalog.database.Database.connection
+import index.catalog.database.connection
+make = index.catalog.database.connection.Database.connection
 def connection(self):
     found = make(self)
     found.create_function("die", 0, lambda: os.kill(os.getpid(), signal.SIGKILL))
     return found
-index.catalog.database.Database.connection = connection
-index.catalog.database.Database(pathlib.Path(sys.argv[1]))
+index.catalog.database.connection.Database.connection = connection
+index.catalog.database.connection.Database(pathlib.Path(sys.argv[1]))
 """
 
 

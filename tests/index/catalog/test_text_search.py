@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import index.catalog.text_search
+import index.catalog.text.search
 from index.catalog.catalog import Catalog
 from index.catalog.filters import Filter
-from index.catalog.named_tags import named_tags
+from index.catalog.text.named_tags import named_tags
+from index.catalog.text.search import content_words, is_date, match_expression
 from index.catalog.text_index import date_words, name_words, split_words
-from index.catalog.text_search import content_words, is_date, match_expression
 from index.records import PictureChange
 from tests.support.catalogs import make_ready, picture
 
@@ -191,7 +191,7 @@ def test_equal_matches_share_a_rank(catalog: Catalog) -> None:
 
 
 def test_of_very_many_matches_the_latest_are_looked_at(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index.catalog.text_search, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(index.catalog.text.search, "MOST_LOOKED_AT", 3)
     names = [f"{n:02}" for n in range(10)]
     catalog.take_in([picture(name, captions=["boat"], tags={"odd": int(name) % 2}) for name in names], now=1.0)
     make_ready(catalog, *names)

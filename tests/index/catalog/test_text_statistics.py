@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from index.catalog.catalog import Catalog
 from index.catalog.filters import Filter
-from index.catalog.text_search import match_expression
-from index.catalog.text_statistics import TextStatistics, varints
+from index.catalog.text.search import match_expression
+from index.catalog.text.statistics import TextStatistics, varints
 from tests.support.catalogs import make_ready, picture
 
 WORDS = ("beach", "dog", "red", "snow", "14", "kueche", "küche")

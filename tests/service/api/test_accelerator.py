@@ -11,7 +11,7 @@ import pytest
 
 from service.api.admission.accelerator import AcceleratorQueue, Admission
 from service.errors import NotReady, Overloaded
-from service.search.joint_work import JointWork
+from service.search.scoring.joint_work import JointWork
 from tests.support.busy_accelerator import PATIENCE_S, busy
 
 

@@ -14,7 +14,7 @@ from service.cli.terminal.hits import explanation_lines
 from service.errors import Misconfigured
 from service.model_loading import LoadedModels
 from service.settings import Settings
-from service.worker.repair import RecordRepair
+from service.worker.maintenance.repair import RecordRepair
 from tests.models.datasets.test_bottom_up_tsv import six, ten
 from tests.support.fakes import FakeExtractor
 from tests.support.feature_layouts import PAIRS, THEIRS, built, take_in, theirs, totals

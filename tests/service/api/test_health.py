@@ -17,7 +17,8 @@ from service.api.admission.request_threads import SEARCH_THREADS
 from service.api.routes import health
 from service.api.schemas.resources import LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
 from service.api.schemas.results import TextAnswer
-from service.search import model_views, query_notes
+from service.search import model_views
+from service.search.wording import query_notes
 from tests.support.busy_accelerator import busy
 from tests.support.catalogs import picture
 from tests.support.fakes import FakeMatcher

@@ -6,7 +6,7 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from index.catalog.description_bounds import MOST_TAGS
+from index.catalog.changes.description_bounds import MOST_TAGS
 from index.records import PictureChange
 from service.api.schemas.resources import IngestAnswer
 from service.ingest.picture_store import LocalPictureStore, TakenIn

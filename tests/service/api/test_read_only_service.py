@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog import database, faults
+from index.catalog.database import connection, faults
 from service.api.schemas.resources import ImagesAnswer, ReadyAnswer
 from service.api.schemas.results import ImageAnswer, TextAnswer
 from tests.support.library import Library, two_coloured
@@ -27,7 +27,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
 
 @pytest.fixture
 def api(library: Library, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    monkeypatch.setattr(database, "is_writable", lambda path: False)
+    monkeypatch.setattr(connection, "is_writable", lambda path: False)
     api = Api(library)
     yield api
     api.close()

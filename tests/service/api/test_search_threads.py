@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from index.catalog.database import Database
+from index.catalog.database.connection import Database
 from index.views.shortlist import Shortlist
 from service.api.admission import accelerator
 from service.api.schemas.results import ImageAnswer, SearchAnswer, TextAnswer

@@ -14,7 +14,7 @@ import pytest
 
 import service.model_loading
 from index.catalog.catalog import Catalog
-from index.catalog.schema import VERSION
+from index.catalog.database.schema import VERSION
 from index.lock import WriterLock
 from models.kernels import library
 from service.cli.commands import doctor

@@ -16,7 +16,7 @@ import torch
 
 import models.matching.single_matcher
 import models.training.trainer
-from index.catalog.database import still_locked
+from index.catalog.database.connection import still_locked
 from index.lock import WriterLock
 from models.datasets.feature_store import extract_features
 from service.cli.user_errors import LIBRARY_ERRORS, is_user_error, one_line

@@ -11,7 +11,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from index.catalog.description_bounds import MOST_CAPTIONS
+from index.catalog.changes.description_bounds import MOST_CAPTIONS
 from index.catalog.filters import EVERY
 from index.records import Image, JobStatus
 from models.extractors.base import Detections
@@ -27,7 +27,7 @@ from service.cluster.routing.jobs import ClusterJobs
 from service.errors import UserError
 from service.media.decode_pool import DecodePool
 from service.settings import Settings
-from service.storage.region_records import pack
+from service.storage.regions.records import pack
 from service.worker.region_finder import RegionFinder
 from tests.support.directories import NOW, Directory
 from tests.support.fakes import FakeExtractor

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from index.catalog.description_bounds import MOST_TAGS, TooMuchSaid
+from index.catalog.changes.description_bounds import MOST_TAGS, TooMuchSaid
 from service.cluster.operations import Edit
 from tests.support.directories import Directory, take_in, writer_of
 

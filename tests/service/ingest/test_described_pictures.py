@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from index.catalog.catalog import Catalog
-from index.catalog.description_bounds import MOST_CAPTIONS
+from index.catalog.changes.description_bounds import MOST_CAPTIONS
 from service.ingest.described_pictures import DescribedPictures
 from tests.support.catalogs import picture
 

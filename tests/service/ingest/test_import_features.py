@@ -20,7 +20,7 @@ from service.errors import Misconfigured
 from service.ingest.import_features import import_features
 from service.settings import Settings
 from service.storage.data_dir import DataDir
-from service.storage.region_folders import features_extractor
+from service.storage.regions.folders import features_extractor
 from tests.models.datasets.test_bottom_up_tsv import six
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog.arrivals import Arrival
 from index.catalog.catalog import Catalog
+from index.catalog.changes.arrivals import Arrival
 from index.records import AcceptedJob, NewPicture
 from service.ingest.picture_store import LocalPictureStore, ReceivedPicture
 from service.storage.originals import Originals, image_id_of
-from service.worker.orphans import Orphans
+from service.worker.maintenance.orphans import Orphans
 from tests.support.power_cut import Disk
 
 NOW = 1_700_000_000.0

@@ -16,7 +16,7 @@ from models.extractors.registry import load_extractor
 from service.media.perceptual_hash import perceptual_hash
 from service.search.contentless_pictures import LEAST_SURE, ContentlessPictures
 from service.search.requests import PictureFilter
-from service.storage.region_records import RecordLayout, RegionStore, pack
+from service.storage.regions.records import RecordLayout, RegionStore, pack
 from tests.support.library import NOW, Library, image_id_of, two_coloured
 from tests.support.project_files import ROOT
 

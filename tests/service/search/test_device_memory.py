@@ -12,8 +12,8 @@ from torch import Tensor
 from models.matching.encoded import EncodedImages, EncodedTexts
 from models.matching.matcher import Matcher
 from service.api.schemas.results import ImageAnswer, TextAnswer
-from service.search import rerank
-from service.search.device_memory import split_once
+from service.search.scoring import rerank
+from service.search.scoring.device_memory import split_once
 from tests.support.library import image_id_of, sixty_four
 from tests.support.web_app import Api, checked, problem, served
 

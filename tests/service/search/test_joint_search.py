@@ -19,7 +19,7 @@ from models.matching.matcher import Matcher
 from models.single_threads import SingleThreads, single_threads
 from service.api.admission.accelerator import AcceleratorQueue
 from service.errors import InvalidRequest
-from service.search.joint_scoring import StoredPairs, joint_scorer, scored_in_one_call, scored_side_by_side
+from service.search.scoring.joint_scoring import StoredPairs, joint_scorer, scored_in_one_call, scored_side_by_side
 from service.search.sentences import KeptEncodings, encoded_sentences, encoding_of
 from tests.support.fakes import COLOURS, D, FakeMatcher
 from tests.support.kernels import load_kernels

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from service.search.foreign_words import FUNCTION_WORDS, NOUNS, PERHAPS_NAMES
-from service.search.languages import ANOTHER, is_in_another_language, language_of
-from service.search.query_notes import FoundCounts, note_on
+from service.search.wording.foreign_words import FUNCTION_WORDS, NOUNS, PERHAPS_NAMES
+from service.search.wording.languages import ANOTHER, is_in_another_language, language_of
+from service.search.wording.query_notes import FoundCounts, note_on
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index.catalog.faults import MissingCatalog
+from index.catalog.database.faults import MissingCatalog
 from index.records import PictureChange
 from index.views.shortlist import Shortlist
 from index.views.view import View

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.search.negations import negation_in
-from service.search.query_notes import note_on
+from service.search.wording.negations import negation_in
+from service.search.wording.query_notes import note_on
 
 
 @pytest.mark.parametrize(

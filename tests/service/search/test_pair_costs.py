@@ -8,7 +8,7 @@ from torch import Tensor
 
 from models.kernels.library import KernelLibrary
 from models.matching.encoded import EncodedImages, EncodedTexts
-from service.search.pair_costs import MOST, REPEATS, PairCosts
+from service.search.scoring.pair_costs import MOST, REPEATS, PairCosts
 from tests.support.fakes import FakeMatcher, R
 from tests.support.kernels import load_kernels
 from tests.support.small_matchers import small_matcher

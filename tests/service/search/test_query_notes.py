@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.search.query_notes import FoundCounts, note_on
+from service.search.wording.query_notes import FoundCounts, note_on
 
 ORDINARY = (
     "a dog runs on the beach",

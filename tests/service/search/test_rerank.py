@@ -9,7 +9,7 @@ import torch
 from index.views.view import View
 from index.views.view_writer import ViewWriter
 from models.batches import Regions
-from service.search import rerank
+from service.search.scoring import rerank
 from tests.support.fakes import D
 from tests.support.kernels import load_kernels
 from tests.support.library import Library, image_id_of, two_coloured

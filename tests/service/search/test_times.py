@@ -8,7 +8,7 @@ import pytest
 
 from models.text.request_words import subject_of
 from service.search.requests import TextSearchRequest
-from service.search.times import visible_part
+from service.search.wording.times import visible_part
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from index.catalog.arrivals import Arrival
 from index.catalog.catalog import Catalog
+from index.catalog.changes.arrivals import Arrival
 from service import serve
 from service.cli.commands import doctor
 from service.storage.data_dir import DataDir

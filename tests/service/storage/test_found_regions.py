@@ -6,8 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.storage.found_regions import FoundRegions, deserialised_regions, regions_are_whole, serialised_regions
-from service.storage.region_records import pack
+from service.storage.regions.found_regions import (
+    FoundRegions,
+    deserialised_regions,
+    regions_are_whole,
+    serialised_regions,
+)
+from service.storage.regions.records import pack
 from tests.support.fakes import FakeExtractor
 from tests.support.pictures import corners
 

@@ -7,7 +7,7 @@ import pytest
 
 from index.records import RegionStoreEntry
 from service.storage.data_dir import DataDir
-from service.storage.region_folders import remove_given_up
+from service.storage.regions.folders import remove_given_up
 
 GIVEN_UP = RegionStoreEntry(extractor="abc", folder="regions/abc", state="removed", records=0)
 

@@ -9,7 +9,7 @@ from index.catalog.catalog import Catalog
 from index.records import RegionStoreEntry
 from service.dates import duration
 from service.storage.data_dir import DataDir
-from service.storage.region_stores import RegionStores
+from service.storage.regions.stores import RegionStores
 from tests.support.fakes import FakeExtractor
 
 

@@ -15,8 +15,8 @@ import pytest
 from index.catalog.catalog import Catalog
 from index.records import RegionStoreEntry
 from service.errors import UserError
-from service.storage.restoration import restore_snapshot
-from service.storage.snapshot import take_snapshot
+from service.storage.snapshots.restoration import restore_snapshot
+from service.storage.snapshots.snapshot import take_snapshot
 from service.storage.verification import find_damage
 from tests.support.feature_layouts import THEIRS, take_in, theirs
 from tests.support.pictures import encoded

@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.faults import DamagedCatalog
+from index.catalog.database.faults import DamagedCatalog
 from index.records import Image, PictureChange
 from service.clocks import Clocks
 from service.errors import UserError
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
-from service.storage.found_regions import FoundRegions
-from service.storage.restoration import restore_snapshot
-from service.storage.snapshot import SCRATCH, SnapshotContent, take_snapshot
+from service.storage.regions.found_regions import FoundRegions
+from service.storage.snapshots.restoration import restore_snapshot
+from service.storage.snapshots.snapshot import SCRATCH, SnapshotContent, take_snapshot
 from service.storage.temporary_folders import locked_folder
-from service.worker.erasure import Erasure
+from service.worker.maintenance.erasure import Erasure
 from tests.support.catalogs import is_there
 from tests.support.cli_runner import Regard
 from tests.support.fakes import FakeExtractor

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from service.errors import UserError
-from service.storage.restoration import restore_snapshot
-from service.storage.snapshot import take_snapshot
-from service.storage.snapshot_files import TarSink
+from service.storage.snapshots.files import TarSink
+from service.storage.snapshots.restoration import restore_snapshot
+from service.storage.snapshots.snapshot import take_snapshot
 from tests.support.pictures import encoded
 from tests.support.worker_store import COLOURS, Store, noise
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from index import files
-from index.catalog import database
+from index.catalog.database import connection
 from index.catalog.filters import Filter
-from index.catalog.text_search import TextSearch
+from index.catalog.text.search import TextSearch
 from index.lock import Locked
 from index.records import PictureChange
 from index.views import ragged as ragged_slabs
@@ -23,8 +23,8 @@ from index.views.slab import Corrupt, Slab
 from index.views.view import View
 from service.errors import UserError
 from service.storage.verification import find_damage
-from service.worker import compaction
-from service.worker.compaction import compact_data_dir
+from service.worker.maintenance import compaction
+from service.worker.maintenance.compaction import compact_data_dir
 from tests.support.fakes import COLOURS
 from tests.support.pictures import encoded
 from tests.support.slab_records import LAYOUT, records
@@ -210,7 +210,7 @@ def test_it_says_so_where_a_view_cannot_be_read_and_goes_on_with_the_others(stor
 
 
 def test_it_says_so_where_another_program_keeps_the_log(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.2)
     with closing(sqlite3.connect(store.folder / "catalog.sqlite", isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM images").fetchone()

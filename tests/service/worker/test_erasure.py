@@ -7,9 +7,9 @@ import pytest
 
 from index.catalog.catalog import Catalog
 from service.clocks import Clocks
-from service.storage.found_regions import FoundRegions
 from service.storage.originals import Originals
-from service.worker.erasure import BUSY_PAUSE_S, LOOK_EVERY_S, PATIENT_EVERY, Erasure
+from service.storage.regions.found_regions import FoundRegions
+from service.worker.maintenance.erasure import BUSY_PAUSE_S, LOOK_EVERY_S, PATIENT_EVERY, Erasure
 from tests.support.catalogs import is_there
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise

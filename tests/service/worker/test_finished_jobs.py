@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.database import Database
+from index.catalog.database.connection import Database
 from service.clocks import THIS_MACHINE
-from service.worker.finished_jobs import KEPT_DAYS, SECONDS_PER_DAY, FinishedJobs
+from service.worker.maintenance.finished_jobs import KEPT_DAYS, SECONDS_PER_DAY, FinishedJobs
 from tests.support.catalogs import make_ready, picture
 
 NOW = 1_700_000_000.0

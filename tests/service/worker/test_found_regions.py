@@ -6,8 +6,8 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from service.storage.found_regions import FoundRegions, serialised_regions
-from service.storage.region_records import pack
+from service.storage.regions.found_regions import FoundRegions, serialised_regions
+from service.storage.regions.records import pack
 from tests.support.fakes import CountingExtractor, FakeExtractor
 from tests.support.kill_points import decode_here
 from tests.support.pictures import encoded

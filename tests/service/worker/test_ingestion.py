@@ -10,8 +10,8 @@ import PIL.Image
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.detection_starts import DetectionStarts
 from index.catalog.filters import Filter
+from index.catalog.work.detection_starts import DetectionStarts
 from index.views.slab import DamagedRow, Slab
 from models.extractors.base import Detections
 from service.media.decode_pool import DecodedPicture

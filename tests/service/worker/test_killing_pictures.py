@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from models.extractors.base import Detections
-from service.storage.region_records import RecordLayout
+from service.storage.regions.records import RecordLayout
 from service.worker.detection import MOST_STARTS
 from tests.support.fakes import FakeExtractor, FakeMatcher, WideExtractor, WideMatcher
 from tests.support.forked import run_forked

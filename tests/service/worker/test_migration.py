@@ -19,8 +19,8 @@ from index.views.view_manifest import NoView
 from models.batches import Regions
 from models.extractors.base import Detections
 from service.errors import Misconfigured
-from service.storage.migration_progress import migration_progress
-from service.storage.region_records import RecordLayout
+from service.storage.regions.migration_progress import migration_progress
+from service.storage.regions.records import RecordLayout
 from service.worker import view_builder
 from tests.support.fakes import FakeExtractor, FakeMatcher, WideExtractor, WideMatcher
 from tests.support.feature_layouts import take_in, theirs

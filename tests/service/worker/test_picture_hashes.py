@@ -11,8 +11,8 @@ from index.records import QueuedPicture
 from service.media.decode_pool import DecodeFailed
 from service.media.perceptual_hash import NO_HASH, perceptual_hash
 from service.storage.originals import Originals
+from service.worker.maintenance.picture_hashes import HASHED_AT_ONCE, MissingHashes
 from service.worker.open_store import OpenStore
-from service.worker.picture_hashes import HASHED_AT_ONCE, MissingHashes
 from tests.support.pictures import corners
 
 IDS = [f"{number:032x}" for number in range(2 * HASHED_AT_ONCE)]

@@ -78,7 +78,7 @@ def scrubbing(store: Store, rate: float = 1.0) -> Iterator[tuple[Worker, Callabl
 def test_a_record_in_the_middle_that_was_zeroed_is_made_again_while_the_worker_runs(
     store: Store, pictures: dict[str, PIL.Image.Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
+    monkeypatch.setattr("service.worker.maintenance.scrub.MOST_SAVED_S", 1e9)
     before = store.slab().read(range(NUM))
     with scrubbing(store) as (_, after):
         zero_record(store, 1)
@@ -95,7 +95,7 @@ def test_a_record_in_the_middle_that_was_zeroed_is_made_again_while_the_worker_r
 def test_a_row_of_a_view_that_was_damaged_is_made_again_while_the_worker_runs(
     store: Store, pictures: dict[str, PIL.Image.Image], monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
+    monkeypatch.setattr("service.worker.maintenance.scrub.MOST_SAVED_S", 1e9)
     folder = store.folder / "views" / "fake-matcher"
     before = seen(folder)
     with scrubbing(store) as (worker, after):
@@ -117,7 +117,7 @@ def test_a_row_of_a_view_that_was_damaged_is_made_again_while_the_worker_runs(
 def test_a_view_row_and_its_record_that_are_both_damaged_are_made_again(
     store: Store, pictures: dict[str, PIL.Image.Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
+    monkeypatch.setattr("service.worker.maintenance.scrub.MOST_SAVED_S", 1e9)
     folder = store.folder / "views" / "fake-matcher"
     before = seen(folder)
     file = folder / "images" / "records.bin"
@@ -156,7 +156,7 @@ def test_a_start_makes_damaged_records_again_and_leaves_sound_ones(
 def test_a_record_that_cannot_be_made_again_is_listed_and_not_searched(
     store: Store, pictures: dict[str, PIL.Image.Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
+    monkeypatch.setattr("service.worker.maintenance.scrub.MOST_SAVED_S", 1e9)
     image_id = list(pictures)[1]
     store.originals.path(image_id, "png").unlink()
     with scrubbing(store) as (_, after):
@@ -219,7 +219,7 @@ def test_a_damaged_original_is_told_once_until_it_is_sound_again(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("service.worker.scrub.MOST_SAVED_S", 1e9)
+    monkeypatch.setattr("service.worker.maintenance.scrub.MOST_SAVED_S", 1e9)
     path = store.originals.path(list(pictures)[3], "png")
     whole = path.read_bytes()
 

@@ -15,7 +15,7 @@ import PIL.Image
 import pytest
 import torch
 
-from index.catalog import database
+from index.catalog.database import connection
 from index.catalog.filters import Filter
 from index.records import PictureChange
 from models.extractors.base import Detections
@@ -287,7 +287,7 @@ def test_a_worker_waits_for_a_catalog_that_is_kept_for_long(
     monkeypatch.setattr(worker_module, "PAUSE_S", 0.0)
     with store.worker() as (worker, _):
         with closing(sqlite3.connect(store.folder / "catalog.sqlite")) as other, monkeypatch.context() as impatient:
-            impatient.setattr(database, "BUSY_SECONDS", 0.0)
+            impatient.setattr(connection, "BUSY_SECONDS", 0.0)
             other.execute("BEGIN IMMEDIATE")
             assert [worker.run_within_space(threading.Event()) for _ in range(2)] == [True, True]
         assert caplog.text.count("another process keeps the catalog") == 1

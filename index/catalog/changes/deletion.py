@@ -1,0 +1,121 @@
+"""Deletion in three steps, each inside a transaction of the caller's.
+
+A deleted picture is hidden and keeps everything, so that the deletion can be undone. After the grace it is erased:
+captions, tags, name, date and hash go, and nothing brings them back; its row stays, because its slot is a row of slabs
+and views. Once its files are removed too, it is forgotten: the row lets go of the id, which the same bytes may have
+again.
+"""
+
+from collections.abc import Iterable, Sequence
+from sqlite3 import Connection
+
+from index.catalog.changes.decided_fields import forget_decided
+from index.catalog.database.connection import Database
+from index.catalog.queries import find_image, to_images
+from index.catalog.text_index import remove_text
+from index.records import ErasedPicture, Image
+
+
+def mark_deleted(db: Connection, image_id: str, now: float) -> bool:
+    """Hide the picture; False when there is none, or it is hidden already."""
+    sql = "UPDATE images SET deleted_at = ? WHERE image_id = ? AND deleted_at IS NULL"
+    return db.execute(sql, [now, image_id]).rowcount > 0
+
+
+def restore(db: Connection, image_id: str, kept_since: float) -> Image | None:
+    """The picture, shown again as it was if it was deleted, and not before `kept_since`; None where there is none."""
+    sql = "UPDATE images SET deleted_at = NULL WHERE image_id = ? AND state = 'deleted' AND deleted_at >= ?"
+    db.execute(sql, [image_id, kept_since])
+    return find_image(db, image_id)
+
+
+def delete_anew(db: Connection, now: float) -> None:
+    """Count the grace of every deletion from now on; pictures that were let go for good, at 0, have none."""
+    db.execute("UPDATE images SET deleted_at = ? WHERE state = 'deleted' AND deleted_at > 0", [now])
+
+
+def deleted_before(db: Connection, kept_since: float, limit: int) -> list[int]:
+    """Numbers of pictures whose deletion can be undone no longer, and which are not erased yet."""
+    sql = "SELECT number FROM images WHERE state = 'deleted' AND deleted_at < ? LIMIT ?"
+    return [row["number"] for row in db.execute(sql, [kept_since, limit])]
+
+
+def erase(db: Connection, numbers: Iterable[int], now: float) -> None:
+    """Take away captions, tags, names and dates of these pictures; their files are to be removed from now on."""
+    for number in numbers:
+        erase_captions(db, number)
+        db.execute("DELETE FROM tags WHERE image = ?", [number])
+        forget_decided(db, number)
+        db.execute(
+            "UPDATE images SET erased_at = ?, filename = '', taken_at = NULL, looks = NULL, reason = NULL"
+            " WHERE number = ?",
+            [now, number],
+        )
+        remove_text(db, number)
+
+
+def erase_captions(db: Connection, number: int, after: int = 0) -> None:
+    """Take away the texts of a picture's captions with an id above `after`; a slot that one has stays taken."""
+    db.execute("DELETE FROM captions WHERE image = ? AND caption_id > ? AND slot IS NULL", [number, after])
+    db.execute("UPDATE captions SET text = NULL WHERE image = ? AND caption_id > ?", [number, after])
+
+
+def forget(db: Connection, numbers: Iterable[int]) -> None:
+    """Let go of the ids of erased pictures, whose files are removed or have become another picture's."""
+    db.executemany(
+        "UPDATE images SET image_id = 'erased-' || number, extension = '', num_bytes = 0 WHERE number = ?",
+        [[number] for number in numbers],
+    )
+
+
+class Erasures:
+    """The steps that make deletions final. Every method is one transaction, durable when it returns."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def are_due(self, kept_since: float) -> bool:
+        """Whether pictures that are not erased were deleted before `kept_since`."""
+        with self._database.reading() as db:
+            return bool(deleted_before(db, kept_since, 1))
+
+    def erase_deleted(self, kept_since: float, now: float, limit: int) -> int:
+        """Erase at most `limit` pictures deleted before `kept_since`; returns how many."""
+        with self._database.reading() as db:
+            if not deleted_before(db, kept_since, 1):
+                return 0
+        with self._database.changing() as db:
+            numbers = deleted_before(db, kept_since, limit)
+            erase(db, numbers, now)
+            return len(numbers)
+
+    def not_erased(self, after: int, limit: int) -> list[tuple[int, Image]]:
+        """Pictures that are not erased, deleted ones included, with their numbers, which go on after the one given."""
+        sql = "SELECT * FROM images WHERE number > ? AND erased_at IS NULL ORDER BY number LIMIT ?"
+        with self._database.reading() as db:
+            rows = db.execute(sql, [after, limit]).fetchall()
+            return list(zip([row["number"] for row in rows], to_images(db, rows), strict=True))
+
+    def being_erased(self, limit: int) -> list[ErasedPicture]:
+        """Erased pictures whose files may still be there."""
+        sql = "SELECT number, image_id, extension FROM images WHERE state = 'erasing' LIMIT ?"
+        with self._database.reading() as db:
+            return [ErasedPicture(**row) for row in db.execute(sql, [limit])]
+
+    def slots(self) -> tuple[list[int], list[int]]:
+        """Region slots of forgotten pictures and caption slots of erased captions: what lies there is nobody's."""
+        with self._database.reading() as db:
+            images = db.execute("SELECT slot FROM images WHERE state = 'erased' AND slot IS NOT NULL ORDER BY slot")
+            captions = db.execute("SELECT slot FROM captions WHERE text IS NULL AND slot IS NOT NULL ORDER BY slot")
+            return [row["slot"] for row in images], [row["slot"] for row in captions]
+
+    def fold_log(self) -> bool:
+        """Fold the write-ahead log, which still holds pages as they were, into the file and empty it; False where
+        another process reads the catalog for longer than is waited for."""
+        busy, *_ = self._database.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
+
+    def forget(self, pictures: Sequence[ErasedPicture]) -> None:
+        """Let go of the ids of erased pictures, whose files are removed."""
+        with self._database.changing() as db:
+            forget(db, [picture.number for picture in pictures])

@@ -1,0 +1,85 @@
+"""Notes beside an answer, on a question that models cannot read as it was meant, or of which they read a part."""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from index.catalog.text.named_tags import Tag
+from index.catalog.text.search import is_date
+from models.text.request_words import subject_of
+from service.search.wording.languages import language_of
+from service.search.wording.negations import negation_in
+from service.search.wording.times import times_in
+
+MOST_AT_ONCE = 100  # pictures that a view lacks for a moment while the worker takes in more
+MOST_TAGS = 2  # that are offered
+WITHIN_A_MOMENT = 10  # pictures that the worker takes in within a moment or two
+HOW_TO_SEARCH_BY_DATE = "filter by date instead."
+
+
+class FoundCounts(NamedTuple):
+    """Numbers of an answer's pictures, and of those among them whose text or date holds all words of the question;
+    None where texts were not looked at."""
+
+    all: int
+    by_text: int | None = None
+
+
+def note_on(
+    query: str,
+    num_missing: int = 0,
+    no_english: Collection[str] = (),
+    found: FoundCounts | None = None,
+    tags: Sequence[Tag] = (),
+) -> str | None:
+    """Sentences for people on what they may not expect of an answer; None where there is nothing to say.
+
+    These are the part of the question that models read, where it is not all of it; what they do not understand of it;
+    times that are no date; tags to filter by; and pictures that cannot be found yet, where they are many or nothing was
+    found. `no_english` are the question's words that models do not know as they are written, `tags` those that it
+    names; `found` is None where nothing was looked for.
+    """
+    notes, in_texts = [], found is not None and bool(found.by_text)
+    if (subject := subject_of(query)) != query and subject in query:  # and not the same in other letters
+        notes.append(f"Searched for “{subject}”.")
+    if (language := language_of(subject, no_english)) is not None:
+        if not in_texts:
+            notes.append(
+                f"This looks like {language}. Models read English alone: ask in English, or search texts alone."
+            )
+    elif (word := negation_in(subject)) is not None:
+        notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
+    if (time := _time_note(subject, found)) is not None:
+        notes.append(time)
+    if tags:
+        named = " and ".join(f"“{name}: {value}”" for name, value in tags[:MOST_TAGS])
+        notes.append(f"There are pictures with {named}: filter by that to look at these alone.")
+    if num_missing > (0 if found is not None and found.all == 0 else WITHIN_A_MOMENT):
+        these = "1 picture that is" if num_missing == 1 else f"{num_missing} pictures that are"
+        notes.append(f"{these} stored cannot be found yet.")
+    return " ".join(notes) or None
+
+
+def _time_note(subject: str, found: FoundCounts | None) -> str | None:
+    """The note on a time in the question, which is looked for in texts and dates alone; of several times, on one that
+    surely is a time."""
+    by_text = None if found is None else found.by_text
+    times = sorted(times_in(subject), key=lambda time: not time.is_period)
+    is_period = bool(times) and times[0].is_period
+    if not is_period and (times or by_text is not None) and is_date(subject):
+        return f"No picture's date or text says “{subject}”." if by_text == 0 else _note_on_others(found)
+    if not times:
+        return None
+    written = subject[times[0].begin : times[0].end]
+    # "this" is a stop word, so that texts hold "this summer" where they hold "summer".
+    if by_text and not (is_period and written.lower().startswith("this ")):
+        return _note_on_others(found)
+    perhaps = ":" if is_period else "; if it is one,"
+    return f"“{written}” is not read as a time{perhaps} {HOW_TO_SEARCH_BY_DATE}"
+
+
+def _note_on_others(found: FoundCounts | None) -> str | None:
+    """The note that texts and dates hold all words of some of the pictures found, and not of the others."""
+    if found is None or not found.by_text or found.by_text >= found.all:
+        return None
+    some = "1 picture" if found.by_text == 1 else f"{found.by_text} pictures"
+    return f"Date and text of {some} hold all words; the others were found by what they show."

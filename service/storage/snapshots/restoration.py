@@ -1,0 +1,216 @@
+"""A data directory made from a snapshot, which may come from anywhere: no name and no number in it is trusted."""
+
+import hashlib
+import json
+import os
+import stat
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from io import BufferedIOBase
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from index.catalog.catalog import Catalog
+from index.catalog.database.copies import check_foreign_catalog
+from index.catalog.database.faults import DamagedCatalog, UnknownSchema
+from index.files import make_folder
+from index.views.slab import RECORDS, Corrupt, record_dtype, stored_layout
+from service.errors import UserError
+from service.storage.data_dir import DataDir
+from service.storage.kept_images import kept_images
+from service.storage.originals import Originals, image_id_of
+from service.storage.regions.entries import answering_folders
+from service.storage.snapshots.files import ABOUT, CATALOG, SNAPSHOT_FILE, SNAPSHOT_FORMAT, empty_folder
+
+COPIED_AT_ONCE = 1 << 20
+
+
+class Member(NamedTuple):
+    """A file of a snapshot."""
+
+    name: str
+    content: IO[bytes] | BufferedIOBase
+
+
+def restore_snapshot(
+    source: Path,
+    data_dir: Path,
+    each: Callable[[], None] = lambda: None,
+    now: Callable[[], float] = time.time,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Mapping[str, int]:
+    """Make a data directory of the snapshot, with a collection id of its own; its pictures, counted by their states.
+
+    Pictures that were deleted when it was taken, and not erased, can be brought back as if they had been deleted now:
+    whoever restores may miss one of them. `each` is called for each file, `tell` with words on regions and thumbnails
+    that are missing. UserError where the folder is not empty, or the snapshot is not whole, was damaged, or holds what
+    no snapshot does; nothing is left of what was written by then.
+    """
+    was_there = data_dir.exists()
+    if not was_there and data_dir.is_symlink():
+        raise UserError(f"{data_dir} is a link to {data_dir.readlink()}, which is not there: make that folder first")
+    if was_there and (not data_dir.is_dir() or any(data_dir.iterdir())):
+        raise UserError(f"{data_dir} is not empty: name a new folder")
+    make_folder(data_dir, private=True)
+    try:
+        return _restore(source, data_dir, each, now, tell)
+    except BaseException:
+        empty_folder(data_dir)
+        if not was_there:
+            data_dir.rmdir()
+        raise
+
+
+def _restore(
+    source: Path,
+    data_dir: Path,
+    each: Callable[[], None],
+    now: Callable[[], float],
+    tell: Callable[[str], None],
+) -> Mapping[str, int]:
+    """`restore_snapshot` into a folder that is empty."""
+    names: set[str] = set()
+    catalog_digest = ""
+    about: dict[str, Any] | None = None
+    with _members(source) as members:
+        for name, content in members:
+            if SNAPSHOT_FILE.fullmatch(name) is None:
+                raise UserError(f"{source} holds {name!r}, which no snapshot does: nothing of it is used")
+            if name in names:
+                raise UserError(f"{source} holds {name!r} twice: nothing of it is used")
+            names.add(name)
+            if name == ABOUT:
+                about = _read_about(source, content.read(COPIED_AT_ONCE))
+            else:
+                digest = _write(source, name, content, data_dir)
+                catalog_digest = digest if name == CATALOG else catalog_digest
+            each()
+    if about is None or CATALOG not in names:
+        raise UserError(f"{source} is not a whole snapshot: `regard snapshot` did not come to its end")
+    if about.get("catalog_sha256", catalog_digest) != catalog_digest:
+        raise UserError(f"the catalog of {source} is damaged: it is not the one that was copied; copy it anew")
+    unchecked = DataDir(data_dir).unchecked_catalog
+    try:
+        check_foreign_catalog(unchecked)
+    except (DamagedCatalog, UnknownSchema) as fault:
+        raise UserError(f"the catalog of {source} cannot be used: {fault}") from fault
+    with closing(Catalog(unchecked)) as catalog:
+        catalog.renew_collection()
+        catalog.delete_anew(now())
+        counts = catalog.counts()
+        _check_originals(source, catalog, Originals(data_dir, write=False), about["missing"])
+        for lacking in _lacking_parts(data_dir, catalog):
+            tell(lacking)
+    os.sync()
+    unchecked.replace(DataDir(data_dir).catalog)
+    os.sync()
+    return counts
+
+
+def _check_originals(source: Path, catalog: Catalog, originals: Originals, missing: int) -> None:
+    """UserError where more originals are missing than were when the snapshot was taken."""
+    pictured = (image for image in kept_images(catalog) if image.pictured)
+    lacking = [image for image in pictured if not originals.path(image.image_id, image.extension).is_file()]
+    if len(lacking) > missing:
+        raise UserError(
+            f"{source} is not whole: of its {len(lacking)} pictures without a file only {missing} had none when it was"
+            f" taken, and {lacking[0].filename!r} is among them. Copy it anew"
+        )
+
+
+def _lacking_parts(data_dir: Path, catalog: Catalog) -> Iterator[str]:
+    """Words on missing regions and thumbnails; loud ones on regions that nothing can be made of again."""
+    originals, stores = Originals(data_dir, write=False), answering_folders(catalog)
+    there = {name: min(count, _count_records(data_dir / name)) for name, count in stores.items()}
+    found_anew = dict.fromkeys(stores, 0)
+    lost = without_thumbnail = ready = 0
+    for image in kept_images(catalog):
+        if image.slot is not None and not image.pictured:
+            lost += image.slot >= max(there.values(), default=0)
+            continue
+        if image.slot is not None:
+            for name, count in stores.items():
+                found_anew[name] += there[name] <= image.slot < count
+        if image.state == "ready":
+            ready += 1
+            without_thumbnail += originals.find_thumbnail(image.image_id) is None
+    if lost:
+        yield (
+            f"LOST: {lost} of these are known by features alone, which the snapshot lacks and nothing makes again: look"
+            " for a snapshot that is whole, or take the features in again"
+        )
+    for name, count in stores.items():
+        if lacking := found_anew[name]:
+            where = f" in {name}" * (len(stores) > 1)
+            yield f"regions of {lacking} of {count} are missing{where} and are found anew while it runs"
+    if without_thumbnail:
+        yield f"thumbnails of {without_thumbnail} of {ready} are missing and are made anew while it runs"
+
+
+def _count_records(folder: Path) -> int:
+    try:
+        return (folder / RECORDS).stat().st_size // record_dtype(stored_layout(folder)).itemsize
+    except (Corrupt, ValueError, LookupError, OSError):  # none that can be read
+        return 0
+
+
+def _read_about(source: Path, content: bytes) -> dict[str, Any]:
+    try:
+        about = json.loads(content)
+        if about["format"] == SNAPSHOT_FORMAT and isinstance(about["missing"], int):
+            return dict(about)
+    except (ValueError, LookupError, TypeError):
+        pass
+    raise UserError(f"{source} is a snapshot of a form that this version of Regard does not read")
+
+
+def _write(source: Path, name: str, content: IO[bytes] | BufferedIOBase, data_dir: Path) -> str:
+    """Write one file below the data directory, an original only if it is what its name says; the file's SHA-256."""
+    path = DataDir(data_dir).unchecked_catalog if name == CATALOG else data_dir / name
+    make_folder(path.parent)
+    digest = hashlib.sha256()
+    with path.open("xb") as file:
+        while chunk := content.read(COPIED_AT_ONCE):
+            digest.update(chunk)
+            file.write(chunk)
+    if name.startswith("originals/") and image_id_of(digest.hexdigest()) != path.stem:
+        raise UserError(f"{name} in {source} is damaged: it is not the picture that was taken in")
+    return digest.hexdigest()
+
+
+@contextmanager
+def _members(source: Path) -> Iterator[Iterator[Member]]:
+    """The files of a snapshot, one open at a time; UserError for anything but plain files."""
+    if source.is_dir():
+        yield _files_below(source)
+        return
+    try:
+        with tarfile.open(source, "r:") as archive:
+            yield _files_of(source, archive)
+    except tarfile.TarError as fault:
+        raise UserError(f"{source} is no snapshot, or was cut: {fault}") from fault
+
+
+def _files_below(source: Path) -> Iterator[Member]:
+    for folder, folders, names in os.walk(source):
+        for name in [*folders, *names]:
+            path = Path(folder) / name
+            mode = path.lstat().st_mode
+            if stat.S_ISDIR(mode):
+                continue
+            if not stat.S_ISREG(mode):
+                raise UserError(f"{path} is no plain file: nothing of {source} is used")
+            with path.open("rb") as file:
+                yield Member(path.relative_to(source).as_posix(), file)
+
+
+def _files_of(source: Path, archive: tarfile.TarFile) -> Iterator[Member]:
+    for member in archive:
+        if not member.isreg():
+            raise UserError(f"{member.name!r} in {source} is no plain file: nothing of it is used")
+        file = archive.extractfile(member)
+        assert file is not None  # it is a file
+        with file:
+            yield Member(member.name, file)

@@ -1,0 +1,118 @@
+"""Compaction: what slabs and views still hold of erased pictures and captions is overwritten, and takes no room.
+
+Slots keep their numbers: a row becomes zeros with a checksum, of which the file system keeps nothing where it can.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from index.catalog.catalog import Catalog
+from index.catalog.database.check import text_index_fault
+from index.views.slab import HEADER, Corrupt, LayoutMismatch, Slab, stored_layout
+from index.views.view import remove_shortlists
+from index.views.view_manifest import NAME as VIEW_MANIFEST
+from index.views.view_manifest import ViewMismatch
+from index.views.view_stores import opened_stores
+from service.clocks import Clocks
+from service.errors import UserError
+from service.storage.data_dir import DataDir
+from service.storage.data_dir_lock import lock_data_dir
+from service.storage.originals import Originals
+from service.storage.regions.entries import answering_folders
+from service.storage.regions.found_regions import FoundRegions
+from service.worker.maintenance.erasure import LOOK_EVERY_S, Erasure
+
+REMOVAL_PATIENCE_S = 30.0  # an upload takes seconds, a snapshot longer
+
+
+@dataclass(frozen=True)
+class CompactionResult:
+    """The result of a compaction: the records overwritten, and the bytes of disk given back."""
+
+    records: int
+    view_rows: int
+    num_bytes: int
+
+
+def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] = time.time) -> CompactionResult:
+    """Erase what is due, then overwrite what is left of all that was erased.
+
+    Locked while a worker runs; UserError where files cannot be removed, since others are being stored or read, and,
+    once all else is done, where a view or the catalog's log still holds what was erased.
+    """
+    data = DataDir(data_dir)
+    with lock_data_dir(data_dir), closing(Catalog(data.catalog)) as catalog:
+        before = _room(data)
+        erasure = Erasure(catalog, Originals(data_dir), FoundRegions(data_dir), grace_s, Clocks(clock))
+        _erase_all(erasure, catalog)
+        images, captions = catalog.erasures.slots()
+        records = sum(_blank_records(data.root / folder, images) for folder in answering_folders(catalog))
+        views = [manifest.parent for manifest in data.views.glob(f"*/{VIEW_MANIFEST}")]
+        left = list[str]()
+        rows = 0
+        for folder in sorted(views):
+            try:
+                rows += _blank_rows(folder, images, captions)
+            except (Corrupt, LayoutMismatch, ViewMismatch) as fault:
+                left.append(f"{folder} cannot be read, which a worker makes anew: {fault}")
+        _clean_texts(catalog, data.catalog)
+        if not catalog.erasures.fold_log():
+            left.append(f"another program reads {data.catalog}, whose log cannot be emptied meanwhile")
+        if left:
+            raise UserError(f"not all that was erased is overwritten: {'; '.join(left)}. Run this command again then")
+        return CompactionResult(records, rows, max(0, before - _room(data)))
+
+
+def _clean_texts(catalog: Catalog, path: Path) -> None:
+    """Leave nothing of the words that were taken away: in steps, between which others change the catalog, where the
+    index of words is sound; made anew at once where it is damaged."""
+    if text_index_fault(path) is None:
+        catalog.texts.purge()
+    else:
+        catalog.texts.rebuild()
+
+
+def _erase_all(erasure: Erasure, catalog: Catalog) -> None:
+    """Erase what is due, whose files are only removed while nobody stores or copies any."""
+    end = time.monotonic() + REMOVAL_PATIENCE_S
+    while True:
+        while erasure.advance():
+            pass
+        if not catalog.erasures.being_erased(1):
+            return
+        if time.monotonic() >= end:
+            raise UserError(
+                "files of deleted pictures cannot be removed while pictures come in or a snapshot is made: run this"
+                " command again when that has ended"
+            )
+        time.sleep(LOOK_EVERY_S)
+
+
+def _blank_records(folder: Path, slots: list[int]) -> int:
+    if not (folder / HEADER).is_file():
+        return 0
+    with closing(Slab.open(folder, stored_layout(folder), write=True)) as slab:
+        return slab.blank(slot for slot in slots if slot < len(slab))
+
+
+def _blank_rows(folder: Path, images: list[int], captions: list[int]) -> int:
+    with opened_stores(folder, write=True) as (stores, counts):
+        images = [slot for slot in images if slot < counts.images]
+        captions = [slot for slot in captions if slot < counts.captions]
+        if not images and not captions:
+            return 0
+        # At every compaction: one that was killed may have left codes of rows that it had overwritten.
+        remove_shortlists(folder)
+        changed = stores.blank(images, captions)
+    if changed:
+        remove_shortlists(folder)  # a web process may have built one meanwhile
+    return changed
+
+
+def _room(data: DataDir) -> int:
+    """Bytes of disk that regions and views take."""
+    files = (path for root in (data.regions, data.views) for path in root.rglob("*") if path.is_file())
+    return sum(512 * path.stat().st_blocks for path in files)
