@@ -6,7 +6,7 @@ from typing import Any
 from jaxtyping import Int64
 from torch import Tensor
 
-from models.evaluation.evaluate import ranks_by_direction, recalls_of_ranks
+from models.evaluation.ranks import Ranks
 from models.evaluation.scored_pairs import (
     Direction,
     ScoredPairs,
@@ -103,7 +103,7 @@ def rsums(
 
 def rsum_of(pairs: ScoredPairs) -> float:
     """rsum over all pairs."""
-    return float(recalls_of_ranks(ranks_by_direction(pairs))["rsum"])
+    return float(Ranks.of(pairs).recalls()["rsum"])
 
 
 def bank_sizes(banks: HubnessBanks | None) -> dict[str, int]:

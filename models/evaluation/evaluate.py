@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -12,30 +11,18 @@ from torch import Tensor
 from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import half_slices
-from models.evaluation.comparison import KeptRanks
-from models.evaluation.confidence import bootstrap_intervals, interval_settings, paired_intervals
-from models.evaluation.metrics import (
-    Recalls,
-    Shortlists,
-    image_to_text_ranks,
-    rsum,
-    stage_one_ranks_of_best,
-    subtract_numbers,
-    text_to_image_ranks,
-)
+from models.evaluation.confidence import interval_settings
+from models.evaluation.metrics import Shortlists, stage_one_ranks_of_best
+from models.evaluation.ranks import BOTH_DIRECTIONS, Ranks
 from models.evaluation.score_matrix import encode_in_batches
-from models.evaluation.scored_pairs import Direction, ScoredPairs
+from models.evaluation.scored_pairs import ScoredPairs
 from models.matching.encoded import EncodedImages
 from models.matching.matcher import Matcher
 
 T = TypeVar("T")
 
 SHORTLISTS = (10, 50, 100, 200, 500)
-FOLDS = 5
 HELD_PICTURES = 2048  # encoded at once: 36 regions of SCAN at width 512 take 160 MB
-ASKING: Mapping[str, Direction] = {"text_to_image": "text", "image_to_text": "image"}
-RANK_FUNCTIONS = {"text_to_image": text_to_image_ranks, "image_to_text": image_to_text_ranks}
-BOTH_DIRECTIONS = tuple(RANK_FUNCTIONS)
 TEXT_TO_IMAGE = ("text_to_image",)
 
 Progress = Callable[[str, int, int], object]
@@ -95,61 +82,25 @@ def check_feature_width(matcher: Matcher, data: CaptionedFeatures) -> None:
         )
 
 
-def ranks_by_direction(
-    pairs: ScoredPairs, shortlists: Shortlists | None = None, directions: Sequence[str] = BOTH_DIRECTIONS
-) -> dict[str, np.ndarray]:
-    """Direction -> rank of the right answer to every question."""
+def ranks_of_both_stages(
+    pairs: ScoredPairs, stage_one: ScoredPairs, directions: Sequence[str] = BOTH_DIRECTIONS
+) -> dict[str, Ranks]:
+    """The ranks by the reranker (`exhaustive`) and by its own `stage_one`, both over the whole gallery."""
     return {
-        direction: RANK_FUNCTIONS[direction](pairs.of(ASKING[direction]), pairs.image_of, shortlists)
-        for direction in directions
+        search: Ranks.of(own, None, directions) for search, own in (("exhaustive", pairs), ("stage_one", stage_one))
     }
 
 
-def recalls_of_ranks(ranks: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Direction -> recalls, and with both directions their sum; for JSON."""
-    recalls = {direction: Recalls.of(own) for direction, own in ranks.items()}
-    total = {"rsum": rsum(*recalls.values())} if len(recalls) > 1 else {}
-    return {direction: own.as_dict() for direction, own in recalls.items()} | total
-
-
-def recalls_with_intervals(
-    pairs: ScoredPairs, shortlists: Shortlists | None = None, directions: Sequence[str] = BOTH_DIRECTIONS
-) -> dict[str, Any]:
-    """Direction -> recalls, with their confidence intervals as `interval`; for JSON."""
-    ranks = ranks_by_direction(pairs, shortlists, directions)
-    return {**recalls_of_ranks(ranks), "interval": bootstrap_intervals(ranks, pictures_of_questions(pairs))}
-
-
-def pictures_of_questions(pairs: ScoredPairs) -> dict[str, np.ndarray]:
-    """Direction -> the picture that each question is about."""
-    return {"text_to_image": pairs.image_of.cpu().numpy(), "image_to_text": np.arange(pairs.scores.shape[1])}
-
-
-def reranker_and_stage_one(
-    pairs: ScoredPairs,
-    stage_one: ScoredPairs,
-    directions: Sequence[str] = BOTH_DIRECTIONS,
-    kept: KeptRanks | None = None,
-) -> dict[str, Any]:
-    """Recalls of the reranker (`exhaustive`) and of its own `stage_one`, both over the whole gallery, and the
-    `difference`, which is above 0 where the reranker is better; each with intervals; for JSON. Their ranks are left in
-    `kept`."""
-    picture_of = pictures_of_questions(pairs)
-    ranks = {
-        "exhaustive": ranks_by_direction(pairs, None, directions),
-        "stage_one": ranks_by_direction(stage_one, None, directions),
-    }
-    recalls = {search: recalls_of_ranks(own) for search, own in ranks.items()}
-    if kept is not None:
-        kept.ranks, kept.recalls, kept.picture_of = ranks, dict(recalls), picture_of
-    intervals = {search: bootstrap_intervals(own, picture_of) for search, own in ranks.items()}
-    intervals["difference"] = paired_intervals(ranks["exhaustive"], ranks["stage_one"], picture_of)
-    recalls["difference"] = subtract_numbers(recalls["exhaustive"], recalls["stage_one"])
-    return {search: {**own, "interval": intervals[search]} for search, own in recalls.items()}
+def report_on_both_stages(ranks: Mapping[str, Ranks]) -> dict[str, Any]:
+    """Recalls of both, and their `difference`, which is above 0 where the reranker is better; with intervals; for
+    JSON."""
+    exhaustive, stage_one = ranks["exhaustive"], ranks["stage_one"]
+    difference = exhaustive.minus(stage_one)
+    return {"exhaustive": exhaustive.report(), "stage_one": stage_one.report(), "difference": difference}
 
 
 def recalls_of_halves(pairs: ScoredPairs, stage_one: ScoredPairs) -> dict[str, Any]:
-    """`reranker_and_stage_one` of the first and of the second half of the pictures, each a gallery of its own.
+    """`report_on_both_stages` for the first and for the second half of the pictures, each a gallery of its own.
 
     Where something was chosen on the first half, the second one has not seen it.
     """
@@ -157,7 +108,7 @@ def recalls_of_halves(pairs: ScoredPairs, stage_one: ScoredPairs) -> dict[str, A
     for name, pictures in half_slices(pairs.scores.shape[1]).items():
         gallery = torch.arange(pictures.start, pictures.stop, device=pairs.image_of.device)
         own, own_stage_one = pairs.among(gallery), stage_one.among(gallery)
-        searches = reranker_and_stage_one(own, own_stage_one)
+        searches = report_on_both_stages(ranks_of_both_stages(own, own_stage_one))
         report[name] = {"images": len(gallery), "captions": len(own.image_of), **searches}
     return report
 
@@ -167,7 +118,7 @@ def shortlist_recalls(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """The percentage that shortlists keep of the right answers (`shortlist_recall`: of how many questions at least one)
     and of each question's ten best answers by score (`top10_kept`)."""
-    right = ranks_by_direction(stage_one, None, directions)
+    right = Ranks.of(stage_one, None, directions).by_direction
     by_question = {
         direction: (pairs.scores, stage_one.scores)
         if direction == "text_to_image"
@@ -181,37 +132,13 @@ def shortlist_recalls(
     }
 
 
-def recalls_of_folds(pairs: ScoredPairs, kept: KeptRanks | None = None) -> dict[str, Any]:
-    """Recalls within each of five equal runs of pictures and their own captions, averaged number by number, with
-    intervals of the means. Their ranks are left in `kept`, as `fold5`.
+class Evaluation(NamedTuple):
+    """The report of an evaluation, and the ranks behind its recalls."""
 
-    COCO's "1K" results are those of five folds of its 5000 test pictures. ValueError where folds cannot be equal.
-    """
-    num_pictures = pairs.scores.shape[1]
-    size, rest = divmod(num_pictures, FOLDS)
-    if rest or not size:
-        raise ValueError(f"{num_pictures} pictures do not make {FOLDS} equal folds")
-    galleries = torch.arange(num_pictures, device=pairs.image_of.device).reshape(FOLDS, size)
-    parts = [ranks_by_direction(pairs.among(gallery)) for gallery in galleries]
-    recalls = mean_report([recalls_of_ranks(part) for part in parts])
-    picture_of = pictures_of_questions(pairs)
-    ranks = {direction: np.empty_like(of) for direction, of in picture_of.items()}
-    for direction, of in picture_of.items():
-        for fold, part in enumerate(parts):
-            ranks[direction][of // size == fold] = part[direction]
-    if kept is not None:
-        kept.ranks["fold5"], kept.recalls["fold5"], kept.folds["fold5"] = ranks, recalls, FOLDS
-    return {**recalls, "interval": bootstrap_intervals(ranks, picture_of, FOLDS)}
-
-
-def mean_report(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Mean of every number in reports of the same form."""
-    return {
-        name: mean_report([report[name] for report in reports])
-        if isinstance(value, dict)
-        else sum(report[name] for report in reports) / len(reports)
-        for name, value in reports[0].items()
-    }
+    report: dict[str, Any]
+    """For JSON."""
+    ranks: dict[str, Ranks]
+    """Search (`exhaustive`, `stage_one`, `fold5`) -> its ranks."""
 
 
 def evaluate(
@@ -221,17 +148,20 @@ def evaluate(
     fold5: bool = False,
     halves: bool = False,
     progress: Progress | None = None,
-    kept: KeptRanks | None = None,
-) -> dict[str, Any]:
-    """The whole report, for JSON: all pairs scored, stage one alone, two stages for every shortlist length, with
+) -> Evaluation:
+    """The whole evaluation: all pairs scored, stage one alone, two stages for every shortlist length, with
     `fold5` all pairs within five folds, and with `halves` within the first and the second half of the pictures."""
     if not all(data.captions):
         raise ValueError("every picture to evaluate on needs a caption at least")
     check_feature_width(matcher, data)
     pairs, stage_one = score_all_pairs(matcher, data, progress=progress)
-    report = report_on_scores(matcher, pairs, stage_one, shortlists, BOTH_DIRECTIONS, progress, kept)
-    report |= {"fold5": recalls_of_folds(pairs, kept)} if fold5 else {}
-    return report | ({"halves": recalls_of_halves(pairs, stage_one)} if halves else {})
+    report, ranks = evaluate_scores(matcher, pairs, stage_one, shortlists, BOTH_DIRECTIONS, progress)
+    if fold5:
+        ranks["fold5"] = Ranks.in_folds(pairs)
+        report["fold5"] = ranks["fold5"].report()
+    if halves:
+        report["halves"] = recalls_of_halves(pairs, stage_one)
+    return Evaluation(report, ranks)
 
 
 def evaluate_gallery(
@@ -239,9 +169,8 @@ def evaluate_gallery(
     data: CaptionedFeatures,
     shortlists: Sequence[int] = SHORTLISTS,
     progress: Progress | None = None,
-    kept: KeptRanks | None = None,
-) -> dict[str, Any]:
-    """The report of searching all pictures of `data` for its sentences, where some pictures have no caption.
+) -> Evaluation:
+    """The evaluation of searching all pictures of `data` for its sentences, where some pictures have no caption.
 
     ValueError where none has one.
     """
@@ -249,19 +178,18 @@ def evaluate_gallery(
         raise ValueError("no picture has a caption to search for")
     check_feature_width(matcher, data)
     pairs, stage_one = score_all_pairs(matcher, data, progress=progress)
-    return report_on_scores(matcher, pairs, stage_one, shortlists, TEXT_TO_IMAGE, progress, kept)
+    return evaluate_scores(matcher, pairs, stage_one, shortlists, TEXT_TO_IMAGE, progress)
 
 
-def report_on_scores(
+def evaluate_scores(
     matcher: Matcher,
     pairs: ScoredPairs,
     stage_one: ScoredPairs,
     shortlists: Sequence[int],
     directions: Sequence[str],
     progress: Progress | None = None,
-    kept: KeptRanks | None = None,
-) -> dict[str, Any]:
-    """The report on a matcher's scores of all pairs."""
+) -> Evaluation:
+    """The evaluation of a matcher's scores of all pairs."""
     num_pictures = pairs.scores.shape[1]
     lengths = [k for k in shortlists if k <= num_pictures]
     steps = count(1)
@@ -271,15 +199,17 @@ def report_on_scores(
             progress("computing recalls", next(steps), len(lengths) + 2)
         return part
 
-    return {
+    ranks = ranks_of_both_stages(pairs, stage_one, directions)
+    report = {
         "model": matcher.name,
         "digest": matcher.digest,
         "images": num_pictures,
         "captions": len(pairs.image_of),
         "intervals": interval_settings(),
-        **counted(reranker_and_stage_one(pairs, stage_one, directions, kept)),
+        **counted(report_on_both_stages(ranks)),
         "two_stage": {
-            str(k): counted(recalls_with_intervals(pairs, Shortlists(stage_one.scores, k), directions)) for k in lengths
+            str(k): counted(Ranks.of(pairs, Shortlists(stage_one.scores, k), directions).report()) for k in lengths
         },
         **counted(shortlist_recalls(pairs, stage_one, lengths, directions)),
     }
+    return Evaluation(report, ranks)

@@ -252,7 +252,7 @@ class Training:
     def _validate(self, log: Log, progress: Progress | None = None) -> None:
         """Evaluate the averaged matcher as it would be kept, and keep it where it is the best so far."""
         kept = as_stored(self.averaged_matcher(), *self._precision)
-        report = evaluate(kept, self.dev, shortlists=(100,), progress=progress)
+        report = evaluate(kept, self.dev, shortlists=(100,), progress=progress).report
         is_best = self.early_stopping.is_best(report["exhaustive"]["rsum"])
         report["digest"] = self._save_best() if is_best else None
         log({"step": self.step, "steps": self.total_steps, "validation": report})

@@ -120,7 +120,7 @@ class BackboneTraining:
 
     def validate(self) -> dict[str, Any]:
         """The report of `evaluate` on the first photographs of dev, whose regions are tiles."""
-        return evaluate(self.matcher, self._tile_features(self.dev), shortlists=())
+        return evaluate(self.matcher, self._tile_features(self.dev), shortlists=()).report
 
     def _train_step(self, batch: PhotographBatch) -> dict[str, float]:
         """One step; the losses before it."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluation.comparison import KeptRanks, compare_ranks
-from models.evaluation.evaluate import evaluate, evaluate_gallery
+from models.evaluation.evaluate import Evaluation, evaluate, evaluate_gallery
+from models.evaluation.ranks import rank_arrays
 from models.matching.matcher import Matcher
 from models.training.inputs import digest_of_features, digest_of_pictures
 from models.whole_files import write_whole
@@ -30,23 +30,26 @@ def measure_models(
     """The report on the first model, with what the second one reaches, where there is one, as `against`; their ranks
     are written where the options say. `has_gallery`: there are pictures without captions beside those asked for."""
     data = data.first_captions(options.questions) if options.questions else data
-    measure: Callable[..., dict[str, Any]] = evaluate_gallery if has_gallery else evaluate
+    measure: Callable[..., Evaluation] = evaluate_gallery if has_gallery else evaluate
     fold5 = {"fold5": True} if options.fold5 else {}
     halves = {"halves": True} if options.halves else {}
-    kept, other = KeptRanks(), KeptRanks()
-    report = measure(matchers[0], data, progress=progress.report, kept=kept, **fold5, **halves)
+    report, ranks = measure(matchers[0], data, progress=progress.report, **fold5, **halves)
+    arrays: dict[str, Any] = {
+        **rank_arrays(ranks),
+        "picture_of_caption": ranks["exhaustive"].picture_of["text_to_image"],
+    }
     for matcher in matchers[1:]:
-        found = measure(matcher, data, (), progress=progress.report, kept=other, **fold5)
-        parts = {part: found[part] for part in ("model", "digest", *other.ranks)}
-        report["against"] = {**parts, "difference": compare_ranks(kept, other)}
+        against, others = measure(matcher, data, (), progress=progress.report, **fold5)
+        parts = {part: against[part] for part in ("model", "digest", *others)}
+        differences = {search: own.minus(others[search]) for search, own in ranks.items()}
+        report["against"] = {**parts, "difference": differences}
+        arrays |= {f"against_{name}": own for name, own in rank_arrays(others).items()}
     if options.ranks is not None:
-        _write_ranks(kept, other, data, options.ranks)
+        _write_ranks(arrays, data, options.ranks)
     return report
 
 
-def _write_ranks(kept: KeptRanks, other: KeptRanks, data: CaptionedFeatures, out: Path) -> None:
-    arrays: dict[str, Any] = kept.arrays() | {f"against_{name}": own for name, own in other.arrays().items()}
-    arrays["picture_of_caption"] = kept.picture_of["text_to_image"]
+def _write_ranks(arrays: dict[str, Any], data: CaptionedFeatures, out: Path) -> None:
     arrays["pictures"] = np.array(data.rows if data.names is None else data.names)
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)

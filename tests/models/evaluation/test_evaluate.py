@@ -7,17 +7,15 @@ import pytest
 import torch
 
 from models.datasets.captioned_features import CaptionedFeatures
-from models.evaluation.comparison import KeptRanks, compare_ranks
 from models.evaluation.confidence import paired_intervals
 from models.evaluation.evaluate import (
     evaluate,
     evaluate_gallery,
-    recalls_of_folds,
-    recalls_with_intervals,
     score_all_pairs,
     shortlist_recalls,
 )
 from models.evaluation.metrics import Recalls, Shortlists, mask_outside_shortlist
+from models.evaluation.ranks import Ranks
 from models.evaluation.scored_pairs import ScoredPairs
 from models.matching.checkpoint import new_matcher
 from models.matching.ensemble import build_ensemble
@@ -53,7 +51,7 @@ def test_a_shortlist_keeps_the_best_of_stage_one_alone() -> None:
 def test_a_tie_of_stage_one_counts_against_the_model() -> None:
     scores, image_of = torch.eye(6), torch.arange(6)
     for stage_one, expected in ((torch.zeros(6, 6), 0.0), (torch.eye(6), 100.0)):
-        found = recalls_with_intervals(ScoredPairs(scores, image_of), Shortlists(stage_one, 3))
+        found = Ranks.of(ScoredPairs(scores, image_of), Shortlists(stage_one, 3)).report()
         assert [found[way]["r1"] for way in ("text_to_image", "image_to_text")] == [expected, expected]
 
 
@@ -62,7 +60,7 @@ def test_two_stages_equal_a_search_one_query_at_a_time() -> None:
     scores = torch.randn(20, 10, generator=generator)
     stage_one = scores + torch.randn(20, 10, generator=generator)
     image_of = torch.arange(10).repeat_interleave(2)
-    found = recalls_with_intervals(ScoredPairs(scores, image_of), Shortlists(stage_one, 3))
+    found = Ranks.of(ScoredPairs(scores, image_of), Shortlists(stage_one, 3)).report()
     kept = shortlist_recalls(ScoredPairs(scores, image_of), ScoredPairs(stage_one, image_of), [3])
     positions, within, of_best = [], 0, []
     for q in range(20):
@@ -95,7 +93,7 @@ def test_what_a_shortlist_keeps_for_a_picture_goes_by_the_scores_for_pictures() 
 
 
 def test_a_shortlist_of_everything_changes_nothing() -> None:
-    report = evaluate(small_matcher(), pictures(12), shortlists=(5, 12, 50))
+    report = evaluate(small_matcher(), pictures(12), shortlists=(5, 12, 50)).report
     assert list(report["two_stage"]) == ["5", "12"]
     assert report["shortlist_recall"]["12"]["text_to_image"] == 100
     assert report["top10_kept"]["12"]["text_to_image"] == 100 > report["top10_kept"]["5"]["text_to_image"]
@@ -144,15 +142,15 @@ def test_the_number_of_pictures_held_at_once_changes_no_score() -> None:
 def test_pictures_without_captions_are_searched_too() -> None:
     matcher, data = small_matcher(), pictures(12)
     some_captioned = replace(data, captions=[*data.captions[:4], *([()] * 8)])
-    report = evaluate_gallery(matcher, some_captioned, shortlists=(5, 12))
+    report = evaluate_gallery(matcher, some_captioned, shortlists=(5, 12)).report
     image_of = torch.arange(4).repeat_interleave(2)
     scores, stage_one = (ScoredPairs(pairs.scores[:8], image_of) for pairs in score_all_pairs(matcher, data))
     assert (report["images"], report["captions"]) == (12, 8)
-    assert report["exhaustive"] == recalls_with_intervals(scores, directions=("text_to_image",))
+    assert report["exhaustive"] == Ranks.of(scores, directions=("text_to_image",)).report()
     assert list(report["two_stage"]["5"]) == ["text_to_image", "interval"]
     kept = shortlist_recalls(scores, stage_one, (5, 12), ("text_to_image",))
     assert {name: report[name] for name in kept} == kept
-    assert evaluate_gallery(matcher, some_captioned.first_captions(3), shortlists=())["captions"] == 3
+    assert evaluate_gallery(matcher, some_captioned.first_captions(3), shortlists=()).report["captions"] == 3
     with pytest.raises(ValueError, match="no picture has a caption"):
         evaluate_gallery(matcher, some_captioned.first_captions(0))
 
@@ -167,9 +165,9 @@ def test_an_ensemble_scores_the_mean_of_its_members() -> None:
 def test_folds_are_evaluated_apart_and_averaged() -> None:
     scores = torch.randn(30, 15, generator=torch.Generator().manual_seed(1))
     image_of = torch.arange(15).repeat_interleave(2)
-    found = recalls_of_folds(ScoredPairs(scores, image_of))
+    found = Ranks.in_folds(ScoredPairs(scores, image_of)).report()
     parts = [scores[6 * fold : 6 * fold + 6, 3 * fold : 3 * fold + 3] for fold in range(5)]
-    alone = [recalls_with_intervals(ScoredPairs(part, torch.arange(3).repeat_interleave(2))) for part in parts]
+    alone = [Ranks.of(ScoredPairs(part, torch.arange(3).repeat_interleave(2))).report() for part in parts]
     assert found["rsum"] == pytest.approx(sum(report["rsum"] for report in alone) / 5)
     for direction in ("text_to_image", "image_to_text"):
         for measure in ("r1", "r5", "r10", "median_rank"):
@@ -181,35 +179,34 @@ def test_folds_are_evaluated_apart_and_averaged() -> None:
 
 def test_folds_of_two_models_are_compared_question_by_question() -> None:
     scores = torch.randn(2, 80, 40, generator=torch.Generator().manual_seed(1))
-    image_of, kept = torch.arange(40).repeat_interleave(2), (KeptRanks(), KeptRanks())
-    means = [recalls_of_folds(ScoredPairs(*both), one) for *both, one in zip(scores, [image_of] * 2, kept, strict=True)]
-    for own, found in zip(scores, kept, strict=True):
+    image_of = torch.arange(40).repeat_interleave(2)
+    searches = [Ranks.in_folds(ScoredPairs(own, image_of)) for own in scores]
+    for own, found in zip(scores, searches, strict=True):
         for question in range(80):
             fold = 8 * (question // 16)
             among = own[question, fold : fold + 8]
-            assert found.ranks["fold5"]["text_to_image"][question] == (among > among[question // 2 - fold]).sum()
+            assert found.by_direction["text_to_image"][question] == (among > among[question // 2 - fold]).sum()
         for picture in range(40):
             fold = 16 * (picture // 8)
             best = own[2 * picture : 2 * picture + 2, picture].max()
-            assert found.ranks["fold5"]["image_to_text"][picture] == (own[fold : fold + 16, picture] > best).sum()
-    for found in kept:
-        found.picture_of = {"text_to_image": image_of.numpy(), "image_to_text": np.arange(40)}
-    difference = compare_ranks(*kept)["fold5"]
-    assert difference["rsum"] == pytest.approx(means[0]["rsum"] - means[1]["rsum"])
-    ranks = [found.ranks["fold5"] for found in kept]
-    assert difference["interval"] == paired_intervals(ranks[0], ranks[1], kept[0].picture_of, 5)
+            assert found.by_direction["image_to_text"][picture] == (own[fold : fold + 16, picture] > best).sum()
+    one, other = searches
+    difference = one.minus(other)
+    assert difference["rsum"] == pytest.approx(one.recalls()["rsum"] - other.recalls()["rsum"])
+    picture_of = {"text_to_image": image_of.numpy(), "image_to_text": np.arange(40)}
+    assert difference["interval"] == paired_intervals(one.by_direction, other.by_direction, picture_of, 5)
 
 
 def test_five_folds_are_reported_beside_the_whole() -> None:
-    report = evaluate(small_matcher(), pictures(10), shortlists=(5,), fold5=True)
+    report = evaluate(small_matcher(), pictures(10), shortlists=(5,), fold5=True).report
     assert report["fold5"]["rsum"] >= report["exhaustive"]["rsum"]
-    assert "fold5" not in evaluate(small_matcher(), pictures(10), shortlists=(5,))
+    assert "fold5" not in evaluate(small_matcher(), pictures(10), shortlists=(5,)).report
     with pytest.raises(ValueError, match="12 pictures do not make 5 equal folds"):
         evaluate(small_matcher(), pictures(12), shortlists=(5,), fold5=True)
 
 
 def test_a_reranker_stands_beside_its_own_stage_one() -> None:
-    report = evaluate(small_matcher(), pictures(12), shortlists=(5,))
+    report = evaluate(small_matcher(), pictures(12), shortlists=(5,)).report
     difference = report["difference"]
     assert difference["rsum"] == pytest.approx(report["exhaustive"]["rsum"] - report["stage_one"]["rsum"])
     assert difference["image_to_text"]["r5"] == pytest.approx(
@@ -221,10 +218,10 @@ def test_a_reranker_stands_beside_its_own_stage_one() -> None:
 
 def test_each_half_is_a_gallery_of_its_own() -> None:
     matcher, data = small_matcher(), pictures(13)
-    halves = evaluate(matcher, data, shortlists=(), halves=True)["halves"]
-    assert "halves" not in evaluate(matcher, data, shortlists=())
+    halves = evaluate(matcher, data, shortlists=(), halves=True).report["halves"]
+    assert "halves" not in evaluate(matcher, data, shortlists=()).report
     for name, chosen in (("first", slice(0, 6)), ("second", slice(6, 13))):
-        alone = evaluate(matcher, data.pictures(chosen), shortlists=())
+        alone = evaluate(matcher, data.pictures(chosen), shortlists=()).report
         assert (halves[name]["images"], halves[name]["captions"]) == (alone["images"], alone["captions"])
         for search in ("exhaustive", "stage_one", "difference"):
             assert halves[name][search] == alone[search]

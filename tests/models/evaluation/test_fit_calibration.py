@@ -12,9 +12,10 @@ from safetensors.torch import load_file
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.scan_precomp import PUBLISHED_FEATURES
 from models.evaluation.calibration_report import rsum_of
-from models.evaluation.evaluate import recalls_with_intervals, score_all_pairs
+from models.evaluation.evaluate import score_all_pairs
 from models.evaluation.fit_calibration import CalibrationPlan, best_cosine_weight, calibrate, fuse, with_short_questions
 from models.evaluation.fit_hubness import HubnessPlan, ratio_of_spreads
+from models.evaluation.ranks import Ranks
 from models.evaluation.scored_pairs import (
     Direction,
     ScoredPairs,
@@ -115,7 +116,7 @@ def test_a_calibration_is_served_as_it_was_assessed(plan: CalibrationPlan, tmp_p
     assert digest == served.digest != plain.digest
     _, others = plan.split(len(data))
     pairs = score_all_pairs(served, data)[0]
-    assert recalls_with_intervals(pairs.among(others))["rsum"] == pytest.approx(report["rsum"]["held_out"]["as_served"])
+    assert Ranks.of(pairs.among(others)).report()["rsum"] == pytest.approx(report["rsum"]["held_out"]["as_served"])
     answers = best_answers(pairs.among(others), "text")
     predicted = calibration.text.probability(answers.scores, answers.margins, answers.prior_log_odds)
     judged = report["held_out"]["text"][str(len(others))]
@@ -192,7 +193,7 @@ def test_what_a_fitted_correction_is_said_to_gain_is_what_is_served(tmp_path: Pa
             both = score_all_pairs(plain.with_calibration(calibration, banks), data)
             for which, pairs in zip(("rsum", "rsum_of_stage_one"), both, strict=True):
                 for half, chosen in zip(("fitted", "held_out"), PLAN.split(len(data)), strict=True):
-                    expected = recalls_with_intervals(pairs.among(chosen))["rsum"]
+                    expected = Ranks.of(pairs.among(chosen)).report()["rsum"]
                     assert report[which][half]["as_served"] == pytest.approx(expected, abs=0.5)
                 on_own = report[which]["fitted"]
                 assert on_own["as_served"] >= on_own["without_hubs_corrected"]
@@ -220,7 +221,7 @@ def test_as_much_of_stage_one_is_fused_as_ranks_best(tmp_path: Path, short_quest
             assert report["rsum"]["fitted"]["as_served"] >= report["rsum_without_stage_one"]["fitted"]
         pairs = score_all_pairs(plain.with_calibration(calibration, banks), data)[0]
         for half, chosen in (("fitted", own), ("held_out", others)):
-            expected = recalls_with_intervals(pairs.among(chosen))["rsum"]
+            expected = Ranks.of(pairs.among(chosen)).report()["rsum"]
             assert report["rsum"][half]["as_served"] == pytest.approx(expected, abs=1.0)  # embeddings are rounded
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation import fit_hubness as fitting
-from models.evaluation.evaluate import ranks_by_direction, recalls_of_ranks, score_all_pairs
+from models.evaluation.evaluate import score_all_pairs
 from models.evaluation.fit_hubness import (
     SHARES_TRIED,
     HubnessPlan,
@@ -22,6 +22,7 @@ from models.evaluation.fit_hubness import (
     typical_sentences,
     with_hubness,
 )
+from models.evaluation.ranks import Ranks
 from models.evaluation.scored_pairs import ScoredPairs
 from models.matching.hubness_banks import HubnessBanks, VectorBank
 from models.rerankers.attention import l2_normalise
@@ -56,7 +57,7 @@ def test_no_pair_of_shares_ranks_better_than_the_one_that_is_chosen(seed: int, f
 
     def rsum(shares: SideWeights) -> float:
         corrected = near.taken_off(pairs, SideWeights(*full).times(shares)).among(own)
-        return float(recalls_of_ranks(ranks_by_direction(corrected))["rsum"])
+        return float(Ranks.of(corrected).recalls()["rsum"])
 
     best = near.best_shares(pairs, SideWeights(*full), own)
     others = [SideWeights(a, b) for a in SHARES_TRIED[::5] for b in SHARES_TRIED[::5]]

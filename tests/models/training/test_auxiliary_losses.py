@@ -307,4 +307,4 @@ def test_every_aligned_recipe_learns(name: str, reader: PretrainedReader, tmp_pa
     assert len(losses) == sizes["most_steps"]
     assert np.mean(losses[-8:]) < np.mean(losses[:8])
     loaded = load_matcher(tmp_path / "run" / "best", reader=reader)
-    assert evaluate(loaded, data, shortlists=())["images"] == NUM
+    assert evaluate(loaded, data, shortlists=()).report["images"] == NUM

@@ -33,7 +33,7 @@ def test_a_small_set_is_learnt_by_heart(model: str, reader: PretrainedReader, tm
     Training(recipe_of(model, epochs=1), data, data, tmp_path / "checked", reader=reader).run(lambda _: None)
     recipe = recipe_of(model, epochs=40, patience=40)
     learn_by_heart(Training(recipe, data, data, tmp_path / "run", reader=reader))
-    report = evaluate(load_matcher(tmp_path / "run" / "best", reader=reader), data, shortlists=(10,))
+    report = evaluate(load_matcher(tmp_path / "run" / "best", reader=reader), data, shortlists=(10,)).report
     assert knows_by_heart(report), report
 
 
@@ -56,7 +56,7 @@ def test_concepts_and_words_are_trained_apart(reader: PretrainedReader, tmp_path
     assert not torch.equal(concepts, words)
     assert all(torch.equal(frozen[name], weight) for name, weight in reader.encoder.state_dict().items())
     loaded = load_matcher(tmp_path / "run" / "best", reader=reader)
-    assert isinstance(evaluate(loaded, data, shortlists=())["exhaustive"]["rsum"], float)
+    assert isinstance(evaluate(loaded, data, shortlists=()).report["exhaustive"]["rsum"], float)
 
 
 def test_every_caption_is_read_once(reader: PretrainedReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

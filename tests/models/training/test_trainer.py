@@ -51,7 +51,7 @@ TRIED = sorted(DISTINCT if os.environ.get("REGARD_RECIPES") == "all" else ONE_A_
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRIED)
 def test_a_recipe_learns_a_small_set_by_heart(name: str) -> None:
-    report = evaluate(learned(name), learnt_set(name), shortlists=(10,))
+    report = evaluate(learned(name), learnt_set(name), shortlists=(10,)).report
     assert knows_by_heart(report), report
 
 
@@ -235,7 +235,7 @@ def test_what_is_validated_is_what_is_kept(tmp_path: Path, bits: Any, width: int
     kept = load_matcher(tmp_path / "best")
     (best,) = [one["validation"] for one in entries if "validation" in one and one["validation"]["digest"]][-1:]
     assert best["digest"] == kept.digest
-    assert best == evaluate(kept, data, shortlists=(100,))
+    assert best == evaluate(kept, data, shortlists=(100,)).report
     weight = "reranker.region_encoder.fc.weight"
     assert torch.equal(matcher.state_dict()[weight], kept.state_dict()[weight]) is (bits == 32)
     steps = [entry for entry in entries if "validation" not in entry]
