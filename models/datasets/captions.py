@@ -3,7 +3,7 @@
 import codecs
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,15 @@ class CaptionLine:
     captions: tuple[str, ...]
     split: str | None = None
     others: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class CaptionedPhotographs:
+    """Photographs to learn from, and to validate on, in the folder of their captions file."""
+
+    folder: Path
+    train: Sequence[CaptionLine]
+    dev: Sequence[CaptionLine] = ()
 
 
 def half_slices(num: int) -> dict[str, slice]:

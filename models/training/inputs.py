@@ -11,21 +11,19 @@ import torch
 from torch import nn
 
 from models.datasets.captioned_features import CaptionedFeatures
-from models.datasets.captions import CaptionLine
+from models.datasets.captions import CaptionedPhotographs
 
 DIGITS = 16  # of hexadecimal
 SAMPLED_BYTES = 4096  # of a photograph's file
 
 
-def digest_of_captions(lines: Sequence[CaptionLine]) -> str:
-    """The digest of pictures by name, with their captions, in their order."""
-    return digest_of_pictures([line.captions for line in lines], [line.image for line in lines])
-
-
-def digests_of_captioned(folder: Path, lines: Sequence[CaptionLine]) -> dict[str, str]:
-    """Kinds of input, of those that captioned photographs in a folder are, and their digests."""
-    files = [folder / line.image for line in lines]
-    return {"captions": digest_of_captions(lines), "contents of photographs": digest_of_photographs(files)}
+def digests_of_captioned(photographs: CaptionedPhotographs) -> dict[str, str]:
+    """Kinds of input, of those that captioned photographs to learn from are, and their digests."""
+    names, captions = zip(*((line.image, line.captions) for line in photographs.train), strict=True)
+    return {
+        "captions": digest_of_pictures(captions, names),
+        "contents of photographs": digest_of_photographs([photographs.folder / name for name in names]),
+    }
 
 
 def digest_of_pictures(captions: Iterable[Sequence[str]], names: Iterable[str | int]) -> str:

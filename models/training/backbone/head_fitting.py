@@ -11,7 +11,7 @@ divided by the mean length that its vectors have there, so that both kinds have 
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,12 +22,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.batches import tiles
-from models.datasets.captions import CaptionLine
+from models.datasets.captions import CaptionedPhotographs
 from models.extractors.backbones.base import HEAD_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import build_backbone, find_architecture
 from models.text.bert_encoder import BertEncoder
 from models.training.backbone.half_precision import half_precision
-from models.training.backbone.recipe import iter_photograph_batches, steps_per_epoch, upright_pixels
+from models.training.backbone.photograph_batches import PhotographBatches, upright_pixels
+from models.training.backbone.recipe import SentenceRecipe
 from models.training.backbone.sentence_head import (
     SentenceHead,
     class_divergence,
@@ -44,18 +45,13 @@ from models.whole_files import write_tensors
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadRecipe:
+class HeadRecipe(SentenceRecipe):
     """The hyper-parameters of such a fitting; with the same photographs they give the same head."""
 
-    backbone: str = "efficientnet-lite2"
     side: int = 256
     """Pixels a side to which every picture is stretched; whole pictures are described so by a detector of side 512."""
-    batch: int = 64
-    """Photographs whose features are computed together."""
     epochs: int = 3
     """Augmented views of each photograph."""
-    least_crop: float = 0.5
-    """Share of a photograph's sides that a crop has at least."""
     tiles_a_view: int = 4
     """Tiles of each view, drawn at random, on which the classifier learns."""
     passes: int = 16
@@ -63,15 +59,6 @@ class HeadRecipe:
     pictures_a_step: int = 256
     rate: float = 1e-3
     """Learning rate at the start, down by half a cosine."""
-    weight_decay: float = 0.05
-    temperature: float = 0.07
-    """At the start, of both directions."""
-    own_share: float = 0.8
-    neighbours: float = 0.1
-    """Temperature of the targets that other captions get."""
-    dropout: float = 0.2
-    """Of the mean of the last map."""
-    seed: int = 0
 
 
 class ViewFeatures(NamedTuple):
@@ -93,17 +80,16 @@ class HeadFitting:
     def __init__(
         self,
         recipe: HeadRecipe,
-        folder: Path,
-        train: Sequence[CaptionLine],
-        dev: Sequence[CaptionLine],
+        photographs: CaptionedPhotographs,
         backbone_file: Path,
         published_file: Path,
         encoder: BertEncoder,
         out: Path,
         device: str = "cpu",
     ) -> None:
-        """`folder` holds the photographs; `published_file` are the published weights, with their classifier."""
-        self.recipe, self.folder, self.train, self.dev, self.out = recipe, folder, train, dev[:NUM_VALIDATED], out
+        """`published_file` are the published weights, with their classifier."""
+        self.recipe, self.photographs, self.out = recipe, photographs, out
+        self.batches, self.dev = PhotographBatches(recipe, photographs), photographs.dev[:NUM_VALIDATED]
         torch.manual_seed(recipe.seed)
         architecture = find_architecture(recipe.backbone)
         self.backbone = build_backbone(recipe.backbone, backbone_file)
@@ -114,9 +100,9 @@ class HeadFitting:
         self.device = torch.device(device)
         for part in (self.backbone, self.published, self.published_classifier, self.head):
             part.to(self.device)
-        self.targets = CaptionTargets(encoder, [line.captions for line in train], recipe).to(self.device)
+        self.targets = CaptionTargets(encoder, [line.captions for line in photographs.train], recipe).to(self.device)
         self.dev_vectors = encoder.embed([text for line in self.dev for text in line.captions]).to(self.device)
-        self.total_steps = recipe.epochs * steps_per_epoch(recipe, train) + recipe.passes
+        self.total_steps = self.batches.total_steps + recipe.passes
 
     def run(self, log: Log) -> None:
         """Compute the features, fit the head and save it in `out`."""
@@ -164,7 +150,7 @@ class HeadFitting:
     @torch.no_grad()
     def _view_features(self, log: Log) -> ViewFeatures:
         parts = []
-        for step, batch in enumerate(iter_photograph_batches(self.recipe, self.folder, self.train, 0), 1):
+        for step, batch in enumerate(self.batches.after(0), 1):
             maps, published = self._maps(self.backbone, batch.pixels), self._maps(self.published, batch.pixels)
             drawn = self._draw_tiles(len(maps))
             logits = self.published_classifier(means_inside(published, drawn))
@@ -186,7 +172,7 @@ class HeadFitting:
 
     def _dev_pixels(self) -> Iterator[Tensor]:
         for tile in tiles(len(self.dev), PHOTOGRAPHS_AT_ONCE):
-            yield upright_pixels(self.folder, self.dev[tile], self.recipe.side)
+            yield upright_pixels(self.photographs.folder, self.dev[tile], self.recipe.side)
 
     def _maps(self, backbone: Backbone, pixels: Tensor) -> Float[Tensor, "K 1280 h w"]:
         normalised = backbone.normalise(pixels.to(self.device)).contiguous(memory_format=torch.channels_last)

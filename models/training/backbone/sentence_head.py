@@ -18,7 +18,7 @@ temperature 1), which tuning by whole pictures alone forgets.
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -27,17 +27,8 @@ from torch.nn.functional import kl_div, log_softmax, normalize
 
 from models.datasets.captions import CaptionLine
 from models.evaluation.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
-from models.training.caption_targets import CaptionTargets, TargetRecipe
-
-
-@runtime_checkable
-class SentenceRecipe(TargetRecipe, Protocol):
-    """The part of a recipe that such a map needs."""
-
-    @property
-    def temperature(self) -> float: ...
-    @property
-    def dropout(self) -> float: ...
+from models.training.backbone.recipe import SentenceRecipe
+from models.training.caption_targets import CaptionTargets
 
 
 class SentenceHead(nn.Module):

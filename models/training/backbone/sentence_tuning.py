@@ -9,7 +9,6 @@ of the steps (`mixing`) parts of pictures are pasted into each other. The moving
 
 import copy
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,15 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from models.batches import tiles
-from models.datasets.captions import CaptionLine
+from models.datasets.captions import CaptionedPhotographs
 from models.extractors.backbones.base import BACKBONE_FILE, HEAD_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import find_architecture
 from models.text.bert_encoder import BertEncoder
 from models.training.backbone.cutmix import cut_mix
 from models.training.backbone.half_precision import half_precision
 from models.training.backbone.lead import fit_maps
-from models.training.backbone.recipe import PhotographBatch, iter_photograph_batches, steps_per_epoch, upright_pixels
+from models.training.backbone.photograph_batches import PhotographBatch, PhotographBatches, upright_pixels
+from models.training.backbone.recipe import SentenceRecipe
 from models.training.backbone.sentence_head import (
     SentenceHead,
     class_divergence,
@@ -46,20 +46,14 @@ from models.whole_files import write_tensors
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceTuningRecipe:
+class SentenceTuningRecipe(SentenceRecipe):
     """The hyper-parameters of such a fine-tuning; with the same photographs they give the same backbone."""
 
-    backbone: str = "efficientnet-lite2"
-    side: int = 224
-    """Pixels a side to which every picture is stretched."""
-    batch: int = 64
     epochs: int = 30
-    """Passes over the photographs."""
     rate: float = 3e-4
     """Learning rate of the backbone; up in a twentieth of the steps, then down by half a cosine."""
     head_rate: float = 1e-3
     """Learning rate of the linear map and the temperatures."""
-    weight_decay: float = 0.05
     clip: float = 2.0
     averaging: float = 0.998
     """Decay of the moving average of the weights."""
@@ -69,25 +63,15 @@ class SentenceTuningRecipe:
     """Over the features of these views; 0: nothing is fitted first."""
     lead_rate: float = 1e-3
     """Learning rate of these passes, down by half a cosine."""
-    temperature: float = 0.07
-    """At the start, of both directions."""
-    own_share: float = 0.8
-    neighbours: float = 0.1
-    """Temperature of the targets that other captions get."""
     distillation: float = 1.5
     """Weight of the third loss; 0: the backbone may forget what ImageNet taught it of parts of a picture."""
-    dropout: float = 0.2
-    """Of the mean of the last map."""
     frozen_layers: int = 5
     """The first layers, which stay as they are: their maps are large, and edges and colours need no tuning."""
-    least_crop: float = 0.5
-    """Share of a photograph's sides that a crop has at least."""
     mixing: float = 0.0
     """Share of the steps whose pictures have parts of each other pasted in (CutMix)."""
     most_mixed: float = 0.5
     """Share of a picture's area that can come from another one."""
     save_every: int = 25
-    seed: int = 0
 
 
 class TunedNetwork(nn.Module):
@@ -104,21 +88,17 @@ class SentenceTuning:
     def __init__(
         self,
         recipe: SentenceTuningRecipe,
-        folder: Path,
-        train: Sequence[CaptionLine],
-        dev: Sequence[CaptionLine],
+        photographs: CaptionedPhotographs,
         backbone_file: Path,
         encoder: BertEncoder,
         out: Path,
         device: str = "cpu",
         initial: Path | None = None,
     ) -> None:
-        """`folder` holds the photographs; `backbone_file` is as published, with its classifier.
-
-        `initial` is the folder of an earlier fine-tuning, from whose end this one starts.
-        """
-        self.recipe, self.folder, self.train, self.dev, self.out = recipe, folder, train, dev[:NUM_VALIDATED], out
-        self.initial = initial
+        """`backbone_file` is as published, with its classifier; `initial` is the folder of an earlier fine-tuning, from
+        whose end this one starts."""
+        self.recipe, self.photographs, self.out, self.initial = recipe, photographs, out, initial
+        self.batches, self.dev = PhotographBatches(recipe, photographs), photographs.dev[:NUM_VALIDATED]
         torch.manual_seed(recipe.seed)
         self.architecture = find_architecture(recipe.backbone)
         layers = fold_batch_norm(read_layers(self.architecture, backbone_file))
@@ -134,11 +114,11 @@ class SentenceTuning:
         self.layers[: recipe.frozen_layers].requires_grad_(False)
         self.backbone = Backbone(self.architecture, self.layers)
         self.device = torch.device(device)
-        self.targets = CaptionTargets(encoder, [line.captions for line in train], recipe).to(self.device)
+        self.targets = CaptionTargets(encoder, [line.captions for line in photographs.train], recipe).to(self.device)
         self.dev_vectors = encoder.embed([text for line in self.dev for text in line.captions]).to(self.device)
         self.averaged = AveragedModel(self.network, avg_fn=self._average)
         self.optimizer = torch.optim.AdamW(self._parameter_groups(), weight_decay=recipe.weight_decay)
-        self.total_steps = recipe.epochs * steps_per_epoch(recipe, train)
+        self.total_steps = self.batches.total_steps
         # A lambda, because the schedule's state would hold a copy of a bound method.
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: self._rate(step))  # noqa: PLW0108
         self.checkpoint = TrainingCheckpoint(
@@ -151,7 +131,7 @@ class SentenceTuning:
                 "schedule": self.schedule,
             },
             learns_from={
-                **digests_of_captioned(folder, train),
+                **digests_of_captioned(photographs),
                 "backbone": digest_of_file(backbone_file),
                 "sentence encoder": digest_of_weights(encoder),
                 "weights to start from": digest_of_file(initial / CHECKPOINT_FILE) if initial else "none",
@@ -186,10 +166,9 @@ class SentenceTuning:
         if done == 0 and self.initial is None and self.recipe.lead_passes:
             self._fit_head(log)
         self.head.of_sentence.requires_grad_(False)
-        epoch = steps_per_epoch(self.recipe, self.train)
-        for step, batch in enumerate(iter_photograph_batches(self.recipe, self.folder, self.train, done), done + 1):
+        for step, batch in enumerate(self.batches.after(done), done + 1):
             log({"step": step, "steps": self.total_steps, **self._train_step(batch)})
-            if step % epoch == 0:
+            if step % self.batches.steps_per_epoch == 0:
                 log({"step": step, "steps": self.total_steps, "validation": self.validate()})
             if step % self.recipe.save_every == 0 or step == self.total_steps:
                 self.checkpoint.save(step)
@@ -208,7 +187,7 @@ class SentenceTuning:
         network = self.averaged_network.eval()
         vectors, divergence = [], 0.0
         for tile in tiles(len(self.dev), PHOTOGRAPHS_AT_ONCE):
-            pixels = self._normalised(self._pixels(self.dev[tile]))
+            pixels = self._normalised(upright_pixels(self.photographs.folder, self.dev[tile], self.recipe.side))
             maps = network.layers(pixels)
             vectors.append(network.head.embed(maps))
             if tile.start == 0:
@@ -221,9 +200,9 @@ class SentenceTuning:
     def _fit_head(self, log: Log) -> None:
         """Fit the head on features of augmented views, which the backbone as published gives."""
         numbers, features = [], []
-        views = replace(self.recipe, epochs=self.recipe.lead_views)
+        views = PhotographBatches(replace(self.recipe, epochs=self.recipe.lead_views), self.photographs)
         with torch.no_grad(), half_precision(self.device):
-            for batch in iter_photograph_batches(views, self.folder, self.train, 0):
+            for batch in views.after(0):
                 numbers.append(torch.from_numpy(batch.numbers).to(self.device))
                 features.append(self.published(self._normalised(batch.pixels)).float().mean((2, 3)))
         fit_maps(self.head, self.targets, torch.cat(numbers), torch.cat(features), self.recipe, log)
@@ -283,9 +262,6 @@ class SentenceTuning:
 
     def _normalised(self, pixels: Tensor) -> Tensor:
         return self.backbone.normalise(pixels.to(self.device)).contiguous(memory_format=torch.channels_last)
-
-    def _pixels(self, lines: Sequence[CaptionLine]) -> Tensor:
-        return upright_pixels(self.folder, lines, self.recipe.side)
 
 
 def _network_of(folder: Path, network: TunedNetwork) -> dict[str, Tensor]:

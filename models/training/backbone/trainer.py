@@ -11,24 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from models.batches import Regions, tiles
 from models.datasets.captioned_features import CaptionedFeatures
-from models.datasets.captions import CaptionLine
+from models.datasets.captions import CaptionedPhotographs, CaptionLine
 from models.evaluation.evaluate import evaluate
 from models.extractors.backbones.base import BACKBONE_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.config import digest_of_extractor
 from models.matching.single_matcher import SingleMatcher
-from models.training.backbone.recipe import (
-    BackboneRecipe,
-    PhotographBatch,
-    iter_photograph_batches,
-    steps_per_epoch,
-    upright_pixels,
-)
+from models.training.backbone.photograph_batches import PhotographBatch, PhotographBatches, upright_pixels
+from models.training.backbone.recipe import BackboneRecipe
 from models.training.backbone.tiles import tile_regions
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.finite_loss import clip_finite, finite_sum
@@ -48,30 +43,27 @@ class BackboneTraining:
     def __init__(
         self,
         recipe: BackboneRecipe,
-        folder: Path,
-        train: Sequence[CaptionLine],
-        dev: Sequence[CaptionLine],
+        photographs: CaptionedPhotographs,
         backbone_file: Path,
         out: Path,
         device: str = "cpu",
         initial: Path | None = None,
     ) -> None:
-        """`folder` holds the photographs of `train` and `dev`; `initial` is the folder of an earlier fine-tuning, from
-        whose end this one starts."""
-        self.recipe, self.folder, self.train, self.dev, self.out = recipe, folder, train, dev[:NUM_VALIDATED], out
-        self.initial = initial
+        """`initial` is the folder of an earlier fine-tuning, from whose end this one starts."""
+        self.recipe, self.photographs, self.out, self.initial = recipe, photographs, out, initial
+        self.batches = PhotographBatches(recipe, photographs)
         torch.manual_seed(recipe.seed)
         self.architecture = find_architecture(recipe.backbone)
         layers = read_layers(self.architecture, backbone_file).to(device)
         self.backbone = Backbone(self.architecture, layers.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
         self.matching = replace(RECIPES[recipe.matching], batch=recipe.batch)
-        captioned = self._tile_features(train[:1])
+        captioned = self._tile_features(photographs.train[:1])
         self.matcher: SingleMatcher = untrained_matcher(
-            self.matching, replace(captioned, captions=[line.captions for line in train])
+            self.matching, replace(captioned, captions=[line.captions for line in photographs.train])
         ).to(device)
         parameters = [*self.matcher.parameters(), *self.backbone.parameters()]
         self.optimizer = torch.optim.AdamW(parameters, recipe.rate, weight_decay=recipe.weight_decay)
-        self.total_steps = recipe.epochs * steps_per_epoch(recipe, train)
+        self.total_steps = self.batches.total_steps
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimizer,
             recipe.rate,
@@ -89,7 +81,7 @@ class BackboneTraining:
                 "schedule": self.schedule,
             },
             learns_from={
-                **digests_of_captioned(folder, train),
+                **digests_of_captioned(photographs),
                 "backbone": digest_of_file(backbone_file),
                 "weights to start from": digest_of_file(initial / CHECKPOINT_FILE) if initial else "none",
             },
@@ -107,10 +99,10 @@ class BackboneTraining:
             self._start(log)
             self.checkpoint.save(0)
         self.step = done or 0
-        for batch in iter_photograph_batches(self.recipe, self.folder, self.train, self.step):
+        for batch in self.batches.after(self.step):
             log({"step": self.step + 1, "steps": self.total_steps, **self._train_step(batch)})
             self.step += 1
-            if self.step % steps_per_epoch(self.recipe, self.train) == 0:
+            if self.step % self.batches.steps_per_epoch == 0:
                 log({"step": self.step, "steps": self.total_steps, "validation": self.validate()})
             if self.step % self.recipe.save_every == 0 or self.step == self.total_steps:
                 self.checkpoint.save(self.step)
@@ -120,13 +112,13 @@ class BackboneTraining:
 
     def validate(self) -> dict[str, Any]:
         """The report of `evaluate` on the first photographs of dev, whose regions are tiles."""
-        return evaluate(self.matcher, self._tile_features(self.dev), shortlists=()).report
+        return evaluate(self.matcher, self._tile_features(self.photographs.dev[:NUM_VALIDATED]), shortlists=()).report
 
     def _train_step(self, batch: PhotographBatch) -> dict[str, float]:
         """One step; the losses before it."""
         self.matcher.train()
         device = self.matcher.device
-        pixels = self.backbone.normalise(batch.pixels.to(device)).contiguous(memory_format=torch.channels_last)
+        pixels = self._normalised(batch.pixels)
         with torch.no_grad():
             early = self.backbone.features[: self.recipe.frozen_layers](pixels)
         regions = tile_regions(self.backbone.features[self.recipe.frozen_layers :](early))
@@ -155,7 +147,7 @@ class BackboneTraining:
 
         A backbone learns nothing good from random encoders.
         """
-        data = self._tile_features(self.train)
+        data = self._tile_features(self.photographs.train)
         optimizer = torch.optim.AdamW(self.matcher.parameters(), weight_decay=self.recipe.weight_decay)
         num_steps = self.recipe.lead_steps
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.recipe.lead_rate, total_steps=num_steps + 1)
@@ -180,13 +172,13 @@ class BackboneTraining:
         """Tile features of whole photographs, by the backbone as it is now."""
         parts = []
         for tile in tiles(len(lines), PHOTOGRAPHS_AT_ONCE):
-            pixels = self._pixels(lines[tile]).to(next(self.backbone.parameters()).device)
-            normalised = self.backbone.normalise(pixels).contiguous(memory_format=torch.channels_last)
-            parts.append(tile_regions(self.backbone.features(normalised)).to("cpu"))
+            pixels = upright_pixels(self.photographs.folder, lines[tile], self.recipe.side)
+            parts.append(tile_regions(self.backbone.features(self._normalised(pixels))).to("cpu"))
         regions = Regions.cat(parts)
         digest = digest_of_extractor("tuning", asdict(self.recipe), self.backbone)
         captions = [line.captions for line in lines]
         return CaptionedFeatures.from_arrays(regions.vectors.half().numpy(), regions.mask.numpy(), captions, digest)
 
-    def _pixels(self, lines: Sequence[CaptionLine]) -> UInt8[Tensor, "K 3 H W"]:
-        return upright_pixels(self.folder, lines, self.recipe.side)
+    def _normalised(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Float[Tensor, "K 3 H W"]:
+        on_device = pixels.to(next(self.backbone.parameters()).device)
+        return self.backbone.normalise(on_device).contiguous(memory_format=torch.channels_last)

@@ -145,13 +145,13 @@ def begin_cache(cache: Path, teachers: Sequence[str]) -> None:
 
     One of an earlier release does not say whose they are.
     """
-    if not cache.exists():
+    first = ""
+    if cache.exists():
+        with cache.open(encoding="utf-8") as lines:
+            first = lines.readline()
+    if not first.endswith("\n"):  # new, or a kill cut short its only line
         cache.write_text(json.dumps({"teachers": list(teachers)}) + "\n", encoding="utf-8")
-        return
-    with cache.open(encoding="utf-8") as lines:
-        first = lines.readline()
-    begun_by = json.loads(first).get("teachers", list(teachers)) if first.endswith("\n") else list(teachers)
-    if begun_by != list(teachers):
+    elif json.loads(first).get("teachers", list(teachers)) != list(teachers):
         raise UnusableCheckpoint(f"{cache} holds labels of other teachers; choose another folder")
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from models.extractors.backbones.base import STRIDE
 from models.extractors.resize import fit_size
 from models.training.detector.augment import TrainingPicture, augment
 from models.training.detector.pseudo_labels import PseudoLabels
+from models.training.made_ahead import made_ahead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,32 +53,30 @@ def learning_rate_at(recipe: DetectorRecipe, step: int) -> float:
     return recipe.learning_rate * (1 + math.cos(math.pi * share)) / 2
 
 
-def training_batch(
-    recipe: DetectorRecipe, photographs: Mapping[str, Path], labels: Mapping[str, PseudoLabels], step: int
-) -> list[TrainingPicture]:
-    """The augmented pictures of one step, which follow from the recipe and the step alone."""
-    random = np.random.default_rng((recipe.seed, step))
-    aspect = math.exp(random.uniform(*np.log(recipe.aspects)))
-    size = fit_size(round(1000 * aspect), 1000, random.uniform(*recipe.sides), STRIDE)
-    names = sorted(labels)
-    first = step * recipe.batch
-    pictures = []
-    for number in range(first, first + recipe.batch):
-        epoch, within = divmod(number, len(names))
-        order = np.random.default_rng((recipe.seed, epoch, 1)).permutation(len(names))
-        name = names[order[within]]
-        confident = labels[name].with_min_score(recipe.least_score)
-        pictures.append(augment(open_upright(photographs[name]), confident, size, recipe.least_crop, random))
-    return pictures
+@dataclass(frozen=True)
+class DetectorBatches:
+    """The augmented pictures of every step, which follow from the recipe, the photographs and the step alone."""
 
+    recipe: DetectorRecipe
+    photographs: Mapping[str, Path]
+    """Name -> file."""
+    labels: Mapping[str, PseudoLabels]
+    """Name -> the boxes in the photograph."""
 
-def iter_training_batches(
-    recipe: DetectorRecipe, photographs: Mapping[str, Path], labels: Mapping[str, PseudoLabels], first: int
-) -> Iterator[list[TrainingPicture]]:
-    """Batches from step `first` on; the next one is made in a thread meanwhile."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(training_batch, recipe, photographs, labels, first)
-        for step in range(first, recipe.steps):
-            batch = coming.result()
-            coming = pool.submit(training_batch, recipe, photographs, labels, step + 1)
-            yield batch
+    def after(self, done: int) -> Iterator[list[TrainingPicture]]:
+        """The batches after the first `done`; the next one is made in a thread meanwhile."""
+        return made_ahead(self.make, range(done, self.recipe.steps))
+
+    def make(self, step: int) -> list[TrainingPicture]:
+        """The batch of one step."""
+        recipe, random = self.recipe, np.random.default_rng((self.recipe.seed, step))
+        aspect = math.exp(random.uniform(*np.log(recipe.aspects)))
+        size = fit_size(round(1000 * aspect), 1000, random.uniform(*recipe.sides), STRIDE)
+        names = sorted(self.labels)
+        pictures = []
+        for number in range(step * recipe.batch, (step + 1) * recipe.batch):
+            epoch, within = divmod(number, len(names))
+            name = names[np.random.default_rng((recipe.seed, epoch, 1)).permutation(len(names))[within]]
+            confident = self.labels[name].with_min_score(recipe.least_score)
+            pictures.append(augment(open_upright(self.photographs[name]), confident, size, recipe.least_crop, random))
+        return pictures

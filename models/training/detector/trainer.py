@@ -22,7 +22,7 @@ from models.training.detector.pseudo_labels import (
     label_photographs,
     read_pseudo_labels,
 )
-from models.training.detector.recipe import DetectorRecipe, iter_training_batches, learning_rate_at
+from models.training.detector.recipe import DetectorBatches, DetectorRecipe, learning_rate_at
 from models.training.detector.ssd_teacher import SsdLabeler
 from models.training.finite_loss import clip_finite, finite_sum
 from models.training.inputs import DIGITS, digest_of_file, digest_of_photographs
@@ -54,7 +54,7 @@ def train_detector(
     torch.manual_seed(recipe.seed)
     out.mkdir(parents=True, exist_ok=True)
     teacher_files = [teacher_file, *other_teachers]
-    labels = _pseudo_labels(photographs, teacher_files, out, threads)
+    batches = DetectorBatches(recipe, photographs, _pseudo_labels(photographs, teacher_files, out, threads))
     learns_from = {
         "photographs": hashlib.sha256("\0".join(sorted(photographs)).encode()).hexdigest()[:DIGITS],
         "contents of photographs": digest_of_photographs([file for _, file in sorted(photographs.items())]),
@@ -64,7 +64,7 @@ def train_detector(
     detector = untrained_detector(recipe, backbone_file)
     detector_to_device(detector, device)
     detector.backbone.requires_grad_(False)
-    _DetectorTraining(recipe, detector, out / CHECKPOINT_FILE, learns_from).run(photographs, labels)
+    _DetectorTraining(recipe, detector, out / CHECKPOINT_FILE, learns_from).run(batches)
     detector.eval()
     save_detector(detector, out / DETECTOR_FOLDER)
     return detector
@@ -118,12 +118,11 @@ class _DetectorTraining:
             checkpoint, recipe, {"detector": detector, "optimizer": self.optimizer}, learns_from
         )
 
-    def run(self, photographs: Mapping[str, Path], labels: Mapping[str, PseudoLabels]) -> None:
+    def run(self, batches: DetectorBatches) -> None:
         """Train from the checkpoint, if there is one, to the end of the recipe."""
         self.step = self.checkpoint.resume() or 0
         self.detector.train()
-        batches = iter_training_batches(self.recipe, photographs, labels, self.step)
-        for pictures in _with_progress_bar(batches, self.recipe.steps, self.step):
+        for pictures in _with_progress_bar(batches.after(self.step), self.recipe.steps, self.step):
             losses = self._train_step(pictures)
             self.step += 1
             if self.step % self.recipe.save_every == 0 or self.step == self.recipe.steps:

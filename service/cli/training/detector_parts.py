@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from models.datasets.captions import CaptionedPhotographs
 from models.text.bert_encoder import load_bert_encoder
 from models.training.backbone.head_fitting import HeadFitting, HeadRecipe
 from models.training.backbone.recipe import BackboneRecipe
@@ -12,7 +13,7 @@ from models.training.detector import trainer as detector_trainer
 from models.training.detector.recipe import DetectorRecipe
 from service.cli.out_folder import sole_writer
 from service.cli.training.recipe_changes import change_recipe
-from service.cli.training.run import CaptionedPhotographs, TrainingRun, shown_training
+from service.cli.training.run import TrainingRun, shown_training
 from service.errors import user_input
 from service.model_loading import device_of
 
@@ -52,16 +53,15 @@ def tune_backbone(
 def _backbone_training(
     run: TrainingRun, photographs: CaptionedPhotographs, backbone: Path, sentence_encoder: Path | None
 ) -> BackboneTraining | SentenceTuning:
-    folder, train, dev = photographs.folder, photographs.train, photographs.dev
     place = device_of(run.device)
     if sentence_encoder is None:
         recipe = change_recipe(BackboneRecipe(), run.changes)
         with user_input():
-            return BackboneTraining(recipe, folder, train, dev, backbone, run.out, place, run.start)
+            return BackboneTraining(recipe, photographs, backbone, run.out, place, run.start)
     tuning = change_recipe(SentenceTuningRecipe(), run.changes)
     with user_input():
         encoder = load_bert_encoder(sentence_encoder)
-        return SentenceTuning(tuning, folder, train, dev, backbone, encoder, run.out, place, run.start)
+        return SentenceTuning(tuning, photographs, backbone, encoder, run.out, place, run.start)
 
 
 def fit_head(
@@ -69,10 +69,9 @@ def fit_head(
 ) -> None:
     """Fit the backbone's head to an encoder's vectors, beside the backbone as published. It begins anew."""
     recipe = change_recipe(HeadRecipe(), run.changes)
-    folder, train, dev = photographs.folder, photographs.train, photographs.dev
     with sole_writer(run.out, goes_on=False):
         with user_input():
             encoder, place = load_bert_encoder(sentence_encoder), device_of(run.device)
-            fitting = HeadFitting(recipe, folder, train, dev, backbone, published, encoder, run.out, place)
+            fitting = HeadFitting(recipe, photographs, backbone, published, encoder, run.out, place)
         with shown_training(run.out, fitting.total_steps) as (log, _):
             fitting.run(log)

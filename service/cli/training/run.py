@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.datasets.captions import CaptionLine, captioned_photographs, read_captions
+from models.datasets.captions import CaptionedPhotographs, captioned_photographs, read_captions
 from service.cli.terminal.output import Progress, show_progress
 from service.errors import user_input
 
@@ -24,15 +24,6 @@ class TrainingRun:
     device: str
     start: Path | None = None
     recipe: str = ""
-
-
-@dataclass(frozen=True)
-class CaptionedPhotographs:
-    """Photographs to learn from, and to validate on, in the folder of their captions file."""
-
-    folder: Path
-    train: Sequence[CaptionLine]
-    dev: Sequence[CaptionLine] = ()
 
 
 def read_photographs(captions: Path, split: str, dev: str | None) -> CaptionedPhotographs:

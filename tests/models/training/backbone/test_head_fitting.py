@@ -12,7 +12,7 @@ from models.extractors.backbones.base import HEAD_FILE, fold_batch_norm, read_la
 from models.extractors.backbones.registry import BACKBONES
 from models.extractors.sentence_map import SentenceMap
 from models.training.backbone.head_fitting import HeadFitting, HeadRecipe, ViewFeatures
-from tests.models.training.backbone.test_sentence_tuning import ENCODER, LINES, WIDTH, folder
+from tests.models.training.backbone.test_sentence_tuning import ENCODER, WIDTH, folder, photographs
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ RECIPE = HeadRecipe(backbone="mobilenet-v2", side=64, batch=3, epochs=2, passes=
 
 def fitting(folder: Path, out: Path, recipe: HeadRecipe = RECIPE) -> HeadFitting:
     published = folder / "published.safetensors"
-    return HeadFitting(recipe, folder, LINES, LINES[:4], published, published, ENCODER, out)
+    return HeadFitting(recipe, photographs(folder), published, published, ENCODER, out)
 
 
 @pytest.fixture(scope="module")

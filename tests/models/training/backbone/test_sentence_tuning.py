@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torchvision.models import mobilenet_v2
 
-from models.datasets.captions import CaptionLine
+from models.datasets.captions import CaptionedPhotographs, CaptionLine
 from models.extractors.backbones.base import BACKBONE_FILE, HEAD_FILE, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import BACKBONES, build_backbone
 from models.training.backbone.sentence_tuning import (
@@ -52,8 +52,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 LINES = [CaptionLine(f"{colour}.png", (f"a {colour} wall", f"all {colour} here")) for colour in COLOURS]
 
 
+def photographs(folder: Path) -> CaptionedPhotographs:
+    return CaptionedPhotographs(folder, LINES, LINES[:4])
+
+
 def tuning(folder: Path, out: Path, recipe: SentenceTuningRecipe = RECIPE, **options: Any) -> SentenceTuning:
-    return SentenceTuning(recipe, folder, LINES, LINES[:4], folder / "published.safetensors", ENCODER, out, **options)
+    return SentenceTuning(recipe, photographs(folder), folder / "published.safetensors", ENCODER, out, **options)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +174,7 @@ def test_weights_without_a_classifier_are_refused(folder: Path, tmp_path: Path) 
     state = {name: t for name, t in mobilenet_v2().state_dict().items() if not name.startswith("classifier")}
     save_file(state, tmp_path / "bare.safetensors")
     with pytest.raises(ValueError, match="no ImageNet classifier"):
-        SentenceTuning(RECIPE, folder, LINES, LINES, tmp_path / "bare.safetensors", ENCODER, tmp_path / "run")
+        SentenceTuning(RECIPE, photographs(folder), tmp_path / "bare.safetensors", ENCODER, tmp_path / "run")
 
 
 def test_a_tuning_does_not_go_on_with_other_pixels(folder: Path, tmp_path: Path) -> None:

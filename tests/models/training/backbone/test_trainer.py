@@ -11,10 +11,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torchvision.models import mobilenet_v2
 
-from models.datasets.captions import CaptionLine
+from models.datasets.captions import CaptionedPhotographs, CaptionLine
 from models.extractors.backbones.base import BACKBONE_FILE, STRIDE, Backbone, read_layers
 from models.extractors.backbones.registry import BACKBONES, build_backbone
-from models.training.backbone.recipe import BackboneRecipe, iter_photograph_batches
+from models.training.backbone.photograph_batches import PhotographBatches
+from models.training.backbone.recipe import BackboneRecipe
 from models.training.backbone.tiles import means_inside, tile_boxes, tile_means, tile_regions
 from models.training.backbone.trainer import BackboneTraining
 from models.training.checkpoints import UnusableCheckpoint
@@ -42,7 +43,9 @@ def lines(tmp_path: Path) -> list[CaptionLine]:
 def tuning(
     lines: list[CaptionLine], folder: Path, out: str = "run", recipe: BackboneRecipe = RECIPE
 ) -> BackboneTraining:
-    return BackboneTraining(recipe, folder, lines, lines[:4], folder / "published.safetensors", folder / out)
+    return BackboneTraining(
+        recipe, CaptionedPhotographs(folder, lines, lines[:4]), folder / "published.safetensors", folder / out
+    )
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,8 @@ def test_a_killed_tuning_ends_with_the_same_weights(
 
 @pytest.mark.slow
 def test_a_second_tuning_begins_where_the_first_ended(finished: Finished, tmp_path: Path) -> None:
-    first, lines, folder = finished.run, finished.lines, finished.folder
-    published = folder / "published.safetensors"
-    second = BackboneTraining(RECIPE, folder, lines, lines[:4], published, tmp_path / "second", initial=first.out)
+    first, published = finished.run, finished.folder / "published.safetensors"
+    second = BackboneTraining(RECIPE, first.photographs, published, tmp_path / "second", initial=first.out)
     seen: list[dict[str, object]] = []
     second.run(seen.append)
     assert seen[0] == {"step": 0, "steps": 6, "validation": first.validate()}
@@ -130,7 +132,8 @@ def test_another_recipe_does_not_go_on(finished: Finished) -> None:
 def test_every_photograph_comes_once_an_epoch_with_a_caption_of_its_own(
     lines: list[CaptionLine], tmp_path: Path
 ) -> None:
-    plan = list(iter_photograph_batches(RECIPE, tmp_path, lines, 0))
+    batches = PhotographBatches(RECIPE, CaptionedPhotographs(tmp_path, lines))
+    plan = list(batches.after(0))
     assert len(plan) == 6
     for epoch in range(3):
         rows = np.concatenate([batch.numbers for batch in plan[2 * epoch : 2 * epoch + 2]])
@@ -138,7 +141,7 @@ def test_every_photograph_comes_once_an_epoch_with_a_caption_of_its_own(
     for batch in plan:
         assert batch.pixels.shape == (4, 3, 64, 64)
         assert all(text in lines[row].captions for row, text in zip(batch.numbers, batch.sentences, strict=True))
-    later = list(iter_photograph_batches(RECIPE, tmp_path, lines, 3))
+    later = list(batches.after(3))
     assert all(torch.equal(a.pixels, b.pixels) for a, b in zip(plan[3:], later, strict=True))
 
 

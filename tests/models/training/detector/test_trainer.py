@@ -18,7 +18,7 @@ from models.extractors.detector_config import DetectorConfig
 from models.extractors.faster_rcnn import FasterRcnn, load_detector, save_detector
 from models.training.checkpoints import UnusableCheckpoint
 from models.training.detector.pseudo_labels import begin_cache, label_photographs, read_pseudo_labels
-from models.training.detector.recipe import DetectorRecipe, learning_rate_at, training_batch
+from models.training.detector.recipe import DetectorBatches, DetectorRecipe, learning_rate_at
 from models.training.detector.trainer import PSEUDO_LABELS_FILE, open_labeler, train_detector, untrained_detector
 from models.training.inputs import digest_of_file
 from tests.models.training.detector.test_pseudo_labels import OneBoxLabeler
@@ -140,7 +140,8 @@ def test_batches_follow_from_recipe_and_step(material: dict[str, Path], tmp_path
     photographs = {name: path for name, path in material.items() if name != "backbone"}
     labeler = OneBoxLabeler()
     labels = {name: labeler.label(PIL.Image.open(path)) for name, path in photographs.items()}
-    first, same, next_one = (training_batch(RECIPE, photographs, labels, step) for step in (3, 3, 4))
+    batches = DetectorBatches(RECIPE, photographs, labels)
+    first, same, next_one = (batches.make(step) for step in (3, 3, 4))
     assert all(torch.equal(one.pixels, other.pixels) for one, other in zip(first, same, strict=True))
     assert [picture.pixels.shape for picture in first] != [picture.pixels.shape for picture in next_one]
 
@@ -150,3 +151,12 @@ def test_the_learning_rate_warms_up_and_ends_at_zero() -> None:
     assert rates[1] == max(rates) == RECIPE.learning_rate
     assert rates[0] == RECIPE.learning_rate / 2
     assert rates[-1] == pytest.approx(0)
+
+
+def test_a_cache_whose_first_line_a_kill_cut_short_is_begun_anew(tmp_path: Path) -> None:
+    cache = tmp_path / PSEUDO_LABELS_FILE
+    cache.write_text('{"teach')
+    begin_cache(cache, ["x"])
+    assert read_pseudo_labels(cache) == {}
+    with pytest.raises(UnusableCheckpoint, match="labels of other teachers"):
+        begin_cache(cache, ["y"])

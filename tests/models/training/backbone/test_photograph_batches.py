@@ -8,7 +8,10 @@ import torch
 
 from models.datasets.captions import CaptionLine
 from models.datasets.photographs import UnreadablePhotograph
-from models.training.backbone.recipe import upright_pixels
+from models.training.backbone.head_fitting import HeadRecipe
+from models.training.backbone.photograph_batches import upright_pixels
+from models.training.backbone.recipe import BackboneRecipe
+from models.training.backbone.sentence_tuning import SentenceTuningRecipe
 
 ORIENTATION, TURNED = 0x0112, 6
 
@@ -36,3 +39,10 @@ def test_a_damaged_photograph_is_named(tmp_path: Path, lines: list[CaptionLine])
     (tmp_path / "level.png").write_bytes(b"cut")
     with pytest.raises(UnreadablePhotograph, match=r"level\.png"):
         upright_pixels(tmp_path, lines, 8)
+
+
+@pytest.mark.parametrize("kind", [BackboneRecipe, SentenceTuningRecipe, HeadRecipe])
+@pytest.mark.parametrize(("name", "value"), [("batch", 1), ("epochs", 0)])
+def test_a_recipe_without_batches_to_learn_from_is_refused(kind: type, name: str, value: int) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be {value + 1} or more"):
+        kind(**{name: value})
