@@ -18,7 +18,14 @@ from models.datasets.captions import read_captions
 from models.datasets.photographs import open_upright
 from models.extractors.base import Detections
 from models.extractors.faster_rcnn import FasterRcnn, load_detector
-from models.training.detector.pseudo_labels import PseudoLabeler, PseudoLabels, label_photographs, read_pseudo_labels
+from models.training.detector.pseudo_labels import (
+    PseudoLabeler,
+    PseudoLabels,
+    begin_cache,
+    label_photographs,
+    read_pseudo_labels,
+)
+from models.training.inputs import digest_of_file
 
 OVERLAP = 0.5
 LARGE = 0.1  # share of the picture from which a box counts as large
@@ -58,6 +65,7 @@ def main() -> None:
     photographs = {
         line.image: folder / line.image for line in read_captions(given.captions, given.split)[: given.limit]
     }
+    begin_cache(given.lessons, [digest_of_file(given.teacher)])
     for _ in label_photographs(PseudoLabeler(given.teacher, given.threads), photographs, given.lessons):
         pass
     labels_of = read_pseudo_labels(given.lessons)

@@ -30,11 +30,10 @@ def mean_features(
     """Variant -> [N 2560] of the whole picture's feature and the mean of all regions; variant -> ms a picture."""
     vectors: dict[str, list[Tensor]] = {}
     seconds: dict[str, float] = defaultdict(float)
-    batch = detector.config.batch
-    for start in range(0, len(lines), batch):
-        pictures = [open_upright(folder / line.image) for line in lines[start : start + batch]]
-        sizes = detector._sizes(pictures[0])
-        pixels, half = (detector._pixels(pictures, size) for size in (sizes[:2], sizes[2:4]))
+    for line in lines:
+        picture = open_upright(folder / line.image)
+        sizes = detector._sizes(picture)
+        pixels, half = (detector._pixels([picture], size) for size in (sizes[:2], sizes[2:4]))
         scales = (detector._maps(pixels), detector._maps(half))
         regions = detector._find_regions(scales[0], pixels)
         for kind, cells in VARIANTS:

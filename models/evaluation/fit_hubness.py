@@ -149,29 +149,29 @@ def summed_recalls(recalls: Recalls) -> float:
 @torch.no_grad()
 def typical_sentences(matcher: SingleMatcher, sentences: Sequence[str], plan: HubnessPlan, seed: int) -> VectorBank:
     """The bank of typical sentences; ValueError where there are too few sentences."""
-    drawn = drawn_of(len(sentences), plan, seed).tolist()
+    drawn = sampled_places(len(sentences), plan, seed).tolist()
     batches = encode_in_batches(matcher, [sentences[place] for place in drawn], ENCODING_BATCH)
-    return typical(((texts.vectors, texts.mask) for _, texts, _ in batches), plan, seed)
+    return bank_of_groups(((texts.vectors, texts.mask) for _, texts, _ in batches), plan, seed)
 
 
 @torch.no_grad()
 def typical_pictures(matcher: SingleMatcher, data: CaptionedFeatures, plan: HubnessPlan, seed: int) -> VectorBank:
     """The bank of typical pictures, made of their projected regions; ValueError where there are too few pictures with
     regions."""
-    drawn = drawn_of(len(data), plan, seed)
+    drawn = sampled_places(len(data), plan, seed)
     batches = (data.regions(drawn[rows]).to(matcher.device) for rows in tiles(len(drawn), ENCODING_BATCH))
     projected = (matcher.reranker.project(regions) for regions in batches)
-    return typical(((regions.vectors, regions.mask) for regions in projected), plan, seed)
+    return bank_of_groups(((regions.vectors, regions.mask) for regions in projected), plan, seed)
 
 
-def drawn_of(num: int, plan: HubnessPlan, seed: int) -> npt.NDArray[np.int64]:
+def sampled_places(num: int, plan: HubnessPlan, seed: int) -> npt.NDArray[np.int64]:
     """Places of those of `num` that a bank is made of, in order: all, or, where each entry has several vectors, as many
     drawn at random as memory has room for theirs."""
     most = num if plan.parts == 1 else max(MOST_TYPICAL, plan.bank_size)
     return np.sort(np.random.default_rng(seed).permutation(num)[:most])
 
 
-def typical(
+def bank_of_groups(
     batches: Iterable[tuple[Float[Tensor, "B W D"], Bool[Tensor, "B W"]]], plan: HubnessPlan, seed: int
 ) -> VectorBank:
     """The bank of groups of similar mean vectors, out of batches of padded vectors; entries without any vector are left

@@ -11,7 +11,6 @@ divided by the mean length that its vectors have there, so that both kinds have 
 
 import copy
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +26,7 @@ from models.extractors.backbones.base import HEAD_FILE, Backbone, fold_batch_nor
 from models.extractors.backbones.registry import build_backbone, find_architecture
 from models.text.bert_encoder import BertEncoder
 from models.training.backbone.half_precision import half_precision
-from models.training.backbone.photograph_batches import PhotographBatches, upright_pixels
+from models.training.backbone.photograph_batches import PhotographBatches
 from models.training.backbone.recipe import SentenceRecipe
 from models.training.backbone.sentence_head import (
     SentenceHead,
@@ -37,7 +36,6 @@ from models.training.backbone.sentence_head import (
     whole_picture_recalls,
 )
 from models.training.backbone.tiles import means_inside, tile_boxes
-from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
 from models.training.caption_targets import CaptionTargets
 from models.training.finite_loss import finite_sum
 from models.training.logs import Log
@@ -89,7 +87,7 @@ class HeadFitting:
     ) -> None:
         """`published_file` are the published weights, with their classifier."""
         self.recipe, self.photographs, self.out = recipe, photographs, out
-        self.batches, self.dev = PhotographBatches(recipe, photographs), photographs.dev[:NUM_VALIDATED]
+        self.batches = PhotographBatches(recipe, photographs)
         torch.manual_seed(recipe.seed)
         architecture = find_architecture(recipe.backbone)
         self.backbone = build_backbone(recipe.backbone, backbone_file)
@@ -101,7 +99,7 @@ class HeadFitting:
         for part in (self.backbone, self.published, self.published_classifier, self.head):
             part.to(self.device)
         self.targets = CaptionTargets(encoder, [line.captions for line in photographs.train], recipe).to(self.device)
-        self.dev_vectors = encoder.embed([text for line in self.dev for text in line.captions]).to(self.device)
+        self.dev_vectors = encoder.embed(self.batches.validated_captions).to(self.device)
         self.total_steps = self.batches.total_steps + recipe.passes
 
     def run(self, log: Log) -> None:
@@ -120,7 +118,7 @@ class HeadFitting:
     def validate(self, dev: Float[Tensor, "K 1280"]) -> dict[str, Any]:
         """Recalls of the first photographs of dev, which are searched by whole pictures with these features."""
         head = self.head.eval()
-        return whole_picture_recalls(head.embed_means(dev), head.read(self.dev_vectors), self.dev)
+        return whole_picture_recalls(head.embed_means(dev), head.read(self.dev_vectors), self.batches.validated)
 
     def _pass(self, views: ViewFeatures, optimizer: torch.optim.Optimizer, number: int) -> dict[str, float]:
         """One pass over all views; the mean losses."""
@@ -168,11 +166,8 @@ class HeadFitting:
 
     @torch.no_grad()
     def _dev_features(self) -> Float[Tensor, "K 1280"]:
-        return torch.cat([self._maps(self.backbone, pixels).mean((2, 3)) for pixels in self._dev_pixels()])
-
-    def _dev_pixels(self) -> Iterator[Tensor]:
-        for tile in tiles(len(self.dev), PHOTOGRAPHS_AT_ONCE):
-            yield upright_pixels(self.photographs.folder, self.dev[tile], self.recipe.side)
+        photographs = self.batches.unchanged(self.batches.validated)
+        return torch.cat([self._maps(self.backbone, pixels).mean((2, 3)) for pixels in photographs])
 
     def _maps(self, backbone: Backbone, pixels: Tensor) -> Float[Tensor, "K 1280 h w"]:
         normalised = backbone.normalise(pixels.to(self.device)).contiguous(memory_format=torch.channels_last)

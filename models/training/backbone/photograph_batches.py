@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, islice
-from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import CaptionedPhotographs, CaptionLine
 from models.datasets.photographs import open_upright
@@ -19,6 +19,8 @@ from models.training.detector.augment import augment
 from models.training.detector.pseudo_labels import PseudoLabels
 from models.training.made_ahead import made_ahead
 
+NUM_VALIDATED = 500  # photographs
+PHOTOGRAPHS_AT_ONCE = 32  # in one pass without gradients
 NO_BOXES = PseudoLabels(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
 
 
@@ -34,10 +36,20 @@ class PhotographBatch:
 
 @dataclass(frozen=True)
 class PhotographBatches:
-    """The batches of a training, of its training photographs."""
+    """The batches of a training, and the photographs that it is validated on."""
 
     recipe: PhotographRecipe
     photographs: CaptionedPhotographs
+
+    @property
+    def validated(self) -> Sequence[CaptionLine]:
+        """The first photographs of dev."""
+        return self.photographs.dev[:NUM_VALIDATED]
+
+    @property
+    def validated_captions(self) -> list[str]:
+        """All captions of these."""
+        return [text for line in self.validated for text in line.captions]
 
     @property
     def steps_per_epoch(self) -> int:
@@ -72,8 +84,11 @@ class PhotographBatches:
             pixels.append(crop.pixels)
         return PhotographBatch(numbers, torch.stack(pixels), sentences)
 
+    def unchanged(self, lines: Sequence[CaptionLine]) -> Iterator[UInt8[Tensor, "K 3 H W"]]:
+        """The photographs of lines, upright, each stretched to a square, some at a time.
 
-def upright_pixels(folder: Path, lines: Sequence[CaptionLine], side: int) -> UInt8[Tensor, "K 3 H W"]:
-    """The photographs of lines, upright, each stretched to a square of `side` pixels. Raises UnreadablePhotograph for a
-    file that is no whole picture."""
-    return stack_resized([open_upright(folder / line.image) for line in lines], (side, side))
+        Raises UnreadablePhotograph for a file that is no whole picture.
+        """
+        for tile in tiles(len(lines), PHOTOGRAPHS_AT_ONCE):
+            opened = [open_upright(self.photographs.folder / line.image) for line in lines[tile]]
+            yield stack_resized(opened, (self.recipe.side, self.recipe.side))

@@ -18,15 +18,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from models.batches import tiles
 from models.datasets.captions import CaptionedPhotographs
 from models.extractors.backbones.base import BACKBONE_FILE, HEAD_FILE, Backbone, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import find_architecture
 from models.text.bert_encoder import BertEncoder
 from models.training.backbone.cutmix import cut_mix
 from models.training.backbone.half_precision import half_precision
-from models.training.backbone.lead import fit_maps
-from models.training.backbone.photograph_batches import PhotographBatch, PhotographBatches, upright_pixels
+from models.training.backbone.linear_probing import fit_maps
+from models.training.backbone.photograph_batches import PhotographBatch, PhotographBatches
 from models.training.backbone.recipe import SentenceRecipe
 from models.training.backbone.sentence_head import (
     SentenceHead,
@@ -36,7 +35,6 @@ from models.training.backbone.sentence_head import (
     whole_picture_recalls,
 )
 from models.training.backbone.tiles import tile_means
-from models.training.backbone.trainer import NUM_VALIDATED, PHOTOGRAPHS_AT_ONCE
 from models.training.caption_targets import CaptionTargets
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
 from models.training.finite_loss import clip_finite, finite_sum
@@ -98,7 +96,7 @@ class SentenceTuning:
         """`backbone_file` is as published, with its classifier; `initial` is the folder of an earlier fine-tuning, from
         whose end this one starts."""
         self.recipe, self.photographs, self.out, self.initial = recipe, photographs, out, initial
-        self.batches, self.dev = PhotographBatches(recipe, photographs), photographs.dev[:NUM_VALIDATED]
+        self.batches = PhotographBatches(recipe, photographs)
         torch.manual_seed(recipe.seed)
         self.architecture = find_architecture(recipe.backbone)
         layers = fold_batch_norm(read_layers(self.architecture, backbone_file))
@@ -115,7 +113,7 @@ class SentenceTuning:
         self.backbone = Backbone(self.architecture, self.layers)
         self.device = torch.device(device)
         self.targets = CaptionTargets(encoder, [line.captions for line in photographs.train], recipe).to(self.device)
-        self.dev_vectors = encoder.embed([text for line in self.dev for text in line.captions]).to(self.device)
+        self.dev_vectors = encoder.embed(self.batches.validated_captions).to(self.device)
         self.averaged = AveragedModel(self.network, avg_fn=self._average)
         self.optimizer = torch.optim.AdamW(self._parameter_groups(), weight_decay=recipe.weight_decay)
         self.total_steps = self.batches.total_steps
@@ -186,15 +184,16 @@ class SentenceTuning:
         the KL divergence of its classifier from the published one's on the tiles of the first of these."""
         network = self.averaged_network.eval()
         vectors, divergence = [], 0.0
-        for tile in tiles(len(self.dev), PHOTOGRAPHS_AT_ONCE):
-            pixels = self._normalised(upright_pixels(self.photographs.folder, self.dev[tile], self.recipe.side))
+        for number, unchanged in enumerate(self.batches.unchanged(self.batches.validated)):
+            pixels = self._normalised(unchanged)
             maps = network.layers(pixels)
             vectors.append(network.head.embed(maps))
-            if tile.start == 0:
+            if number == 0:
                 divergence = float(
                     _divergence_of_tiles(network.head, maps, self.published_classifier, self.published(pixels))
                 )
-        recalls = whole_picture_recalls(torch.cat(vectors), network.head.read(self.dev_vectors), self.dev)
+        sentences = network.head.read(self.dev_vectors)
+        recalls = whole_picture_recalls(torch.cat(vectors), sentences, self.batches.validated)
         return {**recalls, "divergence": divergence}
 
     def _fit_head(self, log: Log) -> None:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from models.batches import Regions, tiles
+from models.batches import Regions
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import CaptionedPhotographs, CaptionLine
 from models.evaluation.evaluate import evaluate
@@ -22,7 +22,7 @@ from models.extractors.backbones.base import BACKBONE_FILE, Backbone, fold_batch
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.config import digest_of_extractor
 from models.matching.single_matcher import SingleMatcher
-from models.training.backbone.photograph_batches import PhotographBatch, PhotographBatches, upright_pixels
+from models.training.backbone.photograph_batches import PhotographBatch, PhotographBatches
 from models.training.backbone.recipe import BackboneRecipe
 from models.training.backbone.tiles import tile_regions
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, read_checkpoint
@@ -32,9 +32,6 @@ from models.training.logs import Log
 from models.training.losses import batch_losses
 from models.training.recipes import RECIPES
 from models.training.start import untrained_matcher
-
-NUM_VALIDATED = 500  # photographs
-PHOTOGRAPHS_AT_ONCE = 32  # in one pass without gradients
 
 
 class BackboneTraining:
@@ -112,7 +109,7 @@ class BackboneTraining:
 
     def validate(self) -> dict[str, Any]:
         """The report of `evaluate` on the first photographs of dev, whose regions are tiles."""
-        return evaluate(self.matcher, self._tile_features(self.photographs.dev[:NUM_VALIDATED]), shortlists=()).report
+        return evaluate(self.matcher, self._tile_features(self.batches.validated), shortlists=()).report
 
     def _train_step(self, batch: PhotographBatch) -> dict[str, float]:
         """One step; the losses before it."""
@@ -170,11 +167,8 @@ class BackboneTraining:
     @torch.no_grad()
     def _tile_features(self, lines: Sequence[CaptionLine]) -> CaptionedFeatures:
         """Tile features of whole photographs, by the backbone as it is now."""
-        parts = []
-        for tile in tiles(len(lines), PHOTOGRAPHS_AT_ONCE):
-            pixels = upright_pixels(self.photographs.folder, lines[tile], self.recipe.side)
-            parts.append(tile_regions(self.backbone.features(self._normalised(pixels))).to("cpu"))
-        regions = Regions.cat(parts)
+        normalised = map(self._normalised, self.batches.unchanged(lines))
+        regions = Regions.cat([tile_regions(self.backbone.features(pixels)).to("cpu") for pixels in normalised])
         digest = digest_of_extractor("tuning", asdict(self.recipe), self.backbone)
         captions = [line.captions for line in lines]
         return CaptionedFeatures.from_arrays(regions.vectors.half().numpy(), regions.mask.numpy(), captions, digest)

@@ -121,10 +121,10 @@ def test_the_vectors_of_an_entry_are_those_of_its_group() -> None:
 
 def test_a_bank_is_made_of_so_many_drawn_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "MOST_TYPICAL", 4)
-    drawn = fitting.drawn_of(9, HubnessPlan(bank_size=2, parts=2), seed=1).tolist()
+    drawn = fitting.sampled_places(9, HubnessPlan(bank_size=2, parts=2), seed=1).tolist()
     assert drawn == sorted(set(drawn))
     assert (len(drawn), max(drawn) < 9) == (4, True)
-    assert len(fitting.drawn_of(9, HubnessPlan(bank_size=5, parts=2), seed=1)) == 5  # an entry for each
-    assert fitting.drawn_of(9, HubnessPlan(bank_size=2), seed=1).tolist() == [*range(9)]  # means need no room
+    assert len(fitting.sampled_places(9, HubnessPlan(bank_size=5, parts=2), seed=1)) == 5  # an entry for each
+    assert fitting.sampled_places(9, HubnessPlan(bank_size=2), seed=1).tolist() == [*range(9)]  # means need no room
     bank = typical_pictures(small_matcher("scan-t2i-avg"), drawn_pictures(9), HubnessPlan(bank_size=5, parts=2), 0)
     assert bank.dequantise().shape == (5, 2, 8)

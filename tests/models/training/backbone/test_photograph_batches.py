@@ -5,11 +5,12 @@ from pathlib import Path
 import PIL.Image
 import pytest
 import torch
+from torch import Tensor
 
-from models.datasets.captions import CaptionLine
+from models.datasets.captions import CaptionedPhotographs, CaptionLine
 from models.datasets.photographs import UnreadablePhotograph
 from models.training.backbone.head_fitting import HeadRecipe
-from models.training.backbone.photograph_batches import upright_pixels
+from models.training.backbone.photograph_batches import PhotographBatches
 from models.training.backbone.recipe import BackboneRecipe
 from models.training.backbone.sentence_tuning import SentenceTuningRecipe
 
@@ -28,8 +29,13 @@ def lines(tmp_path: Path) -> list[CaptionLine]:
     return [CaptionLine(name, ("a wall",)) for name in ("level.png", "turned.png")]
 
 
+def unchanged(folder: Path, lines: list[CaptionLine]) -> Tensor:
+    batches = PhotographBatches(BackboneRecipe(side=8), CaptionedPhotographs(folder, lines))
+    return torch.cat(list(batches.unchanged(lines)))
+
+
 def test_photographs_are_upright(tmp_path: Path, lines: list[CaptionLine]) -> None:
-    level, turned = upright_pixels(tmp_path, lines, 8)
+    level, turned = unchanged(tmp_path, lines)
     assert torch.equal(level, turned)
     assert level[:, :, :3].max() < 16
     assert level[:, :, 5:].min() > 240
@@ -38,7 +44,7 @@ def test_photographs_are_upright(tmp_path: Path, lines: list[CaptionLine]) -> No
 def test_a_damaged_photograph_is_named(tmp_path: Path, lines: list[CaptionLine]) -> None:
     (tmp_path / "level.png").write_bytes(b"cut")
     with pytest.raises(UnreadablePhotograph, match=r"level\.png"):
-        upright_pixels(tmp_path, lines, 8)
+        unchanged(tmp_path, lines)
 
 
 @pytest.mark.parametrize("kind", [BackboneRecipe, SentenceTuningRecipe, HeadRecipe])

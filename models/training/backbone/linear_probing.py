@@ -1,4 +1,4 @@
-"""A head fitted on features that stay as they are, before the backbone below it is tuned.
+"""Linear probing before fine-tuning (Kumar et al., ICLR 2022): a head is fitted on features that stay as they are.
 
 Features are standardised, so that all of them are learnt at the same pace; the mean and the deviation become part of
 the head's linear map at the end.
@@ -21,8 +21,8 @@ PICTURES_A_STEP = 256
 
 
 @runtime_checkable
-class LeadRecipe(Protocol):
-    """The part of a recipe that such a fitting needs."""
+class ProbingRecipe(Protocol):
+    """The part of a recipe that linear probing needs."""
 
     @property
     def lead_passes(self) -> int: ...
@@ -37,7 +37,7 @@ def fit_maps(
     targets: CaptionTargets,
     photographs: Int64[Tensor, " V"],
     features: Float[Tensor, "V F"],
-    recipe: LeadRecipe,
+    recipe: ProbingRecipe,
     log: Log,
 ) -> None:
     """Fit a head's maps and temperatures on the features of V views of photographs."""

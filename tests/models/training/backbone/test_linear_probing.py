@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 
 from models.datasets.captions import CaptionLine
 from models.text.bert_encoder import BertConfig, BertEncoder
-from models.training.backbone.lead import fit_maps
+from models.training.backbone.linear_probing import fit_maps
 from models.training.backbone.sentence_head import SentenceHead, whole_picture_recalls
 from models.training.backbone.sentence_tuning import SentenceTuningRecipe
 from models.training.caption_targets import CaptionTargets
