@@ -22,8 +22,8 @@ from torchvision.ops import MultiScaleRoIAlign
 
 from models.bench.timing import hardware, time_interleaved
 from models.datasets.photographs import open_upright
-from models.extractors.faster_rcnn import load_detector
-from models.extractors.faster_rcnn_heads import CANONICAL_SIDE, LEVELS, POOLED_CELLS
+from models.extractors.faster_rcnn.extractor import load_detector
+from models.extractors.faster_rcnn.heads import CANONICAL_SIDE, LEVELS, POOLED_CELLS
 from models.extractors.registry import load_extractor
 from models.extractors.roi_pooling import SumPooler
 from models.freed_memory import keep_freed_memory

@@ -17,7 +17,7 @@ from torchvision.ops import box_iou
 from models.datasets.captions import read_captions
 from models.datasets.photographs import open_upright
 from models.extractors.base import Detections
-from models.extractors.faster_rcnn import FasterRcnn, load_detector
+from models.extractors.faster_rcnn.extractor import FasterRcnn, load_detector
 from models.training.detector.pseudo_labels import (
     PseudoLabeler,
     PseudoLabels,

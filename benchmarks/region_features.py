@@ -16,8 +16,8 @@ from torch import Tensor
 from models.datasets.captions import CaptionLine, read_captions
 from models.datasets.photographs import open_upright
 from models.evaluation.metrics import Recalls, image_to_text_ranks, rsum, text_to_image_ranks
-from models.extractors.faster_rcnn import FasterRcnn, load_detector
-from models.extractors.region_features import FeatureKind, region_features
+from models.extractors.faster_rcnn.extractor import FasterRcnn, load_detector
+from models.extractors.faster_rcnn.region_features import FeatureKind, region_features
 from models.text.vocabulary import tokenize
 
 VARIANTS: tuple[tuple[FeatureKind, int], ...] = (("map", 4), ("map", 7), ("region", 7), ("region", 10), ("region", 14))

@@ -19,7 +19,7 @@ from torch.nn.functional import normalize
 from models.batches import tiles
 from models.datasets.captions import CaptionLine, half_slices, read_captions
 from models.datasets.photographs import open_upright
-from models.extractors.faster_rcnn import FasterRcnn, load_detector
+from models.extractors.faster_rcnn.extractor import FasterRcnn, load_detector
 from models.matching.checkpoint import WEIGHTS
 from models.text.bert_encoder import load_bert_encoder
 from models.text.pretrained_reader import SENTENCE_ENCODER

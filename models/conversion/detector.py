@@ -12,10 +12,10 @@ from models.conversion.authors_options import ConversionError
 from models.conversion.yolox_onnx import read_yolox
 from models.extractors.backbones.base import BACKBONE_FILE, HEAD_FILE
 from models.extractors.backbones.registry import find_architecture
-from models.extractors.concepts import CLASS_SENTENCE
 from models.extractors.config import CONFIG_FILE, config_of, read_config
-from models.extractors.detector_config import DetectorConfig
-from models.extractors.faster_rcnn import FasterRcnn, load_detector, read_detector_weights, save_detector
+from models.extractors.faster_rcnn.concepts import CLASS_SENTENCE
+from models.extractors.faster_rcnn.config import DetectorConfig
+from models.extractors.faster_rcnn.extractor import FasterRcnn, load_detector, read_detector_weights, save_detector
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
 from models.safe_load.weight_files import read_safetensors, weight_mismatches
 from models.text.bert_encoder import BertEncoder, load_bert_encoder

@@ -1,4 +1,4 @@
-"""Conversion of YOLOX-nano's published ONNX file to the weights of `models.extractors.yolox`; nothing in it is run."""
+"""Conversion of YOLOX-nano's published ONNX file to the weights of `faster_rcnn.yolox`; nothing in it is run."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from models.conversion.authors_options import ConversionError
 from models.extractors.coco_classes import COCO_CLASSES
-from models.extractors.yolox import YoloxNano
+from models.extractors.faster_rcnn.yolox import YoloxNano
 from models.safe_load.weight_files import read_safetensors
 from models.whole_files import write_tensors
 

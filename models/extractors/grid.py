@@ -20,7 +20,7 @@ from models.extractors.backbones.base import BACKBONE_FEATURE_DIM, STRIDE, Backb
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.base import Detections, Extractor
 from models.extractors.config import check_ranges
-from models.extractors.faster_rcnn import WEIGHTS_FILE, load_detector
+from models.extractors.faster_rcnn.extractor import WEIGHTS_FILE, load_detector
 from models.extractors.resize import stack_resized
 
 CELL = "cell"  # the label of every region

@@ -8,8 +8,8 @@ from models.extractors.base import Extractor
 from models.extractors.bottom_up.extractor import load_bottom_up
 from models.extractors.config import CONFIG_FILE, BadExtractor, config_of, read_config, read_kind
 from models.extractors.detectron2 import load_detectron2
-from models.extractors.faster_rcnn import FasterRcnn, load_detector
-from models.extractors.faster_rcnn_heads import convolved_box_head
+from models.extractors.faster_rcnn.extractor import FasterRcnn, load_detector
+from models.extractors.faster_rcnn.heads import convolved_box_head
 from models.extractors.fused_convolutions import fuse_convolutions
 from models.extractors.grid import GridConfig, GridExtractor, load_grid
 from models.extractors.precomputed import PRECOMPUTED, load_precomputed

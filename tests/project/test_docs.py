@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from models.extractors.faster_rcnn import load_detector
+from models.extractors.faster_rcnn.extractor import load_detector
 from models.matching.checkpoint import WEIGHTS
 from service.settings import PREFIX, Settings
 from tests.support.project_files import ROOT, project_files

@@ -163,7 +163,7 @@ def test_every_package_is_in_the_table() -> None:
         ("service/cluster/__init__.py", "from starlette import status"),
         ("service/errors.py", "from service.settings import Settings"),
         ("service/worker/worker.py", "import onnxruntime"),
-        ("models/extractors/faster_rcnn.py", "def f():\n    import detectron2"),
+        ("models/extractors/faster_rcnn/extractor.py", "def f():\n    import detectron2"),
         ("models/extractors/detectron2.py", "import detectron2"),
         ("service/worker/worker.py", "import pickle"),
         ("clients/python/regard_client/client.py", "from service.settings import Settings"),

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from models.extractors.detector_config import DetectorConfig
-from models.extractors.faster_rcnn import FasterRcnn, save_detector
+from models.extractors.faster_rcnn.config import DetectorConfig
+from models.extractors.faster_rcnn.extractor import FasterRcnn, save_detector
 from models.extractors.registry import load_extractor
 from tests.support.small_matchers import small_weights
 

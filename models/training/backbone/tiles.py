@@ -10,7 +10,7 @@ from torch import Tensor
 from torchvision.ops import roi_align
 
 from models.batches import Regions
-from models.extractors.region_features import mean_inside_boxes
+from models.extractors.faster_rcnn.region_features import mean_inside_boxes
 
 TILE_CELLS = 4  # a side to which a tile is sampled, as the detector samples its regions
 TILINGS = (1, 2, 3)  # tiles a side

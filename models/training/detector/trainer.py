@@ -9,8 +9,8 @@ import torch
 
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.coco_classes import COCO_CLASSES
-from models.extractors.detector_config import DetectorConfig
-from models.extractors.faster_rcnn import FasterRcnn, detector_to_device, load_detector, save_detector
+from models.extractors.faster_rcnn.config import DetectorConfig
+from models.extractors.faster_rcnn.extractor import FasterRcnn, detector_to_device, load_detector, save_detector
 from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint
 from models.training.detector.augment import TrainingPicture
 from models.training.detector.pseudo_labels import (

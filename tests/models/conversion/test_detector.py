@@ -26,11 +26,11 @@ from models.conversion.detector import (
 from models.extractors.backbones.base import BACKBONE_FILE, HEAD_FILE
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.coco_classes import COCO_CLASSES
-from models.extractors.concepts import CLASS_SENTENCE
-from models.extractors.detector_config import DetectorConfig
-from models.extractors.faster_rcnn import BOX_PARTS, FasterRcnn, load_detector, save_detector
+from models.extractors.faster_rcnn.concepts import CLASS_SENTENCE
+from models.extractors.faster_rcnn.config import DetectorConfig
+from models.extractors.faster_rcnn.extractor import BOX_PARTS, FasterRcnn, load_detector, save_detector
+from models.extractors.faster_rcnn.yolox import YoloxNano
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
-from models.extractors.yolox import YoloxNano
 from models.text.bert_encoder import BertConfig, BertEncoder
 
 WIDTH = 8

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from models.conversion.authors_options import ConversionError
 from models.conversion.yolox_onnx import convert_yolox, read_yolox
-from models.extractors.yolox import YoloxNano, letterbox
+from models.extractors.faster_rcnn.yolox import YoloxNano, letterbox
 
 SIDE = 416
 

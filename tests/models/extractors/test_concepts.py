@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from models.extractors.coco_classes import COCO_CATEGORY_IDS, COCO_CLASSES
-from models.extractors.concepts import ConceptHead
+from models.extractors.faster_rcnn.concepts import ConceptHead
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
 
 NUM_DETECTED, DIM = 7, 6

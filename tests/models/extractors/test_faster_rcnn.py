@@ -16,8 +16,8 @@ import models
 from models.datasets.captions import read_captions
 from models.extractors.base import PICTURE, REGION, Detections
 from models.extractors.config import BadExtractor
-from models.extractors.detector_config import CONCEPT_FIELDS, DetectorConfig
-from models.extractors.faster_rcnn import FasterRcnn, load_detector, save_detector
+from models.extractors.faster_rcnn.config import CONCEPT_FIELDS, DetectorConfig
+from models.extractors.faster_rcnn.extractor import FasterRcnn, load_detector, save_detector
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
 from models.extractors.registry import load_extractor
 from models.safe_load.restricted_pickle import RefusedFile

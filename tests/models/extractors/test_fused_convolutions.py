@@ -9,9 +9,9 @@ from torchvision.models.detection.faster_rcnn import TwoMLPHead
 
 from models.extractors.backbones.base import SameConv2d, untrained_backbone
 from models.extractors.backbones.efficientnet_lite import EFFICIENTNET_LITE0
-from models.extractors.faster_rcnn_heads import POOLED_CELLS, convolved_box_head
+from models.extractors.faster_rcnn.heads import POOLED_CELLS, convolved_box_head
+from models.extractors.faster_rcnn.yolox import YoloxNano
 from models.extractors.fused_convolutions import FusedConv2d, fuse_convolutions
-from models.extractors.yolox import YoloxNano
 
 
 def random_picture(channels: int, height: int, width: int) -> Tensor:

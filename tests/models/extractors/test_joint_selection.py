@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchvision.ops import box_iou
 
-from models.extractors.joint_selection import JointRegions, select_joint_regions
+from models.extractors.faster_rcnn.joint_selection import JointRegions, select_joint_regions
 
 
 @dataclass(frozen=True)

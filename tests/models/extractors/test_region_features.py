@@ -6,7 +6,7 @@ from torchvision.ops import roi_align
 
 from models.extractors.backbones.base import Backbone, Maps
 from models.extractors.backbones.registry import build_backbone
-from models.extractors.region_features import FeatureKind, grow_boxes, mean_inside_boxes, region_features
+from models.extractors.faster_rcnn.region_features import FeatureKind, grow_boxes, mean_inside_boxes, region_features
 
 
 @pytest.fixture(scope="module")

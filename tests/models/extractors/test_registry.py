@@ -8,8 +8,8 @@ import torch
 
 from models.extractors.bottom_up.extractor import BottomUpExtractor
 from models.extractors.config import BadExtractor
-from models.extractors.detector_config import POSITIVE_FIELDS, SHARE_FIELDS, DetectorConfig
-from models.extractors.faster_rcnn import FasterRcnn, save_detector
+from models.extractors.faster_rcnn.config import POSITIVE_FIELDS, SHARE_FIELDS, DetectorConfig
+from models.extractors.faster_rcnn.extractor import FasterRcnn, save_detector
 from models.extractors.grid import GridExtractor
 from models.extractors.registry import LOADERS, UnknownExtractor, load_extractor
 from service.cli.user_errors import is_user_error

@@ -4,7 +4,7 @@ import PIL.Image
 import pytest
 import torch
 
-from models.extractors.yolox import (
+from models.extractors.faster_rcnn.yolox import (
     BORDER,
     LetterboxedPicture,
     YoloxNano,

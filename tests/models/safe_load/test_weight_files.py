@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from models.conversion.detector import read_classifier, read_picture_network, read_sentence_map
 from models.conversion.yolox_onnx import read_yolox
-from models.extractors.faster_rcnn import read_detector_weights
+from models.extractors.faster_rcnn.extractor import read_detector_weights
 from models.safe_load.restricted_pickle import RefusedFile
 from models.safe_load.weight_files import read_weights, weight_mismatches
 from models.text.bert_encoder import load_bert_encoder

@@ -8,9 +8,9 @@ import pytest
 from safetensors.torch import save_file
 
 from models.datasets.feature_store import open_features
-from models.extractors.detector_config import DetectorConfig
-from models.extractors.faster_rcnn import FasterRcnn, save_detector
-from models.extractors.yolox import YoloxNano
+from models.extractors.faster_rcnn.config import DetectorConfig
+from models.extractors.faster_rcnn.extractor import FasterRcnn, save_detector
+from models.extractors.faster_rcnn.yolox import YoloxNano
 from tests.models.datasets.test_bottom_up_tsv import six
 from tests.support import authors_checkpoints as authors
 from tests.support.cli_runner import Regard

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from models.conversion.detector import read_classifier, read_sentence_map
 from models.extractors.backbones.base import HEAD_FILE, fold_batch_norm, read_layers
 from models.extractors.backbones.registry import BACKBONES
-from models.extractors.sentence_map import SentenceMap
+from models.extractors.faster_rcnn.sentence_map import SentenceMap
 from models.training.backbone.head_fitting import HeadFitting, HeadRecipe, ViewFeatures
 from tests.models.training.backbone.test_sentence_tuning import ENCODER, WIDTH, folder, photographs
 

@@ -14,8 +14,8 @@ from torchvision.models import mobilenet_v2
 from models.extractors.backbones.base import untrained_backbone
 from models.extractors.backbones.registry import BACKBONES
 from models.extractors.coco_classes import COCO_CLASSES
-from models.extractors.detector_config import DetectorConfig
-from models.extractors.faster_rcnn import FasterRcnn, load_detector, save_detector
+from models.extractors.faster_rcnn.config import DetectorConfig
+from models.extractors.faster_rcnn.extractor import FasterRcnn, load_detector, save_detector
 from models.training.checkpoints import UnusableCheckpoint
 from models.training.detector.pseudo_labels import begin_cache, label_photographs, read_pseudo_labels
 from models.training.detector.recipe import DetectorBatches, DetectorRecipe, learning_rate_at

@@ -6,8 +6,8 @@ from typing import Any
 from models.extractors.backbones.base import BACKBONE_FEATURE_DIM
 from models.extractors.backbones.registry import find_architecture
 from models.extractors.config import check_ranges
-from models.extractors.region_features import FeatureKind
-from models.extractors.yolox import YOLOX_SIDE
+from models.extractors.faster_rcnn.region_features import FeatureKind
+from models.extractors.faster_rcnn.yolox import YOLOX_SIDE
 
 CONCEPT_FIELDS = (
     "concept_dim",

@@ -22,18 +22,18 @@ from torchvision.ops import FeaturePyramidNetwork
 from models.extractors.backbones.base import STRIDE, Backbone, Maps
 from models.extractors.backbones.registry import build_backbone
 from models.extractors.base import PICTURE, REGION, Detections, Extractor
-from models.extractors.concepts import ConceptHead
 from models.extractors.config import CONFIG_FILE, config_of, read_config
-from models.extractors.detector_config import DetectorConfig
-from models.extractors.faster_rcnn_heads import build_proposer, build_region_heads
+from models.extractors.faster_rcnn.concepts import ConceptHead
+from models.extractors.faster_rcnn.config import DetectorConfig
+from models.extractors.faster_rcnn.heads import build_proposer, build_region_heads
+from models.extractors.faster_rcnn.joint_selection import JointRegions, select_joint_regions
+from models.extractors.faster_rcnn.picture_network import PictureNetwork, shared_vector
+from models.extractors.faster_rcnn.region_features import mean_inside_boxes, region_features
+from models.extractors.faster_rcnn.sentence_map import SentenceMap
+from models.extractors.faster_rcnn.yolox import OneStageBoxes, YoloxNano, canvas_size, letterbox
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
-from models.extractors.joint_selection import JointRegions, select_joint_regions
-from models.extractors.picture_network import PictureNetwork, shared_vector
-from models.extractors.region_features import mean_inside_boxes, region_features
 from models.extractors.region_selection import SelectedRegions, select_regions
 from models.extractors.resize import fit_size, stack_resized
-from models.extractors.sentence_map import SentenceMap
-from models.extractors.yolox import OneStageBoxes, YoloxNano, canvas_size, letterbox
 from models.quantised_rows import dequantise_all, quantise_rows
 from models.safe_load.weight_files import load_weights, read_safetensors
 from models.single_threads import single_threads
