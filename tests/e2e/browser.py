@@ -21,6 +21,8 @@ SERIOUS = {"serious", "critical"}
 
 DELETE = re.compile(r"^Delete\b")  # the button's name; that of "Undo" tells what "was deleted"
 
+LOOKED_AT_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"  # the page's tab
+
 TIMEOUT_MS = 120_000  # so that on a busy machine, too, only what never comes is missed
 
 # What is typed does not rest by itself, as it does after three seconds, which a busy machine may take for two letters.
@@ -126,11 +128,21 @@ def search(page: Page, sentence: str) -> dict[str, Any]:
     """The answer to what is typed, once its pictures are shown: others than those that were there before."""
     page.evaluate("document.querySelectorAll('#main > *').forEach((one) => one.setAttribute('data-before', ''))")
     with page.expect_response("**/search/text") as answered:
-        page.get_by_label("What do the pictures show?").fill(sentence)
+        query(page).fill(sentence)
     answer: dict[str, Any] = answered.value.json()
     first = answer["results"][0]["image_id"]
     page.locator(f"#main > :not([data-before]) li.card[data-image='{first}']").first.wait_for()
     return answer
+
+
+def query(page: Page) -> Locator:
+    """The line that a sentence is written in."""
+    return page.get_by_label("What do the pictures show?")
+
+
+def cards(page: Page) -> Locator:
+    """The pictures shown."""
+    return page.locator("#main li.card")
 
 
 def open_large(page: Page, title: str) -> Locator:

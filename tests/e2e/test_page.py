@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
@@ -88,6 +89,8 @@ def test_a_word_lights_the_regions_that_answered_it(visit: Visit) -> None:
         visit.page.locator("#words").get_by_role("button", name=word, exact=True).hover()
         expected = expected_boxes(answer, word)
         assert {image_id: lit_boxes(visit.page, image_id) for image_id in expected} == expected
+        said = visit.page.get_by_role("button", name=re.compile(f"regions for .*{word}.*: show large"))
+        expect(said).to_have_count(sum(map(bool, expected.values())))
         assert any(expected.values())
         for overlay in visit.page.locator("svg.overlay", has=visit.page.locator("rect.lit")).all():
             expect(overlay.locator("rect").last).to_have_class("lit strongest")  # its outline lies over all others

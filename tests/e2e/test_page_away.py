@@ -15,9 +15,9 @@ from service.settings import Settings
 from tests.support.running_server import running_server
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.e2e.browser import HeldRequests, Visit, search, send_captioned
+from tests.e2e.browser import HeldRequests, Visit, cards, query, search, send_captioned
 
 pytestmark = pytest.mark.browser
 
@@ -41,10 +41,6 @@ KEEP_WHAT_IS_TOLD = """
 """  # each stands for little longer than expect's pauses
 
 
-def cards(page: Page) -> Locator:
-    return page.locator("#main li.card")
-
-
 def take_away(page: Page, *paths: str) -> None:
     """Break off every request to these paths."""
     for path in paths:
@@ -52,7 +48,7 @@ def take_away(page: Page, *paths: str) -> None:
 
 
 def ask(page: Page, sentence: str) -> None:
-    page.get_by_label("What do the pictures show?").fill(sentence)
+    query(page).fill(sentence)
 
 
 def test_old_results_do_not_stand_below_a_question_that_got_no_answer(visit: Visit) -> None:

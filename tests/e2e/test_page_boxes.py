@@ -87,6 +87,9 @@ def test_a_word_lights_what_it_names_in_every_card(visit: Visit) -> None:
         for image_id, hit in found.items():
             place = page.locator(f"li.card[data-image='{image_id}'] .picture")
             check_outline(hit["filename"], part(plain, place), part(lit, place), colour)
+    picture = page.locator("li.card", has_text="turned-1.png").locator(".picture")
+    picture.evaluate("one => ([one.style.background, one.firstChild.style.opacity] = ['white', 0])")
+    assert (part(pixels(page), picture)[9:-9, 9:-9] < 160).all(-1).any()  # on white the outline is seen, too
 
 
 def test_a_word_lights_what_it_names_in_the_large_picture(visit: Visit) -> None:

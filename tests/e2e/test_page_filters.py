@@ -13,9 +13,9 @@ from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.browser import NEVER_SETTLED, HeldRequests, Visit, accessibility_faults, search, send
+from tests.e2e.browser import NEVER_SETTLED, HeldRequests, Visit, accessibility_faults, cards, query, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -29,11 +29,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             about = {"tags": {"year": year, "place": "Oslo" if year < 2023 else "Rome"}, "taken_at": f"{year}-05-01"}
             send(url, f"{colour}.png", png(two_coloured(colour, "white", 320, 240)), about)
         yield url
-
-
-def cards(page: Page) -> Locator:
-    """The pictures shown."""
-    return page.locator("#main li.card")
 
 
 def titles(page: Page) -> list[str]:
@@ -132,7 +127,7 @@ def test_a_score_that_was_written_for_likeness_is_no_cut_off_of_likeness_and_wor
         page.go_back()
     expect(least).to_have_value("1.5")
     expect(status).to_contain_text("Nothing reaches “At least”, which leaves 3 out.")
-    page.get_by_label("What do the pictures show?").press_sequentially("red", delay=300)  # answered letter by letter
+    query(page).press_sequentially("red", delay=300)  # answered letter by letter
     expect(page).to_have_url(re.compile("q=red"))
     expect(page.locator("#main")).not_to_have_attribute("aria-busy", "true")
     expect(page.get_by_role("list", name="Results")).to_be_visible()
@@ -142,7 +137,7 @@ def test_a_score_that_was_written_for_likeness_is_no_cut_off_of_likeness_and_wor
 def test_an_option_that_is_none_ends_what_was_asked_before(visit: Visit) -> None:
     page, status = visit.page, visit.page.locator("#status")
     held = HeldRequests(page, "**/search/text")
-    page.get_by_label("What do the pictures show?").fill("yellow")
+    query(page).fill("yellow")
     expect(status).to_have_text("Searching…")
     page.get_by_label("At least").fill("150")
     page.get_by_label("At least").press("Enter")
@@ -150,7 +145,10 @@ def test_an_option_that_is_none_ends_what_was_asked_before(visit: Visit) -> None
     held.let_go()
     page.wait_for_timeout(500)
     expect(status).to_contain_text("At least")
-    expect(cards(page)).to_have_count(0)
+    library = page.get_by_role("list", name="Library")
+    expect(library.locator("li.card")).to_have_count(len(YEARS))  # which was shown before
+    library.get_by_role("button", name="More like this").first.click()
+    expect(page.locator("#main .asked + div").get_by_role("list", name="Library")).to_be_visible()
 
 
 def test_what_is_typed_into_options_is_answered_as_soon_as_it_is_complete(visit: Visit) -> None:

@@ -17,11 +17,10 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, drop
+from tests.e2e.browser import DELETE, LOOKED_AT_AGAIN, HeldRequests, Visit, accessibility_faults, drop, query
 
 pytestmark = pytest.mark.browser
 
-LOOKED_AT_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
 
 RED = ("red.png", "image/png", png(two_coloured("red", "red", 64, 48)))
 
@@ -59,7 +58,7 @@ def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Browser, tmp_path
         expect(dialog.get_by_label("API key")).to_have_accessible_description(dialog.get_by_role("alert").inner_text())
         give_key(dialog, key)
         expect(visit.page.get_by_role("heading", name="No pictures yet")).to_be_visible()
-        question = visit.page.get_by_label("What do the pictures show?")
+        question = query(visit.page)
         expect(question).to_be_focused()
         visit.page.keyboard.type("red")  # which the line takes, without a click into it
         expect(question).to_have_value("red")
@@ -164,7 +163,7 @@ def test_pictures_come_back_where_another_tab_signed_out(browser: Browser, tmp_p
             if not is_kept:
                 give_key(dialog, key)
             expect(shown).to_have_js_property("naturalWidth", 64)
-            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # looked at again
+            page.evaluate(LOOKED_AT_AGAIN)
 
 
 def test_what_is_refused_once_somebody_signed_in_is_asked_again(browser: Browser, tmp_path: Path) -> None:
@@ -188,7 +187,7 @@ def test_who_signed_in_before_it_was_known_who_looks_is_not_asked_again(browser:
         held = HeldRequests(page, "**/session", lambda one: one.method == "GET" and "authorization" not in one.headers)
         page.reload()
         nobody = held.first().fetch()
-        page.get_by_label("What do the pictures show?").fill("red")
+        query(page).fill("red")
         give_key(dialog, key)
         held.first().fulfill(response=nobody)
         expect(page.get_by_label("Model").locator("option")).to_have_text(["fake"])

@@ -7,7 +7,7 @@ from tests.support import patient
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Route, expect
 
-from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, open_large, search
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, open_large, query, search
 
 pytestmark = pytest.mark.browser
 
@@ -117,7 +117,7 @@ def test_what_puts_it_away_leads_to_what_lay_beneath(visit: Visit, how: str) -> 
             dialog.get_by_role("button", name="Close").click()
     expect(dialog).to_be_hidden()
     expect(page.get_by_role("list", name="Results")).to_be_visible()
-    expect(page.get_by_label("What do the pictures show?")).to_have_value("blue")
+    expect(query(page)).to_have_value("blue")
     page.go_back()
     expect(page.get_by_role("list", name="Library")).to_be_visible()
 
@@ -240,7 +240,7 @@ def test_the_address_names_the_picture_that_is_shown_large(visit: Visit) -> None
     expect(dialog.get_by_role("heading", level=2)).to_have_text(name)
     page.go_back()
     expect(dialog).to_be_hidden()
-    expect(page.get_by_label("What do the pictures show?")).to_have_value("red")
+    expect(query(page)).to_have_value("red")
     assert "picture=" not in page.url
     page.go_forward()
     expect(dialog.get_by_role("heading", level=2)).to_have_text(name)

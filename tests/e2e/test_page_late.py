@@ -15,7 +15,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, HeldRequests, Visit, open_large, search
+from tests.e2e.browser import DELETE, LOOKED_AT_AGAIN, HeldRequests, Visit, open_large, search
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("all_shown")]
 
@@ -295,7 +295,7 @@ def test_the_library_is_shown_while_pictures_are_taken_in(visit: Visit) -> None:
     page.get_by_role("button", name="Library", exact=True).click()
     first = held.first()
     for _ in range(3):  # as each batch does that is taken in
-        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        page.evaluate(LOOKED_AT_AGAIN)
     assert held.routes == [first]
     held.let_go()
     expect(page.get_by_role("list", name="Library")).to_be_visible()

@@ -13,13 +13,12 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, search, send
+from tests.e2e.browser import DELETE, LOOKED_AT_AGAIN, HeldRequests, Visit, accessibility_faults, cards, search, send
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("all_shown")]
 
 COLOURS = ["red", "green", "blue", "yellow", "cyan", "magenta"]
 AT_ONCE = 4
-LOOKED_AT_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
 
 # What lies around a button gets the focus.
 PRESSED_IN_SAFARI = """document.addEventListener("mousedown", (event) => {
@@ -32,10 +31,6 @@ PRESSED_IN_SAFARI = """document.addEventListener("mousedown", (event) => {
 def browser_context_args() -> dict[str, Any]:
     """A window so low that the library has to be scrolled."""
     return {"viewport": {"width": 800, "height": 300}}
-
-
-def cards(page: Page) -> Locator:
-    return page.locator("#main li.card")
 
 
 def card(page: Page, colour: str) -> Locator:
@@ -280,6 +275,9 @@ def test_as_many_are_shown_at_the_same_place_when_the_library_is_listed_anew(vis
     expect(last).to_contain_text("seen: yes")
     expect(cards(page)).to_have_count(len(COLOURS))
     assert page.evaluate("scrollY") == before
+    page.reload()
+    expect(cards(page)).to_have_count(len(COLOURS))
+    page.wait_for_function(f"scrollY === {before}")
 
 
 def test_what_waits_is_looked_at_again(visit: Visit) -> None:

@@ -9,7 +9,7 @@ from tests.support import patient
 pytest.importorskip("playwright")
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, Visit, accessibility_faults
+from tests.e2e.browser import DELETE, LOOKED_AT_AGAIN, Visit, accessibility_faults
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("all_shown")]
 
@@ -122,7 +122,7 @@ def test_a_tag_that_somebody_changed_since_is_not_undone(visit: Visit) -> None:
     expect(told(page)).to_contain_text("2 pictures tagged.")
     red = next(one for one in patient.get(f"{visit.address}/images").json()["images"] if one["filename"] == "red.png")
     patient.patch(f"{visit.address}/images/{red['image_id']}", json={"tags": {"album": "mine"}}).raise_for_status()
-    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # the tab is looked at again
+    page.evaluate(LOOKED_AT_AGAIN)
     expect(page.locator("#main li.card", has_text="album: mine")).to_have_count(1)
     told(page).get_by_role("button", name="Undo").click()
     expect(told(page)).to_have_text("1 picture tagged as before. 1 picture not: its tag is another by now")
@@ -143,9 +143,10 @@ def test_what_has_the_focus_is_not_below_the_bar(visit: Visit, height: int) -> N
     page.set_viewport_size({"width": 320, "height": height})
     page.get_by_role("button", name="Select several").click()
     page.locator("#main .pick").last.focus()
-    for _ in range(2 * len(COLOURS) - 2):
+    for _ in COLOURS[1:]:
         page.keyboard.press("Shift+Tab")
         assert not page.evaluate(COVERED)
+    expect(page.locator("#main .pick").first).to_be_focused()  # one step for each
 
 
 def test_a_picture_says_whether_it_is_chosen(visit: Visit) -> None:

@@ -12,7 +12,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Locator, Page, Request, expect
 
-from tests.e2e.browser import HeldRequests, Visit, send
+from tests.e2e.browser import HeldRequests, Visit, cards, send
 
 pytestmark = pytest.mark.browser
 
@@ -35,11 +35,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             about = {"tags": {"note": note, "kind:light": "lamp" if note else "sun"}}
             send(url, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), about)
         yield url
-
-
-def cards(page: Page) -> Locator:
-    """The pictures shown."""
-    return page.locator("#main li.card")
 
 
 def chips(page: Page) -> Locator:

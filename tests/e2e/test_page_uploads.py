@@ -16,7 +16,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Response, Route, expect
 
-from tests.e2e.browser import HeldRequests, Visit
+from tests.e2e.browser import HeldRequests, Visit, query
 
 pytestmark = pytest.mark.browser
 
@@ -53,7 +53,7 @@ def told(page: Page) -> Locator:
 
 
 def test_a_question_to_an_empty_library_says_that_nothing_can_be_found_yet(visit: Visit) -> None:
-    visit.page.get_by_label("What do the pictures show?").fill("red")
+    query(visit.page).fill("red")
     expect(visit.page.locator("#status")).to_have_text("No picture can be found yet.")
     visit.page.get_by_label("Look at").select_option("text alone")
     expect(visit.page.locator("#status")).to_have_text("No picture has these words in its text.")
@@ -84,20 +84,18 @@ def test_a_deleted_picture_that_is_taken_in_again_is_told_of(visit: Visit) -> No
     expect(page.locator("#add .reasons li")).to_have_text([re.compile("red-red.png")])
 
 
-def test_a_lost_connection_is_waited_for_and_the_files_are_sent_again(visit: Visit) -> None:
+@pytest.mark.parametrize(
+    ("fail", "why"),
+    [
+        (lambda route: route.abort(), "The service does not answer."),
+        (lambda route: route.fulfill(status=503, body="<h1>No server</h1>"), "The service answered 503."),  # by a proxy
+    ],
+)
+def test_a_service_that_is_not_there_is_waited_for_and_sent_the_files_again(visit: Visit, fail: Any, why: str) -> None:
     page = visit.page
-    page.route("**/ingest", lambda route: route.abort())
+    page.route("**/ingest", fail)
     choose(page, picture("red", "blue"))
-    expect(told(page)).to_have_text("Taking in: 0 of 1 can be found. The service does not answer. It is waited for.")
-    page.unroute("**/ingest")
-    expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
-
-
-def test_a_service_that_a_proxy_does_not_find_is_waited_for(visit: Visit) -> None:
-    page = visit.page
-    page.route("**/ingest", lambda route: route.fulfill(status=503, body="<h1>No server is available</h1>"))
-    choose(page, picture("red", "blue"))
-    expect(told(page)).to_have_text("Taking in: 0 of 1 can be found. The service answered 503. It is waited for.")
+    expect(told(page)).to_have_text(f"Taking in: 0 of 1 can be found. {why} It is waited for.")
     page.unroute("**/ingest")
     expect(told(page)).to_have_text("Done: 1 of 1 can be found.")
 
@@ -234,7 +232,7 @@ def test_a_question_folds_the_panel_that_takes_pictures_in(visit: Visit) -> None
     heading, left = page.get_by_role("heading", name="Add pictures"), page.locator("#add li", has_text="notes.txt")
     expect(told(page)).to_have_text("Done: 1 of 2 can be found, 1 left out.")
     expect(left).to_be_visible()
-    page.get_by_label("What do the pictures show?").fill("red")
+    query(page).fill("red")
     expect(page.get_by_role("list", name="Results")).to_be_visible()
     expect(heading).to_be_hidden()
     expect(left).to_be_hidden()

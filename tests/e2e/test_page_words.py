@@ -13,7 +13,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, Visit, accessibility_faults, search, send
+from tests.e2e.browser import DELETE, Visit, accessibility_faults, cards, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -32,10 +32,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for colour, about in ABOUT.items():
             send(url, f"{colour}.png", png(two_coloured(colour, "white", 64, 48)), about)
         yield url
-
-
-def cards(page: Page) -> Locator:
-    return page.locator("#main li.card")
 
 
 def add_tag(page: Page, condition: str) -> None:

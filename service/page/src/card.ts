@@ -6,7 +6,7 @@ import type { ImageListed } from "./openapi";
 import { downloadButton } from "./original";
 import { thumbnail } from "./results";
 import { tagButtons } from "./tagged";
-import { day, failedTo, messageOf, titleOf } from "./text";
+import { day, failedTo, messageOf, spoken, titleOf } from "./text";
 
 export class Card {
   readonly element: HTMLElement;
@@ -84,11 +84,11 @@ export class Card {
   }
 
   private get opens(): string {
-    return `${titleOf(this.image)}: show large`;
+    return `${spoken(this.image)}: show large`;
   }
 
   private get selects(): string {
-    return `Select ${titleOf(this.image)}`;
+    return `Select ${spoken(this.image)}`;
   }
 
   private picture(): HTMLElement {
@@ -100,10 +100,11 @@ export class Card {
 
   /** Says what a press on the picture does: where several are chosen, whether it is one of them. */
   showChoice(isChoosing: boolean): void {
-    const picture = this.element.querySelector("button.picture");
-    picture?.setAttribute("aria-label", isChoosing ? this.selects : this.opens);
-    if (isChoosing) picture?.setAttribute("aria-pressed", String(this.pick.checked));
-    else picture?.removeAttribute("aria-pressed");
+    const picture = this.element.querySelector<HTMLElement>("button.picture");
+    if (!picture) return;
+    picture.ariaLabel = isChoosing ? this.selects : this.opens;
+    picture.ariaPressed = isChoosing ? String(this.pick.checked) : null;
+    picture.tabIndex = isChoosing ? -1 : 0; // the box is on the way of the keys
   }
 
   /** Opens the picture, or chooses it, or not, where several are. */
@@ -135,7 +136,7 @@ export class Card {
   }
 
   private actions(): HTMLElement {
-    const title = titleOf(this.image);
+    const title = spoken(this.image);
     return el(
       "div",
       { class: "actions" },
@@ -193,7 +194,7 @@ export class Card {
     this.form = null;
     this.fault.textContent = "";
     this.pick.checked = false;
-    const undo = workButton("Undo", () => this.undo(), { "aria-label": `Undo: ${titleOf(this.image)} was deleted` });
+    const undo = workButton("Undo", () => this.undo(), { "aria-label": `Undo: ${spoken(this.image)} was deleted` });
     this.element.replaceChildren(
       el("div", { class: "picture none" }, "deleted"), // as large as the picture was, so that nothing moves
       el("p", { class: "about" }, this.title(), " was deleted. ", undo),

@@ -4,7 +4,7 @@ import { restorePicture } from "./changes";
 import { el, isStillAt, workButton } from "./dom";
 import type { ImageListed, ImagesAnswer } from "./openapi";
 import { mayChange } from "./session";
-import { day, isolated, messageOf, time, titleOf } from "./text";
+import { day, isolated, messageOf, spoken, time, titleOf } from "./text";
 
 const MOST = 1000; // that the service lists at once
 
@@ -76,7 +76,7 @@ export class Deleted {
       image.thumbnail_url && thumbnail(image.thumbnail_url),
       el("span", { dir: "auto" }, title),
       el("span", { class: "quiet" }, `${day(image.taken_at)}${image.deleted_at ? ` · deleted ${time(image.deleted_at)}` : ""} `),
-      workButton("Bring back", bringBack, { class: "link", "aria-label": `Bring back ${title}` }),
+      workButton("Bring back", bringBack, { class: "link", "aria-label": `Bring back ${spoken(image)}` }),
     );
     return line;
   }

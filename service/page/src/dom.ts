@@ -26,8 +26,8 @@ export function find<T extends HTMLElement>(id: string): T {
 }
 
 /**
- * Has an element hold these alone. Of them those that it holds already come first: they keep the focus, as none does that
- * is put in anew. That of what is gone goes to the same button of the same picture, or to the element where there is none.
+ * Has an element hold these alone. Those that it holds already in this order keep the focus, as none does that is put in
+ * anew. That of what is gone goes to the same button of the same picture, or to the element where there is none.
  */
 export function refill(parent: HTMLElement, ...children: Element[]): void {
   const focused = document.activeElement as HTMLElement | null;
@@ -36,7 +36,7 @@ export function refill(parent: HTMLElement, ...children: Element[]): void {
   const buttons = () => [...parent.querySelectorAll<HTMLElement>(`[data-image="${image_id}"] button`)];
   const place = buttons().indexOf(focused!);
   for (const one of [...parent.children]) if (!children.includes(one)) one.remove();
-  parent.append(...children.filter((one) => one.parentElement !== parent));
+  children.forEach((one, n) => parent.children[n] === one || parent.insertBefore(one, parent.children[n] ?? null));
   if (isInside && !parent.contains(document.activeElement)) (buttons()[place] ?? parent).focus({ preventScroll: true });
 }
 

@@ -51,9 +51,12 @@ export function editor(
     const taken_at = readDate(date.value);
     mark(date, taken_at === null, fault.id);
     if (taken_at === null) throw new Error(`Date: ${whyNoDate(date.value)}`);
+    mark(tags, true, fault.id);
+    const tagsNow = changedTags(image.tags, tags.value); // Error where they cannot be read
+    mark(tags, false, fault.id);
     const change = {
       ...(captions.value !== untouched && { captions: await captionsNow(image, changedCaptions(captionsBefore, captions.value)) }),
-      tags: changedTags(image.tags, tags.value),
+      tags: tagsNow,
       ...(date.value.trim() !== dateBefore && { taken_at: taken_at || null }),
     };
     onchanged(await ask<ImageListed>(`/images/${image.image_id}`, { method: "PATCH", json: change }));

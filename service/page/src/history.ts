@@ -18,10 +18,11 @@ export type Question = { kind: "text"; text: string } | PictureQuestion;
 /** Options by the names that addresses give them. */
 export type Chosen = [name: string, value: string][];
 
-/** What was seen of an answer: `many` once more than the first results were wanted, `scrolled` where it was left, by a
+/** What was seen of an answer: `many` once more than the first results were wanted, `shown` of the library, `scrolled` where it was left, by a
  * button of the picture `focused`. */
 interface Seen {
   many?: boolean;
+  shown?: number;
   scrolled?: number;
   focused?: string;
 }

@@ -3,6 +3,7 @@ import { ask } from "./api";
 import { Card } from "./card";
 import type { Further } from "./detail";
 import { el, find, isStillAt, workButton } from "./dom";
+import { noteSeen, seen } from "./history";
 import type { ImageListed, ImagesAnswer } from "./openapi";
 import { Selection } from "./selection";
 import { messageOf } from "./text";
@@ -23,7 +24,7 @@ export class Library {
   private readonly cards = new Map<string, Card>();
   private listed: Listed = { sort: "", filter: null };
   private after: string | null = null;
-  private shown = 0;
+  shown = 0; // which the history keeps once there are more, for when the page is loaded anew
   private queued = 0; // of all that are listed, shown or not
   private timer = 0;
   private readonly selection = new Selection(this.grid, () => this.inOrder(), () => this.onchange());
@@ -43,7 +44,7 @@ export class Library {
 
   /** The first page, or as many pictures as are shown where the same is listed again. */
   async load(listed: Listed, signal: AbortSignal): Promise<ImagesAnswer> {
-    const wanted = () => (isSame(listed, this.listed) ? this.shown : 0); // more, once somebody asked for more meanwhile
+    const wanted = () => (isSame(listed, this.listed) ? this.shown : (seen().shown ?? 0)); // more, once somebody asked for more meanwhile
     const load = (after: string | null, missing: number): Promise<ImagesAnswer> =>
       ask(path(listed, Math.min(MOST, Math.max(PAGE, missing)), after), { signal });
     const answer = await load(null, wanted());
@@ -157,6 +158,7 @@ export class Library {
     const fresh = images.filter(({ image_id }) => !this.cards.has(image_id)).map((image) => this.card(image));
     this.grid.append(...fresh.map(({ element }) => element));
     this.shown += images.length;
+    noteSeen({ shown: this.shown });
     this.selection.recount();
     this.more.textContent = MORE;
     this.goOn(next);

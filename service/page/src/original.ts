@@ -1,13 +1,14 @@
 // The button that saves a picture's file as it was uploaded, for those who may.
 import { save } from "./api";
 import { workButton } from "./dom";
-import { messageOf, titleOf } from "./text";
+import { messageOf, spoken } from "./text";
 
 interface Stored {
   image_id: string;
   filename: string;
   url: string | null;
   captions: string[];
+  taken_at: string | null;
 }
 
 /** None where features alone are stored. `fault` tells why it could not be had. */
@@ -20,6 +21,6 @@ export function downloadButton(picture: Stored, fault: HTMLElement, looks: strin
       fault.textContent = messageOf(refused);
     }
   };
-  const label = `Download ${titleOf(picture)}`;
+  const label = `Download ${spoken(picture)}`;
   return picture.url ? workButton("Download", download, { class: looks, "aria-label": label }) : null;
 }

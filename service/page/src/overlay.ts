@@ -71,6 +71,7 @@ export class Overlay {
 
   private light(shown: number[], most: number): void {
     const best = Math.max(...shown);
+    for (const edge of this.element.querySelectorAll(".edge")) edge.remove();
     for (const [n, rect] of this.rects) {
       const strength = most > 0 ? (shown[n] ?? 0) / most : 0;
       const lit = strength >= FAINTEST;
@@ -78,7 +79,11 @@ export class Overlay {
       const isBest = lit && shown[n] === best;
       rect.classList.toggle("strongest", isBest);
       if (!isBest && rect.parentNode !== this.lights) this.lights.append(rect);
-      if (isBest && rect.parentNode === this.lights) this.name.before(rect); // its outline lies over all other regions
+      if (isBest) {
+        const edge = rect.cloneNode() as Element; // darker than any ground, around an outline that is lighter
+        edge.setAttribute("class", "edge");
+        this.name.before(edge, rect); // over all other regions
+      }
       const opacity = lit ? 0.08 + 0.5 * strength : 0;
       rect.setAttribute("fill-opacity", (isBest ? opacity : opacity / CEILING).toFixed(3));
     }

@@ -152,12 +152,12 @@ function attempt(question: Question, waiting: string): Promise<void> {
   };
   const clear = (fault: unknown) => {
     searches.end(); // what was asked before, where this could not be asked at all
-    const isShown = isLibrary(question) ? library.element.isConnected : question === answered;
-    if (isShown && (fault instanceof Unreadable || (isLibrary(question) && canBeTriedAgain(fault)))) return; // it comes to no harm
-    answered = null;
-    showWords(null);
-    const comesLater = question.kind === "pictures" && (fault instanceof Unreadable || canBeTriedAgain(fault));
-    refill(main, ...(comesLater ? [like.above(question)] : [])); // where words besides may be written meanwhile
+    const comesLater = fault instanceof Unreadable || canBeTriedAgain(fault);
+    if (isLibrary(question) && library.element.isConnected && comesLater) return; // it comes to no harm
+    const kept = fault instanceof Unreadable ? main.querySelectorAll(":scope > :not(.asked)") : []; // though it answers another one
+    if (!kept.length) (showWords(null), (answered = null));
+    const above = comesLater && question.kind === "pictures" ? [like.above(question)] : []; // where words besides may be written meanwhile
+    refill(main, ...above, ...kept);
   };
   return tried(work, waiting, clear, () => void again());
 }
@@ -335,7 +335,7 @@ function start(): void {
   });
   addEventListener("popstate", () => {
     if (wantedLarge() !== null || !detail.closesFor()) void goTo(current());
-    else if (k === MOST) noteSeen({ many: true }); // which were asked for while one was shown large
+    else noteSeen({ many: k === MOST, shown: library.shown }); // as were asked for while one was shown large
   });
   noteScrolling();
   document.addEventListener("visibilitychange", () => void refreshLibrary());

@@ -1,9 +1,9 @@
 // The grid of results. A word lights its regions in all of them; a region lights its words.
 import { breakable, button, el, find } from "./dom";
-import { strongest, tellsWordsApart } from "./explanation";
+import { litWords, strongest, tellsWordsApart } from "./explanation";
 import type { CaptionHit, PictureHit } from "./openapi";
 import { Overlay } from "./overlay";
-import { alike, day, isByText, percent, said, titleOf } from "./text";
+import { alike, day, isByText, percent, said, spoken, titleOf } from "./text";
 import { CAN_HOVER, Words } from "./words";
 
 export interface Actions {
@@ -24,7 +24,8 @@ export function resultGrid(
   };
   const first = explanations[0];
   const words = first ? new Words(first, light, hits.some(isByText)) : null;
-  const cards = hits.map((hit, n) => card(hit, overlays[n]!, words, () => actions.open(hits, n), () => actions.like(hit)));
+  const litIn = ({ explanation }: PictureHit) => (explanation ? litWords(explanation, explanations) : []);
+  const cards = hits.map((hit, n) => card(hit, overlays[n]!, words, litIn(hit), () => actions.open(hits, n), () => actions.like(hit)));
   return { grid: el("ol", { class: "grid", "aria-label": label }, ...cards), words };
 }
 
@@ -43,7 +44,7 @@ function asNode(child: unknown): Node {
   return child instanceof Node ? child : el("span", { class: "quiet" }, String(child));
 }
 
-function card(hit: PictureHit, overlay: Overlay, words: Words | null, open: () => void, like: () => void): HTMLElement {
+function card(hit: PictureHit, overlay: Overlay, words: Words | null, lit: string[], open: () => void, like: () => void): HTMLElement {
   const lightAt = (region: number | null) => {
     if (hit.explanation && hit.score !== null) words?.lightRegion(hit.explanation, region);
   };
@@ -55,7 +56,7 @@ function card(hit: PictureHit, overlay: Overlay, words: Words | null, open: () =
       {
         type: "button",
         class: "picture",
-        "aria-label": `${titleOf(hit)}, ${said(hit)}: show large`,
+        "aria-label": `${[spoken(hit), said(hit), ...lit].join(", ")}: show large`,
         onclick: open,
         onpointermove: (event: PointerEvent) => lightAt(overlay.regionAt(event.clientX, event.clientY)),
         onpointerleave: () => lightAt(null),
@@ -68,7 +69,7 @@ function card(hit: PictureHit, overlay: Overlay, words: Words | null, open: () =
       { class: "about" },
       el("span", { class: "title", dir: "auto", title: titleOf(hit) }, ...breakable(titleOf(hit))),
       el("span", { class: "quiet facts" }, ...[said(hit), day(hit.taken_at), alike(hit)].map((fact) => fact && el("span", {}, fact))),
-      button("More like this", like, { class: "link", "aria-label": `More like this: ${titleOf(hit)}` }),
+      button("More like this", like, { class: "link", "aria-label": `More like this: ${spoken(hit)}` }),
     ),
   );
 }

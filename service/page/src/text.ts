@@ -44,6 +44,18 @@ export function titleOf(picture: { captions: string[]; filename: string }): stri
   return picture.captions[0] ?? picture.filename;
 }
 
+const named = new Map<string, string>(); // the first picture that was called so
+
+/** What a picture is called where nobody sees it: its title, with what tells it from those that were called so before. */
+export function spoken(picture: { image_id: string; captions: string[]; filename: string; taken_at: string | null }): string {
+  const { image_id, filename, taken_at } = picture;
+  const title = titleOf(picture);
+  const more = [filename, day(taken_at), image_id].filter((one) => one !== title);
+  const name = [title, ...more.map((one) => `${title}, ${one}`)].find((one) => (named.get(one) ?? image_id) === image_id)!;
+  named.set(name, image_id);
+  return name;
+}
+
 /** Whether a picture was found by its text, also where it was by what it shows. */
 export function isByText(hit: Pick<PictureHit, "found_by">): boolean {
   return hit.found_by.includes("text");

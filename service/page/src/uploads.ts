@@ -1,7 +1,7 @@
 // Pictures sent in batches, with the progress of each batch's job followed by server-sent events.
 import { ask, canBeTriedAgain, isPassing, pause, Refusal } from "./api";
 import { identity, inOrder, named, nameOf, type Found } from "./finding";
-import type { IngestAnswer, JobAnswer, Rejected, RetryAnswer } from "./openapi";
+import type { Accepted, IngestAnswer, JobAnswer, Rejected, RetryAnswer } from "./openapi";
 import { messageOf } from "./text";
 
 const BATCH_FILES = 20;
@@ -26,10 +26,6 @@ export interface Progress {
   refused: Found[]; // by a service that may take them once somebody has put it right
   faults: string[]; // why some were refused so, or what became of them is not known
   waiting: string; // why the service is waited for; "" where it is not
-}
-
-function withoutReason({ filename }: { filename: string }): Outcome {
-  return { filename, reason: "" };
 }
 
 /** Pictures on their way. What is added while others are sent waits for its turn, and is counted with them. */
@@ -134,11 +130,7 @@ export class Upload {
 
   private taken({ job_id, accepted, rejected }: IngestAnswer): void {
     this.leaveOut(rejected);
-    this.progress.known.push(...accepted.filter((one) => one.duplicate).map(withoutReason));
-    this.progress.restored.push(...accepted.filter((one) => one.restored).map(withoutReason));
-    // A job counts pictures, of which two files may be copies.
-    this.progress.done += accepted.length - new Set(accepted.map((one) => one.image_id)).size;
-    void this.follow(job_id);
+    void this.follow(job_id, accepted);
     this.onsent();
   }
 
@@ -175,12 +167,12 @@ export class Upload {
    * Follows a job to its end, once those before it are done: a stream keeps one of the few connections that a browser has
    * to a service, and the worker takes pictures in their order.
    */
-  private follow(job_id: string): Promise<void> {
-    return (this.followed = this.followed.then(() => this.hearOf(job_id)).catch((fault) => this.fail(fault)));
+  private follow(job_id: string, accepted: Accepted[] = []): Promise<void> {
+    return (this.followed = this.followed.then(() => this.hearOf(job_id, accepted)).catch((fault) => this.fail(fault)));
   }
 
   /** Hears of a job to its end. Where no stream can be had the job itself is asked now and then. */
-  private async hearOf(job_id: string): Promise<void> {
+  private async hearOf(job_id: string, accepted: Accepted[]): Promise<void> {
     let before = 0;
     let end: (job: JobAnswer) => void;
     let giveUp: (fault: Error) => void;
@@ -197,12 +189,27 @@ export class Upload {
       if (source.readyState === EventSource.CLOSED) this.poll(job_id, hear).catch((fault: Error) => giveUp(fault));
     });
     try {
-      const last = await ended;
-      this.progress.failed.push(...last.failures);
+      this.end(accepted, (await ended).failures);
     } finally {
       source.close();
     }
     this.changed();
+  }
+
+  /** Tells what became of the files of a job, which counts pictures: of two files that are copies it counts one. */
+  private end(accepted: Accepted[], failures: Outcome[]): void {
+    const { known, restored, failed } = this.progress;
+    failed.push(...failures);
+    const counted = new Set<string>();
+    for (const one of accepted) {
+      const isCopy = counted.size === counted.add(one.image_id).size;
+      const failure = failures.find(({ image_id }) => image_id === one.image_id);
+      if (failure && isCopy) failed.push(failure);
+      if (failure) continue;
+      if (isCopy) this.progress.done++;
+      if (one.duplicate) known.push({ filename: one.filename, reason: "" });
+      if (one.restored) restored.push({ filename: one.filename, reason: "" });
+    }
   }
 
   /** Asks for the job until it is done; a service that restarts, or is busy, is waited for. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PictureHit, TextAnswer } from "../src/openapi";
-import { alike, asTaken, counted, inLibrary, isolated, loadedFirst, messageOf, movement, percent, readNumber, said, withoutProbabilitiesOfNoMatch } from "../src/text";
+import { alike, asTaken, counted, inLibrary, isolated, loadedFirst, messageOf, movement, percent, readNumber, said, spoken, withoutProbabilitiesOfNoMatch } from "../src/text";
 
 function hit(parts: object): PictureHit {
   return { score: 0.51234, probability: null, found_by: ["picture"], ...parts } as unknown as PictureHit;
@@ -23,6 +23,11 @@ test("a result says by what it was found", () => {
   assert.equal(said(hit({ score: null, found_by: ["text"] })), "by its text");
   assert.equal(alike(hit({ near_duplicates: ["a", "b"] })), "and 2 alike");
   assert.equal(alike(hit({})), "");
+});
+
+test("pictures of one title are called by what tells them apart", () => {
+  const called = ([image_id, filename]: string) => spoken({ image_id: image_id!, captions: ["dogs"], filename: filename!, taken_at: null });
+  assert.deepEqual(["1a", "2b", "3b", "4b", "1a"].map(called), ["dogs", "dogs, b", "dogs, no date", "dogs, 4", "dogs"]);
 });
 
 test("where nothing matches no probability is shown", () => {

@@ -3,13 +3,13 @@ import { test } from "node:test";
 import { type Progress, Upload } from "../src/uploads";
 
 /** A service whose answer to a request with files is given by their names; jobs are done at once. */
-function serve(answer: (names: string[]) => [status: number, body: unknown], headers: HeadersInit | "" = ""): FormData[] {
+function serve(answer: (names: string[]) => [status: number, body: unknown], headers: HeadersInit | "" = "", failures: object[] = []): FormData[] {
   const forms: FormData[] = [];
-  const done = (names: string[]) => names.map((filename) => ({ filename, image_id: filename }));
+  const done = (names: string[]) => names.map((filename) => ({ filename, image_id: filename.replace("copy-", "") }));
   class Events extends EventTarget {
     constructor(address: string) {
       super();
-      const job = { done: Number(address.split("/")[2]), state: "done", failures: [] };
+      const job = { done: Number(address.split("/")[2]), state: "done", failures };
       setTimeout(() => this.dispatchEvent(new MessageEvent("progress", { data: JSON.stringify(job) })));
     }
     close() {}
@@ -18,7 +18,9 @@ function serve(answer: (names: string[]) => [status: number, body: unknown], hea
     forms.push(body);
     const names = body.getAll("images").map((file) => (file as File).name);
     const [status, said] = answer(names);
-    const receipt = { job_id: `${names.length}`, accepted: done(names), rejected: [] };
+    const accepted = done(names);
+    const pictures = new Set(accepted.map((one) => one.image_id));
+    const receipt = { job_id: `${pictures.size - failures.length}`, accepted, rejected: [] };
     return Response.json(status === 202 ? receipt : said, { status, headers: headers || {} });
   };
   Object.assign(globalThis, { fetch, EventSource: Events, sessionStorage: { getItem: () => null } });
@@ -60,14 +62,22 @@ for (const status of [503, 507])
     assert.equal(forms.length, 1);
   });
 
-const PASSING: [status: number, retryAfter: string][] = [[502, ""], [503, ""], [504, ""], [503, "0"], [503, new Date().toUTCString()]];
+test("a copy of a picture that is set aside has failed as that has", async () => {
+  serve(() => [202, null], "", [{ filename: "b.png", image_id: "b.png" }]);
+  const { done, failed } = await sent(["a.png", "copy-a.png", "b.png", "copy-b.png"]);
+  assert.deepEqual([done, failed.length], [2, 2]);
+});
+
+const PASSING: [status: number, retryAfter: string][] = [[502, ""], [503, ""], [504, ""], [503, "0"], [503, "2"], [503, new Date().toUTCString()]];
 
 for (const [status, retryAfter] of PASSING)
   test(`a service that answers ${status} ${retryAfter} for a while is sent the same again`, async () => {
     let left = 1;
     const forms = serve(() => (left-- ? [status, {}] : [202, null]), retryAfter && { "Retry-After": retryAfter });
+    const start = performance.now();
     const { done, refused, faults } = await sent(NAMES);
     assert.deepEqual([done, refused, faults, forms.length], [5, [], [], 2]);
+    assert(retryAfter !== "2" || performance.now() - start > 1900);
   });
 
 test("files are sent in the order of their names, those of a folder before its folders", async () => {
