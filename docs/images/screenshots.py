@@ -22,7 +22,7 @@ DRAWINGS = Path(__file__).with_name("drawings")
 SENTENCE, WORD = "a black dog chases a ball on the grass", "ball"
 SIZE = {"width": 1000, "height": 640}
 NAMES = ("page-results.webp", "page-why.webp")
-COLOURS = 128
+COLOURS = 64
 
 
 def take_screenshots(folder: Path) -> None:
