@@ -136,6 +136,7 @@ def test_a_score_that_was_written_for_likeness_is_no_cut_off_of_likeness_and_wor
 
 def test_an_option_that_is_none_ends_what_was_asked_before(visit: Visit) -> None:
     page, status = visit.page, visit.page.locator("#status")
+    expect(cards(page)).to_have_count(len(YEARS))
     held = HeldRequests(page, "**/search/text")
     query(page).fill("yellow")
     expect(status).to_have_text("Searching…")

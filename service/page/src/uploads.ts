@@ -202,7 +202,8 @@ export class Upload {
     failed.push(...failures);
     const counted = new Set<string>();
     for (const one of accepted) {
-      const isCopy = counted.size === counted.add(one.image_id).size;
+      const isCopy = counted.has(one.image_id);
+      counted.add(one.image_id);
       const failure = failures.find(({ image_id }) => image_id === one.image_id);
       if (failure && isCopy) failed.push(failure);
       if (failure) continue;
