@@ -69,7 +69,7 @@ class DataDir:
 
     @property
     def regions(self) -> Path:
-        """The slab of region records, and below it those of later detectors (`region_store_entries.py` names them)."""
+        """The slab of region records, and below it those of later detectors (`regions/entries.py` names them)."""
         return self.root / "regions"
 
     @property

@@ -3,7 +3,7 @@
 import json
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,13 +18,20 @@ from service.cli.options import (
     OutFolder,
     PrecompExtractor,
     PrecompFolder,
+    refuse_unread,
 )
 from service.cli.training.recipe_changes import advice_on_name, change_recipe
 from service.cli.training.run import TrainingRun, read_photographs
 from service.errors import UserError
 from service.model_names import check_checkpoint
 
-PARTS = ("backbone", "head", "detector")
+OPTIONS_OF_RECIPES = ("out", "captions", "split", "dev", "change", "device")
+OPTIONS_OF_MODELS = ("start", "features", "precomp", "extractor", "word_vectors", "regions")
+OPTIONS_OF_PARTS = {
+    "backbone": ("start", "backbone", "sentence_encoder"),
+    "head": ("backbone", "sentence_encoder", "teacher"),
+    "detector": ("start", "backbone", "teacher"),
+}
 
 FIELDS = ", ".join(
     f"{field.name}={json.dumps(field.default)}" for field in fields(Recipe) if field.default is not MISSING
@@ -42,6 +49,7 @@ sum of recalls."""
 
 
 def train(
+    context: typer.Context,
     recipe: Annotated[str, typer.Argument(help="`backbone`, `head`, `detector`, or a recipe for a matching model.")],
     out: OutFolder,
     captions: CaptionsFile = None,
@@ -87,20 +95,12 @@ def train(
 
     A run that was stopped goes on where it was; that of the head begins anew.
     """
-    if recipe not in (*PARTS, *RECIPES):
-        raise UserError(f"no recipe is called {recipe}{advice_on_name(recipe, (*PARTS, *RECIPES))}")
+    if recipe not in (*OPTIONS_OF_PARTS, *RECIPES):
+        raise UserError(f"no recipe is called {recipe}{advice_on_name(recipe, (*OPTIONS_OF_PARTS, *RECIPES))}")
+    refuse_unread(context, recipe, OPTIONS_OF_RECIPES + OPTIONS_OF_PARTS.get(recipe, OPTIONS_OF_MODELS))
     keep_freed_memory()
     run = TrainingRun(out, change or [], device, start, recipe)
-    of_parts = {"--backbone": backbone, "--sentence-encoder": sentence_encoder, "--teacher": teacher}
-    of_models: dict[str, Any] = {
-        "--extractor": extractor,
-        "--features": features,
-        "--precomp": precomp,
-        "--word-vectors": word_vectors,
-        "--regions": regions,
-    }
-    _refuse_others(recipe, of_models if recipe in PARTS else of_parts)
-    if recipe in PARTS:
+    if recipe in OPTIONS_OF_PARTS:
         _train_part(recipe, run, captions, (split, dev), backbone, sentence_encoder, teacher or [])
         return
     selections = Selection(split, regions=regions), Selection(dev, regions=regions)
@@ -122,15 +122,9 @@ def _train_part(
     sentence_encoder: Path | None,
     teachers: list[Path],
 ) -> None:
-    """Train the detector, its backbone or head, once all that it needs, and nothing else, is given."""
+    """Train the detector, its backbone or head, once all that it needs is given."""
     if backbone is None or captions is None:
         raise typer.BadParameter(f"the {part} is trained with --captions and --backbone")
-    unread: dict[str, dict[str, Any]] = {
-        "backbone": {"--teacher": teachers},
-        "head": {"--from": run.start},
-        "detector": {"--sentence-encoder": sentence_encoder},
-    }
-    _refuse_others(part, unread[part])
     if part != "backbone" and not teachers:
         raise typer.BadParameter(f"the {part} is trained with --teacher")
     for file in (backbone, *teachers):
@@ -146,13 +140,6 @@ def _train_part(
         fit_head(run, photographs, backbone, teachers[0], sentence_encoder)
     else:
         train_detector(run, photographs, backbone, teachers)
-
-
-def _refuse_others(recipe: str, options: dict[str, Any]) -> None:
-    """typer.BadParameter names an option, among those that the recipe does not read, that was given."""
-    for name, value in options.items():
-        if value:
-            raise typer.BadParameter(f"{name} is not read by {recipe}: leave it out")
 
 
 def _check_file(path: Path) -> None:
