@@ -91,7 +91,7 @@ def shape_of(result: Any) -> tuple[Any, ...]:
         )
         for hit in result.results
     ]
-    return hits, getattr(result, "matched", None), result.left_out, result.k
+    return hits, getattr(result, "matched", None), result.left_out, result.origin.k
 
 
 def compare(one: Any, many: Any, comparison: Comparison, request: SearchRequest) -> None:

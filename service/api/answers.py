@@ -18,12 +18,13 @@ from service.api.services import Services
 from service.search.engine import origin
 from service.search.query import Accelerate, OpenQuery
 from service.search.requests import SearchRequest
+from service.search.results import SearchResult
 
 
 class AcceleratedWork(Protocol):
     """A search that is ready to run."""
 
-    def __call__(self, *, accelerate: Accelerate) -> Any:
+    def __call__(self, *, accelerate: Accelerate) -> SearchResult[Any]:
         """Its result; `accelerate` runs what is the accelerator's."""
 
 
@@ -86,7 +87,7 @@ def light_text_answer(services: Services, asked: Asked, admission: Admission) ->
     found = kept_or_begun(services, asked)
     if isinstance(found, Answered) or found.query.awaits_model:
         return found
-    cost = services.search.cost(found.query)
+    cost = services.search.costs.of(found.query)
     if not services.is_light(found.query, cost):
         return replace(found, cost=cost)
     admission.becomes(cost)
@@ -103,7 +104,9 @@ def new_answer(
     result = work(accelerate=admission.run)
     stages = {**before, **result.timings_ms}
     timings = {**stages, "total": milliseconds_since(begun.asked.started)}
-    answer = begun.asked.schema.model_validate({**vars(result), "timings_ms": timings}, from_attributes=True)
+    found = {name: value for name, value in vars(result).items() if name not in ("origin", "reading")}
+    flat = {**vars(result.origin), **vars(result.reading), **found, "cached": False, "timings_ms": timings}
+    answer = begun.asked.schema.model_validate(flat, from_attributes=True)
     content = answer.model_dump_json().encode()
     if begun.key is not None:
         services.cache.put(begun.key, content)
@@ -131,7 +134,7 @@ def answer_from(kept: bytes, schema: type[AnyAnswer], query: OpenQuery[Any]) -> 
         answer = schema.model_validate_json(kept)
     except ValidationError:
         return None
-    said = {**origin(query), **query.request.model_dump(include={"query", "match", "target"})}
+    said = {**vars(origin(query)), **query.request.model_dump(include={"query", "match", "target"})}
     is_own = all(getattr(answer, name) == value for name, value in said.items())
     return answer if is_own and len(answer.results) <= query.request.k else None
 

@@ -115,7 +115,7 @@ async def load_at_first_use(request: Request, services: Services, query: OpenQue
     if not query.awaits_model:
         return {}
 
-    measure = partial(services.accelerator.enqueue, 0, services.search.measure_costs)
+    measure = partial(services.accelerator.enqueue, 0, services.search.costs.measure)
     started = time.perf_counter()
     await cancel_on_disconnect(request, services.loader.load(query.model, measure))
     return {"load": (time.perf_counter() - started) * 1000}

@@ -89,7 +89,7 @@ class Services:
         """Open the views, and start the threads that follow them and that own the accelerator."""
         self.refresher.start()
         self.accelerator.start()
-        self.accelerator.enqueue(0, self.search.measure_costs)
+        self.accelerator.enqueue(0, self.search.costs.measure)
 
     def is_light(self, query: OpenQuery[Any], cost: int) -> bool:
         """Whether a query of this cost is answered in one of the light threads, from its beginning to its end.

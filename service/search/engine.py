@@ -5,10 +5,10 @@ candidates' records are scored; the catalog says what the best of them are. Only
 `accelerate` puts them, everything else in the caller's thread.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -21,18 +21,20 @@ from models.matching.encoded import EncodedImages, EncodedTexts
 from service.errors import FeaturesOnly, InvalidRequest
 from service.search.fusion import best_pictures, explained_by_text
 from service.search.gallery import Galleries
-from service.search.model_views import ModelView
 from service.search.query import Accelerate, AnyRequest, OpenQuery, RunningSearch, RunSearch, run_here, run_once
-from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
+from service.search.query_costs import KnownModels, QueryCosts
+from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import (
     AnyRanked,
     ImageSearchResult,
+    Origin,
+    RankedCaption,
     RankedPicture,
+    Reading,
     TextSearchResult,
     newest_first,
 )
-from service.search.scoring.pair_costs import PairCosts
-from service.search.sentences import Encoded, KeptEncodings, encoding_of, verdict, words_of
+from service.search.sentences import Encoded, KeptEncodings, encoding_of, verdict
 from service.search.stages import (
     caption_hits,
     encoded_picture,
@@ -46,28 +48,12 @@ from service.search.wording.languages import language_of
 from service.search.wording.query_notes import FoundCounts, note_on
 from service.storage.regions.records import PictureFeatures, detected_features
 
-DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
-PIECE_COST = 1000  # the same of encoding a word piece: half a millisecond, a thousandth of finding regions
-DRAWING_COST = 500_000  # of decoding a picture and drawing why it answers
-TEXT_COST = 10_000  # of a search in the text index
-TYPICAL_WORDS = 14
 # Of the likeness to a picture, where what words ask for besides has 1: docs/lab/similar-pictures.md.
 PICTURE_WEIGHT = 0.4
 NO_CAPTIONS = (
     "No captions are stored, so there is none to find for a picture: give some with the pictures, or to a stored one"
     " (PATCH /images/{image_id}, `regard edit --caption`). Pictures like it are found without."
 )
-
-
-class KnownModels(Protocol):
-    """The models that are loaded here."""
-
-    @property
-    def default(self) -> ModelView:
-        """The model that answers where none is named."""
-
-    def __iter__(self) -> Iterator[ModelView]:
-        """Every loaded model, as it answers queries."""
 
 
 class SearchEngine:
@@ -81,8 +67,8 @@ class SearchEngine:
         self._models = models
         self._extractor = extractor
         self._run = run
-        self._pair_costs = PairCosts()
         self._encodings = KeptEncodings()
+        self.costs = QueryCosts(models, extractor, self._encodings)
 
     def begin(self, request: AnyRequest) -> OpenQuery[AnyRequest]:
         """Fix what answers the request. Raises UnknownModel, ViewNotBuilt or NotReady where the request's model cannot
@@ -93,54 +79,6 @@ class SearchEngine:
                 "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
             )
         return query
-
-    def measure_costs(self) -> None:
-        """Measure how much each model that is loaded and was not measured costs a pair, where models run."""
-        loaded = [model.matcher for model in self._models if model.loaded]
-        self._pair_costs.measure(loaded, self._extractor.num_regions)
-
-    def cost(self, query: OpenQuery[Any]) -> int:
-        """Cost of a query for the accelerator: candidates x regions x words x the model's factor, and encoding the
-        sentence unless that is kept.
-
-        With a filter a second shortlist is scored, the one that there is without it; the results that are explained
-        are scored once more. The model is loaded, unless the query `needs_model` not. InvalidRequest for a sentence
-        without a word, or with more than are read.
-        """
-        if not query.needs_model:
-            return TEXT_COST
-        visible, num_words, encoding = query.request.visible, TYPICAL_WORDS, 0
-        if visible is not None:
-            words = words_of(query.matcher, visible)
-            num_words = len(words)
-            if self._encodings.get(query.matcher, visible) is None:
-                encoding = PIECE_COST * query.matcher.num_pieces(words)
-        pairs = self._pairs(query.request, num_words)
-        return int(pairs * self._pair_costs.weight(query.matcher)) + encoding
-
-    def cost_of_upload(self, query: OpenQuery[ImageSearchRequest]) -> int:
-        """`cost` of a query with a picture that is not stored, whose regions are found first."""
-        return self.cost(query) + DETECTION_COST
-
-    def cost_of_drawing(self, query: OpenQuery[TextSearchRequest]) -> int:
-        """Cost of encoding the query's sentence and drawing why a picture answers it; InvalidRequest as `cost`."""
-        return PIECE_COST * query.matcher.num_pieces(words_of(query.matcher, query.request.visible)) + DRAWING_COST
-
-    def expected_cost(self, request: SearchRequest) -> int:
-        """The cost of a query that has not begun: of a sentence of usual length, by the fastest model."""
-        if not request.needs_model:
-            return TEXT_COST
-        encoding = 0 if request.subject is None else PIECE_COST * TYPICAL_WORDS
-        return self._pairs(request, TYPICAL_WORDS) + encoding
-
-    def _pairs(self, request: SearchRequest, num_words: int) -> int:
-        """Pairs of a region and a word that a query looks at."""
-        candidates = 2 * request.shortlist if request.filter else request.shortlist
-        if request.explain:
-            candidates += request.k
-        if isinstance(request, ImageSearchRequest) and request.target == "images":  # stage one alone
-            candidates = 1
-        return candidates * self._extractor.num_regions * num_words
 
     def text(self, query: OpenQuery[TextSearchRequest], accelerate: Accelerate = run_here) -> TextSearchResult:
         """Pictures that show what a sentence says, or whose text holds it; InvalidRequest where it holds no word."""
@@ -164,10 +102,12 @@ class SearchEngine:
             # Words that a picture's text holds do. No picture shows a date.
             shows_nothing = request.match != "pictures" and is_date(request.subject)
             matched = bool(matches) or (False if shows_nothing else by_pictures)
+        reading = Reading(request.query, [], {})
+        if query.needs_model:
+            reading = reading_of(query, found_in(hits, matches, request))
         return TextSearchResult(
-            **origin(query),
-            **(reading_of(query, found_in(hits, matches, request)) if query.needs_model else {}),
-            query=request.query,
+            origin=origin(query),
+            reading=reading,
             match=request.match,
             results=presented(running, hits, texts),
             left_out=left_out,
@@ -200,22 +140,14 @@ class SearchEngine:
         accelerate: Accelerate,
         watch: Stopwatch | None,
     ) -> ImageSearchResult[Any]:
-        watch = watch or Stopwatch("detect", "encode", "shortlist", "rerank")
-        running = RunningSearch(query, accelerate, watch)
+        running = RunningSearch(query, accelerate, watch or Stopwatch("detect", "encode", "shortlist", "rerank"))
         images, embedding = encoded_picture(running, picture)
+        for_captions = query.request.target == "captions"
         if query.gallery.is_empty:
-            found: dict[str, Any] = {"note": None if query.request.target == "images" else NO_CAPTIONS}
-        elif query.request.target == "images":
-            found = pictures_like(running, self._sought(running, embedding), image_id)
-        else:
-            found = captions_for(running, picture, images, embedding)
-        return ImageSearchResult(
-            **origin(query),
-            **found,
-            target=query.request.target,
-            shards=query.gallery.shards,
-            timings_ms=watch.milliseconds,
-        )
+            return image_result(running, Reading(note=NO_CAPTIONS if for_captions else None))
+        if not for_captions:
+            return pictures_like(running, self._sought(running, embedding), image_id)
+        return captions_for(running, picture, images, embedding)
 
     def uploaded(
         self,
@@ -288,15 +220,10 @@ class SearchEngine:
         return encoded
 
 
-def origin(query: OpenQuery[Any]) -> dict[str, Any]:
-    """The part of a result that says what it came from."""
-    return {
-        "model": query.model.name,
-        "model_digest": query.model.header.digest,
-        "k": query.request.k,
-        "shortlist": query.request.shortlist,
-        "index_version": query.index_version,
-    }
+def origin(query: OpenQuery[Any]) -> Origin:
+    """The origin of a result of the query."""
+    asked, model = query.request, query.model
+    return Origin(model.name, model.header.digest, asked.k, asked.shortlist, query.index_version)
 
 
 def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
@@ -311,9 +238,8 @@ def found_in(hits: Sequence[RankedPicture], matches: Sequence[TextMatch], reques
     return FoundCounts(len(hits), sum("text" in hit.found_by for hit in hits) or len(matches))
 
 
-def reading_of(query: OpenQuery[Any], found: FoundCounts) -> dict[str, Any]:
-    """The part of a result that says how the model reads the words asked with, with notes on these and on what was
-    found."""
+def reading_of(query: OpenQuery[Any], found: FoundCounts) -> Reading:
+    """How the model reads the words asked with, with notes on these and on what was found."""
     said, visible = query.request.query, query.request.visible
     unknown = query.matcher.unknown_words(visible)
     read_as = query.matcher.near_words(visible)
@@ -323,7 +249,7 @@ def reading_of(query: OpenQuery[Any], found: FoundCounts) -> dict[str, Any]:
     note = note_on(said, query.gallery.num_missing, no_english, found, tags)
     if found.by_text or language_of(visible, no_english) is not None:
         read_as = {}  # words of a text, or of another language, which came near to English ones
-    return {"unknown_words": unknown, "read_as": read_as, "note": note}
+    return Reading(said, unknown, read_as, note)
 
 
 def presented(
@@ -353,8 +279,8 @@ def explained_pictures(
 
 def pictures_like(
     running: RunningSearch[ImageSearchRequest], sought: torch.Tensor, image_id: str | None
-) -> dict[str, Any]:
-    """The part of a result that has the pictures nearest to an embedding, and how words asked with are read."""
+) -> ImageSearchResult[RankedPicture]:
+    """The pictures nearest to an embedding, and how words asked with are read."""
     query = running.query
     request = query.request
     with running.watch.stage("shortlist"):
@@ -362,21 +288,40 @@ def pictures_like(
     hits, left_out = picture_hits(query, candidates)
     if request.sort == "date":
         hits.sort(key=newest_first)
-    read = {}
-    if request.query is not None and request.visible is not None:
-        read = {"query": request.query, **reading_of(query, FoundCounts(len(hits)))}
-    return {"results": ranked(hits), "left_out": left_out, **read}
+    reading = Reading() if request.query is None else reading_of(query, FoundCounts(len(hits)))
+    return image_result(running, reading, ranked(hits), left_out)
 
 
 def captions_for(
     running: RunningSearch[ImageSearchRequest], picture: PictureFeatures, images: EncodedImages, embedding: torch.Tensor
-) -> dict[str, Any]:
-    """The part of a result that has the captions for a picture."""
+) -> ImageSearchResult[RankedCaption]:
+    """The captions for a picture."""
     query = running.query
     candidates = scored_captions(running, images, embedding)
     hits, left_out = caption_hits(query, candidates)
     if query.request.explain:
         explained = running.rerank(query.gallery.caption_explainer(hits, images, picture))
         hits = [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]
-    note = None if query.gallery.has_captions else NO_CAPTIONS
-    return {"results": ranked(hits), "left_out": left_out, "matched": candidates.matched, "note": note}
+    reading = Reading(note=None if query.gallery.has_captions else NO_CAPTIONS)
+    return image_result(running, reading, ranked(hits), left_out, candidates.matched)
+
+
+def image_result(
+    running: RunningSearch[ImageSearchRequest],
+    reading: Reading,
+    hits: Sequence[AnyRanked] = (),
+    left_out: int = 0,
+    matched: bool | None = None,
+) -> ImageSearchResult[AnyRanked]:
+    """The result of a search with a picture, once all its stages are over."""
+    query = running.query
+    return ImageSearchResult(
+        origin=origin(query),
+        reading=reading,
+        target=query.request.target,
+        results=hits,
+        left_out=left_out,
+        matched=matched,
+        shards=query.gallery.shards,
+        timings_ms=running.watch.milliseconds,
+    )

@@ -126,6 +126,28 @@ class ShardCounts:
     answered: int
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The model that a result comes from, what was asked of it, and the state of what is stored."""
+
+    model: str
+    model_digest: str
+    k: int
+    shortlist: int
+    index_version: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the model reads the words asked with, None where there are none, and a note for people: what of them is not
+    understood, or why there is nothing to be found."""
+
+    query: str | None = None
+    unknown_words: Sequence[str] | None = None
+    read_as: Mapping[str, str] | None = None
+    note: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchResult(Generic[AnyRanked]):
     """Hits, best first (or as the request sorts them), and what they came from.
@@ -134,12 +156,8 @@ class SearchResult(Generic[AnyRanked]):
     None where that cannot be told; `timings_ms` has a stage's milliseconds.
     """
 
-    model: str
-    model_digest: str
-    k: int
-    shortlist: int
-    index_version: str
-    cached: bool = False
+    origin: Origin
+    reading: Reading
     left_out: int = 0
     matched: bool | None = None
     results: Sequence[AnyRanked] = ()
@@ -150,27 +168,15 @@ class SearchResult(Generic[AnyRanked]):
 
 @dataclass(frozen=True, kw_only=True)
 class TextSearchResult(SearchResult[RankedPicture]):
-    """Pictures for a sentence; `note` says what of the sentence is not understood, where that can be told."""
+    """Pictures for a sentence."""
 
-    query: str
     match: Literal["pictures", "text", "both"]
     matched_by_pictures: bool | None = None
     """Whether a picture matches by what it shows, whatever texts hold; None where that cannot be told."""
-    unknown_words: Sequence[str] = ()
-    read_as: Mapping[str, str] = field(default_factory=dict)
-    note: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSearchResult(SearchResult[AnyRanked]):
-    """Captions for a picture, or pictures like it; `note` says why there is nothing to be found, where that is so.
-
-    Where words were asked with too, `query` holds them, the next fields say how the model reads them, and `note` says
-    what it hardly understands of them.
-    """
+    """Captions for a picture, or pictures like it."""
 
     target: Literal["captions", "images"]
-    query: str | None = None
-    unknown_words: list[str] | None = None
-    read_as: dict[str, str] | None = None
-    note: str | None = None

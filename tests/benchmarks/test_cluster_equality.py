@@ -8,8 +8,10 @@ from benchmarks.cluster_equality import Comparison, compare, count_recall
 from benchmarks.equality_questions import FILTERS, dressed, pairs_of_questions
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord
 from service.search.requests import ImageSearchRequest, PictureFilter, TextSearchRequest
+from service.search.results import Origin
 
 RED = TextSearchRequest(query="red")
+ORIGIN = Origin("fake", "fake", k=10, shortlist=10, index_version="1")
 
 
 @dataclass
@@ -26,7 +28,7 @@ class Hit:
 class Found:
     results: list[Hit]
     left_out: int = 0
-    k: int = 10
+    origin: Origin = ORIGIN
     matched: bool | None = field(default=None)
 
 

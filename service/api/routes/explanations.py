@@ -77,7 +77,7 @@ async def explain_image(
 async def drawn(services: Services, image_id: str, found: OpenQuery[TextSearchRequest]) -> bytes:
     """The picture as a PNG; nothing of it is made on the event loop. It counts as admitted until it is drawn."""
     run, asked = partial(asyncio.get_running_loop().run_in_executor, services.threads.search), found.request
-    cost = await run(services.search.cost_of_drawing, found)
+    cost = await run(services.search.costs.of_drawing, found)
     image = require_picture(await look_up(services, find_ready_image, services, image_id))
     features = await run(services.search.stored, image_id, found.model.header.extractor_digest)
     with services.accelerator.admit(cost) as admission:

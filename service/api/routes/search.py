@@ -70,7 +70,7 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
     """
     asked = Asked(body, TextAnswer, {"search": "text"}, time.perf_counter())
     try:
-        admission = services.accelerator.admit(services.search.expected_cost(body))
+        admission = services.accelerator.admit(services.search.costs.expected(body))
     except Overloaded:
         found = await look_up(services, kept_or_begun, services, asked)
         if isinstance(found, Begun):
@@ -83,7 +83,7 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
         loading = await load_at_first_use(request, services, found.query)
         work, cost = partial(services.search.text, found.query), found.cost
         if cost is None:
-            cost = await look_up(services, services.search.cost, found.query)
+            cost = await look_up(services, services.search.costs.of, found.query)
         with services.accelerator.admit(cost) as admission:
             found = await finished(services, request, found, admission, work, loading)
     return responded(services, found)
@@ -125,7 +125,7 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
         found = await look_up(services, kept_or_begun, services, asked)
         if isinstance(found, Begun):
             loading = await load_at_first_use(request, services, found.query)
-            cost_of = services.search.cost if picture is None else services.search.cost_of_upload
+            cost_of = services.search.costs.of if picture is None else services.search.costs.of_upload
             cost = await look_up(services, cost_of, found.query)
             services.accelerator.check(cost)  # before a decoder is kept busy for what is refused then
             work = await cancel_on_disconnect(request, image_work(services, found.query, picture))

@@ -16,7 +16,7 @@ from service.api.routes import explanations
 from service.api.routes.explanations import png_of
 from service.api.schemas.resources import IngestAnswer
 from service.media.decode_pool import DecodedPicture
-from service.search.engine import DRAWING_COST
+from service.search.query_costs import DRAWING_COST
 from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, two_coloured
 from tests.support.marked_pictures import QUERY, MarkExtractor, check_panels, marked_files, size_of

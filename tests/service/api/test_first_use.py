@@ -177,7 +177,7 @@ def test_many_who_wait_for_weights_that_cannot_be_read_are_all_told(web: Web, we
 
 def test_a_model_is_measured_before_its_first_query_is_admitted_by_its_own_cost(web: Web, weights: Weights) -> None:
     asked: list[str] = []
-    measure, admit = web.services.search.measure_costs, web.services.accelerator.admit
+    measure, admit = web.services.search.costs.measure, web.services.accelerator.admit
 
     def noted(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any) -> Any:
@@ -186,7 +186,7 @@ def test_a_model_is_measured_before_its_first_query_is_admitted_by_its_own_cost(
 
         return run
 
-    web.services.search.measure_costs = noted("measured", measure)  # type: ignore[method-assign]
+    web.services.search.costs.measure = noted("measured", measure)  # type: ignore[method-assign]
     web.services.accelerator.admit = noted("admitted", admit)  # type: ignore[method-assign]
     assert web.text("red", model="other").status_code == 200
     assert asked[0].startswith("admitted(")  # as one that has not begun; the place is given up while the model loads
@@ -235,8 +235,8 @@ def test_a_model_is_measured_though_nobody_waits_for_it_any_more(
     web: Web, weights: Weights, much_is_admitted: bool
 ) -> None:
     services, measured = web.services, threading.Event()
-    measure = services.search.measure_costs
-    services.search.measure_costs = lambda: (measure(), measured.set())[0]  # type: ignore[method-assign, func-returns-value]
+    measure = services.search.costs.measure
+    services.search.costs.measure = lambda: (measure(), measured.set())[0]  # type: ignore[method-assign, func-returns-value]
     weights.may_end.clear()
     query = services.search.begin(TextSearchRequest(query="red", model="other", match="pictures"))
 

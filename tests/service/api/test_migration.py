@@ -202,7 +202,7 @@ def test_a_search_that_began_before_the_switch_ends_with_what_it_began_with(both
         pass
     both.services.models.refresh()
     found = both.services.search.text(query)
-    assert (found.model, len(found.results)) == ("former", 5)
+    assert (found.origin.model, len(found.results)) == ("former", 5)
     assert found.results[0].explanation is not None
     assert found.results[0].explanation.regions[1].label == "left"
 

@@ -7,7 +7,7 @@ import pytest
 from service.api.admission.accelerator import Admission
 from service.api.schemas.results import TextAnswer
 from service.errors import Overloaded
-from service.search.engine import DETECTION_COST, DRAWING_COST, PIECE_COST, TYPICAL_WORDS
+from service.search.query_costs import DETECTION_COST, DRAWING_COST, PIECE_COST, TYPICAL_WORDS
 from service.search.requests import ImageSearchRequest
 from tests.support.fakes import FakeMatcher, R
 from tests.support.web_app import Api, checked
@@ -31,7 +31,7 @@ def test_long_sentences_are_refused_by_what_encoding_them_costs(api: Api) -> Non
         with ExitStack() as stack:
             for number in range(sentences):
                 request = api.library.request("a " * 150 + str(number), k=1, shortlist=1)
-                stack.enter_context(accelerator.admit(search.cost(search.begin(request))))
+                stack.enter_context(accelerator.admit(search.costs.of(search.begin(request))))
 
     ask(most // 2)
     with pytest.raises(Overloaded):
@@ -40,14 +40,14 @@ def test_long_sentences_are_refused_by_what_encoding_them_costs(api: Api) -> Non
 
 def test_a_sentence_that_is_kept_encoded_costs_its_pairs_alone(api: Api) -> None:
     search, request = api.services.search, api.library.request("ochre and blue", shortlist=10)
-    assert search.cost(search.begin(request)) == 10 * R * 5 + 5 * PIECE_COST
+    assert search.costs.of(search.begin(request)) == 10 * R * 5 + 5 * PIECE_COST
     checked(api.text("ochre and blue", shortlist=10), 200, TextAnswer)
-    assert search.cost(search.begin(request)) == 10 * R * 5
-    assert search.expected_cost(request) == TYPICAL_WORDS * (10 * R + PIECE_COST)  # it is not known what is kept
-    assert search.cost_of_drawing(search.begin(request)) == 5 * PIECE_COST + DRAWING_COST  # which encodes it anew
+    assert search.costs.of(search.begin(request)) == 10 * R * 5
+    assert search.costs.expected(request) == TYPICAL_WORDS * (10 * R + PIECE_COST)  # it is not known what is kept
+    assert search.costs.of_drawing(search.begin(request)) == 5 * PIECE_COST + DRAWING_COST  # which encodes it anew
 
 
 def test_an_upload_costs_finding_its_regions_besides(api: Api) -> None:
     search = api.services.search
     query = search.begin(ImageSearchRequest(shortlist=10))
-    assert search.cost_of_upload(query) == search.cost(query) + DETECTION_COST > DETECTION_COST
+    assert search.costs.of_upload(query) == search.costs.of(query) + DETECTION_COST > DETECTION_COST

@@ -69,8 +69,8 @@ def test_hits_go_by_score_and_ties_keep_the_order_of_the_shortlist(full: Library
 def test_the_pictures_of_the_words_come_first(full: Library) -> None:
     outcome = full.text("cyan and yellow", k=2)
     assert set(found_ids(outcome)) == {image_id_of("cyan and yellow"), image_id_of("yellow and cyan")}
-    assert outcome.unknown_words == ["and"]
-    assert (outcome.model, outcome.model_digest) == ("fake", "fake-matcher")
+    assert outcome.reading.unknown_words == ["and"]
+    assert (outcome.origin.model, outcome.origin.model_digest) == ("fake", "fake-matcher")
     assert set(outcome.timings_ms) == {"encode", "shortlist", "rerank", "text"}
 
 
@@ -78,24 +78,24 @@ def test_words_that_only_ask_are_not_scored(full: Library) -> None:
     plain, asking = (full.text(query, k=5, explain=True) for query in ("red.png", "a photo of red.png"))
     assert asking.results == plain.results
     assert any(hit.found_by != "pictures" for hit in asking.results)  # by its file's name
-    assert (plain.note, asking.note) == (None, "Searched for “red.png”.")
-    assert asking.query == "a photo of red.png"
-    assert asking.unknown_words == plain.unknown_words
+    assert (plain.reading.note, asking.reading.note) == (None, "Searched for “red.png”.")
+    assert asking.reading.query == "a photo of red.png"
+    assert asking.reading.unknown_words == plain.reading.unknown_words
 
 
 def test_a_time_is_looked_for_in_texts_alone(full: Library) -> None:
     plain, dated = (full.text(query, k=5, explain=True) for query in ("red and white", "red and white, 2021"))
-    assert dated.unknown_words == plain.unknown_words == ["and"]
+    assert dated.reading.unknown_words == plain.reading.unknown_words == ["and"]
     assert [hit.score for hit in dated.results] == [hit.score for hit in plain.results]
     assert all(word.text != "2021" for hit in dated.results if hit.explanation for word in hit.explanation.words)
-    assert "“2021” is not read as a time" in (dated.note or "")
+    assert "“2021” is not read as a time" in (dated.reading.note or "")
 
 
 def test_a_date_that_no_picture_has_matches_nothing(full: Library) -> None:
     outcome = full.text("May 2019", match="both")
-    assert (outcome.matched, outcome.note) == (False, "No picture's date or text says “May 2019”.")
-    assert len(outcome.results) == outcome.k  # the nearest all the same
-    assert full.text("May 2019", match="pictures").note is None
+    assert (outcome.matched, outcome.reading.note) == (False, "No picture's date or text says “May 2019”.")
+    assert len(outcome.results) == outcome.origin.k  # the nearest all the same
+    assert full.text("May 2019", match="pictures").reading.note is None
 
 
 def test_a_filter_works_before_the_shortlist(full: Library) -> None:

@@ -188,13 +188,13 @@ def test_what_the_text_found_comes_first_of_a_date_alone() -> None:
 
 def test_a_tag_that_is_named_beside_other_words_is_offered_as_a_filter(album: Library) -> None:
     note = "There are pictures with “album: Oslo”: filter by that to look at these alone."
-    assert album.text("red in Oslo", match="both").note == note
+    assert album.text("red in Oslo", match="both").reading.note == note
     filtered = PictureFilter(tags={"album": "Oslo"})
     for other in (album.text("red in Oslo", match="both", filter=filtered), album.text("Oslo 2021", match="both")):
-        assert other.note is None or "filter by that" not in other.note
+        assert "filter by that" not in (other.reading.note or "")
 
 
 def test_words_of_a_text_are_not_told_as_misread(album: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(album.matcher, "near_words", lambda sentence: {"oslo": "also"})
-    assert album.text("red Oslo", match="both").read_as == {"oslo": "also"}
-    assert album.text("Oslo", match="both").read_as == {}
+    assert album.text("red Oslo", match="both").reading.read_as == {"oslo": "also"}
+    assert album.text("Oslo", match="both").reading.read_as == {}

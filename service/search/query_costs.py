@@ -1,0 +1,84 @@
+"""The cost of queries for the accelerator."""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from models.extractors.base import Extractor
+from service.search.model_views import ModelView
+from service.search.query import OpenQuery
+from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
+from service.search.scoring.pair_costs import PairCosts
+from service.search.sentences import KeptEncodings, words_of
+
+DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
+PIECE_COST = 1000  # the same of encoding a word piece: half a millisecond, a thousandth of finding regions
+DRAWING_COST = 500_000  # of decoding a picture and drawing why it answers
+TEXT_COST = 10_000  # of a search in the text index
+TYPICAL_WORDS = 14
+
+
+class KnownModels(Protocol):
+    """The models that are loaded here."""
+
+    @property
+    def default(self) -> ModelView:
+        """The model that answers where none is named."""
+
+    def __iter__(self) -> Iterator[ModelView]:
+        """Every loaded model, as it answers queries."""
+
+
+class QueryCosts:
+    """The cost of queries by models, regions of a picture and kept sentences."""
+
+    def __init__(self, models: KnownModels, extractor: Extractor, encodings: KeptEncodings) -> None:
+        self._models, self._extractor, self._encodings = models, extractor, encodings
+        self._pair_costs = PairCosts()
+
+    def measure(self) -> None:
+        """Measure how much each model that is loaded and was not measured costs a pair, where models run."""
+        loaded = [model.matcher for model in self._models if model.loaded]
+        self._pair_costs.measure(loaded, self._extractor.num_regions)
+
+    def of(self, query: OpenQuery[Any]) -> int:
+        """Cost of a query for the accelerator: candidates x regions x words x the model's factor, and encoding the
+        sentence unless that is kept.
+
+        With a filter a second shortlist is scored, the one that there is without it; the results that are explained
+        are scored once more. The model is loaded, unless the query `needs_model` not. InvalidRequest for a sentence
+        without a word, or with more than are read.
+        """
+        if not query.needs_model:
+            return TEXT_COST
+        visible, num_words, encoding = query.request.visible, TYPICAL_WORDS, 0
+        if visible is not None:
+            words = words_of(query.matcher, visible)
+            num_words = len(words)
+            if self._encodings.get(query.matcher, visible) is None:
+                encoding = PIECE_COST * query.matcher.num_pieces(words)
+        pairs = self._pairs(query.request, num_words)
+        return int(pairs * self._pair_costs.weight(query.matcher)) + encoding
+
+    def of_upload(self, query: OpenQuery[ImageSearchRequest]) -> int:
+        """`of`, for a query with a picture that is not stored, whose regions are found first."""
+        return self.of(query) + DETECTION_COST
+
+    def of_drawing(self, query: OpenQuery[TextSearchRequest]) -> int:
+        """Cost of encoding the query's sentence and drawing why a picture answers it; InvalidRequest as `of`."""
+        return PIECE_COST * query.matcher.num_pieces(words_of(query.matcher, query.request.visible)) + DRAWING_COST
+
+    def expected(self, request: SearchRequest) -> int:
+        """The cost of a query that has not begun: of a sentence of usual length, by the fastest model."""
+        if not request.needs_model:
+            return TEXT_COST
+        encoding = 0 if request.subject is None else PIECE_COST * TYPICAL_WORDS
+        return self._pairs(request, TYPICAL_WORDS) + encoding
+
+    def _pairs(self, request: SearchRequest, num_words: int) -> int:
+        """Pairs of a region and a word that a query looks at."""
+        candidates = 2 * request.shortlist if request.filter else request.shortlist
+        if request.explain:
+            candidates += request.k
+        if isinstance(request, ImageSearchRequest) and request.target == "images":  # stage one alone
+            candidates = 1
+        return candidates * self._extractor.num_regions * num_words
