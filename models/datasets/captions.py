@@ -51,17 +51,19 @@ def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
     ValueError names a line that is not as `iter_captions` expects or has a caption of invisible characters, a picture
     that comes twice in the file, or the file where no picture is left.
     """
-    lines, seen = [], set[str]()
+    lines, seen, splits = [], set[str](), set[str]()
     for number, line in enumerate(iter_captions(path), 1):
         if unread := next((caption for caption in line.captions if not has_word(caption)), None):
             raise ValueError(f"{path}:{number}: the caption {unread!a} has no word to match: take it out")
         if line.image in seen:  # in another split, it would be measured on what it was learnt from
             raise ValueError(f"{path}: {line.image} comes twice; a picture has one line, with all its captions")
         seen.add(line.image)
+        splits |= {line.split} if line.split else set()
         if split is None or line.split == split:
             lines.append(line)
     if not lines:
-        raise ValueError(f"{path} has no picture" + (f" in split {split!r}" if split else ""))
+        there = f"its splits are {', '.join(sorted(splits))}" if splits else 'no line has a "split"'
+        raise ValueError(f"{path} has no picture" + (f" in split {split!r}: {there}" if split else ""))
     return lines
 
 

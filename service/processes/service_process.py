@@ -98,7 +98,8 @@ class ServiceProcess:
 
     def _last_lines(self) -> str:
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "; ".join(lines[-LAST_LINES:])
+        reasons = [line for line in lines if line.startswith("regard: ")]
+        return "; ".join(reasons or lines[-LAST_LINES:])
 
     @property
     def pid(self) -> int:

@@ -302,9 +302,7 @@ class ImageSearchRequest(SearchRequest):
         if self.target == "captions" and self.query is not None:
             raise InvalidRequest.field("query", "captions are found by the picture alone; use target=images")
         if self.target == "images" and self.explain:
-            raise InvalidRequest.field(
-                "explain", "pictures like a picture go by stage one, there is nothing to explain"
-            )
+            raise InvalidRequest.field("explain", "pictures go by stage one: only target=captions is explained")
         if self.target == "images" and self.min_probability is not None:
             raise InvalidRequest.field(
                 "min_probability",

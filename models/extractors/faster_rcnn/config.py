@@ -1,4 +1,4 @@
-"""The configuration of the Faster R-CNN of `faster_rcnn.py`, as config.json holds it."""
+"""The configuration of the Faster R-CNN of `extractor.py`, as config.json holds it."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

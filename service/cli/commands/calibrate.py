@@ -20,7 +20,7 @@ from service.cli.options import (
 )
 from service.cli.terminal.output import print_json, print_note, print_table, show_progress
 from service.errors import UserError, user_input
-from service.model_names import check_checkpoint
+from service.model_names import check_checkpoint, shipped_models, weights_folder
 
 if TYPE_CHECKING:
     from models.datasets.captioned_features import CaptionedFeatures
@@ -30,8 +30,17 @@ if TYPE_CHECKING:
 TRAINED_ON = "train"  # the split that `regard train` takes unless told otherwise
 
 
+def own_folder(folder: Path) -> Path:
+    """The folder, of a model of one's own; BadParameter where there is none."""
+    if folder.is_dir():
+        return folder
+    if (name := str(folder)) in shipped_models():
+        raise typer.BadParameter(f"{name} comes with Regard: copy {weights_folder(name)} and name the copy")
+    raise typer.BadParameter(f"{name} is no folder")
+
+
 def calibrate(
-    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of a model.")],
+    folder: Annotated[Path, typer.Argument(callback=own_folder, help="Folder of a model.")],
     features: FeaturesFolder = None,
     captions: CaptionsFile = None,
     precomp: PrecompFolder = None,

@@ -57,10 +57,14 @@ def export(
     condition = picture_filter(tags, date, since, until)
     with connect(url) as client:
         images = client.images(filter=condition, page_size=LISTED_AT_ONCE)
-        images = chain([one] if (one := next(images, None)) else [], images)  # a wrong key makes no folder
-        summary = export_pictures(client, images, folder, whole=condition is None)
+        one = next(images, None)  # a wrong key makes no folder, nor does a filter that nothing passes
+        is_none = one is None and condition is not None
+        images = chain([] if one is None else [one], images)
+        summary = ExportSummary() if is_none else export_pictures(client, images, folder, whole=condition is None)
     if as_json:
         print_json(asdict(summary))
+    elif is_none:
+        print("no pictures are like that")
     else:
         print_outcome(summary)
     if summary.problems:

@@ -38,7 +38,7 @@ def create(
     ],
     days: Annotated[
         float | None,
-        typer.Option("--days", min=0, max=MOST_DAYS, help="Days after which it expires; never if not given."),
+        typer.Option("--days", max=MOST_DAYS, help="Days after which it expires; never if not given."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -74,7 +74,8 @@ def list_keys(settings: Settings, as_json: AsJson = False) -> None:
         print_json({"keys": found})
         return
     if not found:
-        print_note(f"there are no API keys in {settings.data_dir}")
+        where = settings.data_dir if settings.data_dir.exists() else f"{settings.data_dir}, which does not exist"
+        print_note(f"there are no API keys in {where}")
         return
     columns = ("key_id", "name", "permission", "state", "created_at", "expires_at", "revoked_at")
     print_table(*columns, rows=[[str(one[column] or "") for column in columns] for one in found])

@@ -23,8 +23,11 @@ def test_captions_are_read_by_split_and_a_bad_line_is_named(tmp_path: Path) -> N
     file.write_text('{"image": "a.jpg", "captions": ["one"], "split": "dev"}\n{"image": "b.jpg", "captions": []}\n')
     assert [line.image for line in read_captions(file, "dev")] == ["a.jpg"]
     assert len(read_captions(file)) == 2
-    with pytest.raises(ValueError, match="no picture in split 'test'"):
+    with pytest.raises(ValueError, match="no picture in split 'test': its splits are dev"):
         read_captions(file, "test")
+    file.write_text('{"image": "a.jpg", "captions": ["one"]}\n')
+    with pytest.raises(ValueError, match="no picture in split 'dev': no line has a \"split\""):
+        read_captions(file, "dev")
     file.write_text('{"image": "a.jpg", "captions": ["one"]}\n{"picture": 3}\n')
     with pytest.raises(ValueError, match=r"captions\.jsonl:2"):
         read_captions(file)

@@ -274,6 +274,12 @@ def test_what_was_written_is_described_although_the_service_went_away(
     assert [one["image"] for one in descriptions(tmp_path / "out")] == ["2024/May/b.png", "a.png"]
 
 
+def test_a_filter_that_nothing_passes_makes_no_folder(regard: Regard, library: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert regard("export", out, "--url", library, "--tag", "a=b")[:2] == (0, "no pictures are like that\n")
+    assert not out.exists()
+
+
 def test_an_empty_library_makes_an_empty_list(regard: Regard, url: str, tmp_path: Path) -> None:
     status, table, _ = regard("export", tmp_path / "out", "--url", url)
     assert (status, table.split()) == (0, ["outcome", "pictures", "written", "0"])

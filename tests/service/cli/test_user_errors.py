@@ -290,3 +290,8 @@ def test_features_that_cannot_be_read_are_a_mistake_also_in_the_middle(folder: P
     (tmp_path / "cut.tsv").write_text(six("1", 2) + "2\tcut off\n")
     with pytest.raises(UserError, match=r"cut\.tsv:2"):
         list(import_features(open_collection([tmp_path / "cut.tsv"]), tmp_path / "data", FakeExtractor, inf))
+
+
+def test_a_model_that_comes_with_regard_is_copied_before_it_is_calibrated(regard: Regard) -> None:
+    status, _, said = regard("calibrate", "bfan-equal", "--precomp", ".")
+    assert (status, "and name the copy" in said) == (2, True)
