@@ -17,6 +17,12 @@ from index.catalog.changes.writes import (
 from index.catalog.database.connection import Database
 from index.catalog.filters import EVERY, Filter
 from index.catalog.identities import Identities
+from index.catalog.ingestion.detection_starts import DetectionStarts
+from index.catalog.ingestion.failures import Failures
+from index.catalog.ingestion.jobs import Jobs
+from index.catalog.ingestion.processes import Processes
+from index.catalog.ingestion.queue import Queue
+from index.catalog.ingestion.region_stores import RegionStoreTable
 from index.catalog.list_orders import IN_ONE, count_by_state, list_parts, page_rows, place_in_one
 from index.catalog.picture_hashes import PictureHashes
 from index.catalog.queries import (
@@ -33,12 +39,6 @@ from index.catalog.queries import (
 )
 from index.catalog.text.search import TextSearch
 from index.catalog.text.statistics import SharedTexts
-from index.catalog.work.detection_starts import DetectionStarts
-from index.catalog.work.failures import Failures
-from index.catalog.work.jobs import Jobs
-from index.catalog.work.processes import Processes
-from index.catalog.work.queue import Queue
-from index.catalog.work.region_stores import RegionStoreTable
 from index.records import (
     FEATURES_ONLY,
     AcceptedJob,

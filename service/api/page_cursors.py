@@ -2,7 +2,7 @@
 
 import re
 
-from index.catalog.work.failures import FailureKey
+from index.catalog.ingestion.failures import FailureKey
 from index.records import Failure, Image, ImageOrder, ListPlace
 
 UNIX_SECONDS = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d\d?)?")

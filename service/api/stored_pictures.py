@@ -6,7 +6,7 @@ from typing import Protocol
 
 from index.catalog.catalog import Catalog
 from index.catalog.filters import Filter
-from index.catalog.work.failures import FailureKey
+from index.catalog.ingestion.failures import FailureKey
 from index.records import Failure, Image, ImageOrder, ListPlace, PictureChange, TagUse
 from service.search.model_views import ModelView, ModelViews, ViewState
 from service.storage.ballast import release_ballast

@@ -9,7 +9,7 @@ from traceback import clear_frames
 
 import torch
 
-from index.catalog.work.detection_starts import DetectionStarts
+from index.catalog.ingestion.detection_starts import DetectionStarts
 from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture
 from service.storage.regions.records import RecordLayout, Records, pack

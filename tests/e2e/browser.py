@@ -114,7 +114,7 @@ class HeldRequests:
 
 
 def accessibility_faults(page: Page) -> list[str]:
-    """What axe-core finds that is serious, as `rule: element`, once no late answer dims the page."""
+    """Serious faults that axe-core finds, as `rule: element`, once no late answer dims the page."""
     expect(page.locator("#main.late")).to_have_count(0)
     found = Axe().run(page)
     return [

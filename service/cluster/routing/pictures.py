@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, TypeVarTuple
 
 from index.catalog.filters import Filter
+from index.catalog.ingestion.failures import FailureKey, failure_key
 from index.catalog.list_orders import PageKey, UnknownPlace, key_of, page_key
-from index.catalog.work.failures import FailureKey, failure_key
 from index.records import (
     UNCHANGED,
     Failure,

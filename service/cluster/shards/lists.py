@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from index.catalog.catalog import Catalog
 from index.catalog.filters import EVERY, Filter
+from index.catalog.ingestion.failures import FailureKey
 from index.catalog.list_orders import PageKey, page_key
-from index.catalog.work.failures import FailureKey
 from index.records import Failure, Image, ImageOrder, JobStatus, TagUse
 from service.api.job_progress import JobStates
 from service.api.stored_pictures import StoredPictures

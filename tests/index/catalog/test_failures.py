@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.work.failures import failure_key
+from index.catalog.ingestion.failures import failure_key
 from index.records import RegionStoreEntry
 from tests.support.catalogs import make_ready, picture
 

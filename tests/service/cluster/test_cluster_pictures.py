@@ -15,7 +15,7 @@ import pytest
 from index.catalog.catalog import Catalog
 from index.catalog.changes.description_bounds import TooMuchSaid
 from index.catalog.filters import EVERY, Filter
-from index.catalog.work.failures import failure_key
+from index.catalog.ingestion.failures import failure_key
 from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange
 from service.cluster.messages import ShardLost
 from service.cluster.placement import Placement, shard_of

@@ -11,7 +11,7 @@ import pytest
 
 from index.catalog.catalog import Catalog
 from index.catalog.filters import Filter
-from index.catalog.work.detection_starts import DetectionStarts
+from index.catalog.ingestion.detection_starts import DetectionStarts
 from index.views.slab import DamagedRow, Slab
 from models.extractors.base import Detections
 from service.media.decode_pool import DecodedPicture

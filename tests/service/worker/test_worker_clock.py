@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from index.catalog.work.processes import Processes
+from index.catalog.ingestion.processes import Processes
 from service.clocks import Clocks
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.worker import process
