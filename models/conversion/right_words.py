@@ -1,19 +1,21 @@
 r"""The list of rare words that are right as they are written, made from lists of English words.
 
     python -m models.conversion.right_words american-english british-english \
-      --rarer american-english-large british-english-large > models/text/right_words.txt
+      --rarer american-english-large british-english-large
 
-makes it, from the lists of SCOWL that Debian packages as wamerican, wbritish and their -large forms. The rarer ones are
-taken from SHORTEST_RARE letters on: shorter ones are abbreviations mostly, and as likely misspelt.
+writes it to models/text/right_words.txt.gz, from the lists of SCOWL that Debian packages as wamerican, wbritish and
+their -large forms. The rarer ones are taken from SHORTEST_RARE letters on: shorter ones are abbreviations mostly, and
+as likely misspelt.
 """
 
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
+from models.compressed_files import write_compressed
 from models.text.lexicon import LETTERS, Lexicon
 from models.text.pretrained_reader import shipped_reader
-from models.text.spellings import misspelt_words
+from models.text.spellings import RIGHT_FILE, misspelt_words
 
 SHORTEST_RARE = 5
 # What the lists lack: words that are younger, that came with a kitchen or a feast, common ones of other languages that
@@ -49,8 +51,8 @@ def listed_words(paths: Iterable[Path]) -> list[str]:
     return [word for word in lines if LETTERS.fullmatch(word)]
 
 
-def print_right_words() -> None:
-    """Print the words of the lists, and of MORE, that the shipped encoder's lexicon misjudges by its rules alone."""
+def write_right_words() -> None:
+    """Write the words of the lists, and of MORE, that the shipped encoder's lexicon misjudges by its rules alone."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("lists", type=Path, nargs="+", help="text files with a word a line")
     arguments.add_argument("--rarer", type=Path, nargs="*", default=[], help="the same of rarer words")
@@ -59,8 +61,9 @@ def print_right_words() -> None:
     shipped = shipped_reader().lexicon
     by_rules = Lexicon(shipped.words, shipped.num_common)
     words = misjudged(by_rules, [*MORE.split(), *listed_words(given.lists), *rarer])
-    print("\n".join(word for word in words if word not in misspelt_words()))
+    lines = [f"{word}\n" for word in words if word not in misspelt_words()]
+    write_compressed(RIGHT_FILE, "".join(lines).encode())
 
 
 if __name__ == "__main__":
-    print_right_words()
+    write_right_words()

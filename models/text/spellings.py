@@ -1,9 +1,9 @@
 """Spellings of English that rules alone judge wrongly, in two lists beside this file.
 
-right_words.txt has rare words that are right as they are written, although the lexicon would take them for a misspelt
-common word or for keyboard noise; models/conversion/right_words.py makes it. misspelt.txt has misspelt words that
-people write often, each with the word that is meant: those that the lexicon's rules do not reach, that are too short
-for them, or that captions hold so often that they count as known.
+right_words.txt.gz has rare words that are right as they are written, although the lexicon would take them for a
+misspelt common word or for keyboard noise; models/conversion/right_words.py makes it. misspelt.txt has misspelt words
+that people write often, each with the word that is meant: those that the lexicon's rules do not reach, that are too
+short for them, or that captions hold so often that they count as known.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,18 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from models.compressed_files import stored_text
+
 RIGHT_FILE, MISSPELT_FILE = (Path(__file__).with_name(name) for name in ("right_words.txt", "misspelt.txt"))
 
 
 @lru_cache
 def right_words() -> frozenset[str]:
     """Rare words that are right as they are written."""
-    return frozenset(RIGHT_FILE.read_text("utf-8").split())
+    return frozenset(stored_text(RIGHT_FILE).decode().split())
 
 
 @lru_cache
 def misspelt_words() -> Mapping[str, str]:
     """Misspelt word -> the word that is meant."""
-    return MappingProxyType(dict(line.split() for line in MISSPELT_FILE.read_text("utf-8").splitlines()))
+    return MappingProxyType(dict(line.split() for line in stored_text(MISSPELT_FILE).decode().splitlines()))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from models.compressed_files import stored_text
 from models.conversion.right_words import MORE, listed_words, misjudged
 from models.text.lexicon import LETTERS, Lexicon
 from models.text.pretrained_reader import shipped_reader
@@ -12,7 +13,7 @@ from models.text.spellings import MISSPELT_FILE, RIGHT_FILE, misspelt_words, rig
 
 @pytest.mark.parametrize("path", [RIGHT_FILE, MISSPELT_FILE], ids=lambda path: path.stem)
 def test_a_list_is_in_order_and_has_words_of_letters_once(path: Path) -> None:
-    lines = path.read_text("utf-8").splitlines()
+    lines = stored_text(path).decode().splitlines()
     assert lines == sorted(set(lines))
     assert all(LETTERS.fullmatch(word) for line in lines for word in line.split())
 
