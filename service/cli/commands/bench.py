@@ -130,7 +130,10 @@ def bench(
     plot: Annotated[Path | None, typer.Option(help="Write a chart to this PNG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure speed: ours, the form of the models' authors and the machine's best, in turns."""
+    """Measure speed, beside the published code's.
+
+    Ours, the form of the models' authors and the machine's best, in turns.
+    """
     refuse_unread(context, what, OPTIONS_OF_ALL + OPTIONS_OF_BENCHMARKS[what])
     if what is Benchmark.SERVE and len(candidates or []) > 1:
         raise typer.BadParameter("serve measures one shortlist at a time: give --candidates once")

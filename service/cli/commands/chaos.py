@@ -34,10 +34,11 @@ def chaos(
     every: Every = 5.0,
     pictures: NumPictures = 150,
 ) -> None:
-    """Start a service, use it, kill its processes at random moments, and check that nothing it promised is lost.
+    """Kill a service of its own, and check what it lost.
 
-    The last line says what was killed and what was wrong; the status is 1 where anything was. Nothing of yours is
-    touched: it works in an empty folder.
+    Starts it, uses it, and kills its processes at random moments: nothing that it promised may be lost. The last line
+    says what was killed and what was wrong; the status is 1 where anything was. Nothing of yours is touched: it works
+    in an empty folder.
     """
     if data_dir is not None and data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise UserError(f"{data_dir} is not empty: name a new folder")

@@ -23,7 +23,7 @@ cluster = typer.Typer(
     name="cluster",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Run one collection on several machines, by Ray (docs/cluster.md).",
+    help="Run one collection on several machines.",
 )
 RayAddress = Annotated[
     str | None,
@@ -53,7 +53,10 @@ def up(
         int | None, typer.Option(help="Copies that a change needs at least. [REGARD_WRITE_QUORUM; 1]")
     ] = None,
 ) -> None:
-    """Start what does not run of the collection on the Ray cluster of this machine, and serve it."""
+    """Start what does not run of a collection, and serve it.
+
+    On the Ray cluster of this machine.
+    """
     chosen = cluster_settings(ray_address, shards=shards, replicas=replicas, write_quorum=write_quorum)
     from service.auth.exposure import check_exposure  # noqa: PLC0415
     from service.cluster.on_ray.bring_up import bring_up  # noqa: PLC0415 - Ray comes with it
@@ -75,7 +78,7 @@ def up(
 
 @cluster.command()
 def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
-    """Every replica: where it runs, whether it answers, what it holds."""
+    """Say of each replica where it runs, and what it holds."""
     chosen = cluster_settings(ray_address)
     from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
     from service.cluster.on_ray.overview import cluster_overview  # noqa: PLC0415
@@ -95,7 +98,10 @@ def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
 
 @cluster.command("add-shard")
 def add_shard(ray_address: RayAddress = None, wait: bool = True) -> None:
-    """Add a shard, and move its share of the pictures to it while searches go on."""
+    """Add a shard, and move its share of the pictures to it.
+
+    Searches go on meanwhile.
+    """
     chosen = cluster_settings(ray_address)
     from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
 
@@ -117,7 +123,10 @@ def repair(
     replica: Annotated[int, typer.Argument(help="Number of the replica, from 0.")],
     ray_address: RayAddress = None,
 ) -> None:
-    """Make a replica that is lost for good anew, on another node where there is one, from its sibling."""
+    """Make a replica anew that is lost for good.
+
+    From its sibling, on another node where there is one.
+    """
     chosen = cluster_settings(ray_address)
     from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
 
@@ -147,9 +156,10 @@ def demo(
     pictures: Annotated[int, typer.Option(min=4, max=1000, help="How many pictures there are.")] = 120,
     clients: Annotated[int, typer.Option(min=1, help="How many clients ask.")] = 8,
 ) -> None:
-    """Start three nodes on this machine, kill one while clients search, add a shard, and say what went wrong.
+    """Try a cluster of three nodes on this machine.
 
-    The last line says it; the status is 1 where an answer was wrong or a picture lost. Nothing of yours is touched.
+    Kills one while clients search, and adds a shard. The last line says what went wrong; the status is 1 where an
+    answer was wrong or a picture lost. Nothing of yours is touched.
     """
     cluster_settings(None)
     from service.cluster.demo.local_nodes import running_ray_cluster  # noqa: PLC0415

@@ -7,7 +7,10 @@ from service.errors import UserError
 
 
 def compact(data_dir: DataFolder = None, as_json: AsJson = False) -> None:
-    """Overwrite what is left of erased pictures, and give the room back. No worker may run meanwhile."""
+    """Overwrite what is left of erased pictures.
+
+    Gives the room back. No worker may run meanwhile.
+    """
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.free_space import MEGABYTE  # noqa: PLC0415

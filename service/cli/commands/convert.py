@@ -78,7 +78,10 @@ def convert(
         list[str] | None, typer.Option("--set", help="For a detector: change its config.json: name=value, repeatable.")
     ] = None,
 ) -> None:
-    """Turn published checkpoints, encoders, features and detectors into ours. Nothing in the files is run."""
+    """Turn published checkpoints and features into ours.
+
+    Encoders and detectors, too. Nothing in the files is run.
+    """
     if kind not in OPTIONS_OF_KINDS:
         raise typer.BadParameter(f"{kind!r} is none of {', '.join(OPTIONS_OF_KINDS)}")
     refuse_unread(context, kind, ("out", *OPTIONS_OF_KINDS[kind]))

@@ -41,7 +41,7 @@ def edit(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change captions, tags, date or name of stored pictures. What is not named stays as it is."""
+    """Change captions, tags, date or name of pictures. What is not named stays as it is."""
     if no_captions and captions:
         raise typer.BadParameter("--caption sets captions and --no-captions takes them away: name one of them")
     if no_tags and tags:

@@ -50,9 +50,10 @@ def export(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the original files of a server's pictures to a folder, and to descriptions.jsonl what is known of them.
+    """Write a server's original files to a folder.
 
-    Run again, it adds what is missing. `regard ingest` takes such a folder in.
+    What is known of them goes to descriptions.jsonl. Run again, it adds what is missing. `regard ingest` takes such a
+    folder in.
     """
     condition = picture_filter(tags, date, since, until)
     with connect(url) as client:

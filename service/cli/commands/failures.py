@@ -25,9 +25,9 @@ def failures(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the pictures of a server that could not be read, each with its reason, or try them again.
+    """List pictures that were set aside, or try them again.
 
-    A retry waits until the pictures can be found; the status is 1 where one was set aside again.
+    Each with the reason. A retry waits until the pictures can be found; the status is 1 where one was set aside again.
     """
     with connect(url) as client:
         listed = list(all_failures(client))

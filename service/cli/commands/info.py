@@ -1,6 +1,5 @@
 """`regard info`: one stored picture."""
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +8,7 @@ from service.cli.connection import connect
 from service.cli.given_ids import ids_given
 from service.cli.options import AsJson, Url
 from service.cli.terminal.output import print_json, print_table, visible
+from service.cli.terminal.picture_cells import time_cell
 
 if TYPE_CHECKING:
     from regard_client.answers import Box, ImageInfo
@@ -21,7 +21,10 @@ def info(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell all that is known of a stored picture: file, date, captions, tags, regions, why it was set aside."""
+    """Tell all that is known of a stored picture.
+
+    File, date, captions, tags, regions, and why it was set aside.
+    """
     given = ids_given([image_id])
     if len(given) != 1:
         raise typer.BadParameter(f"standard input holds {len(given)} ids: info tells of one picture")
@@ -45,8 +48,8 @@ def known(image: "ImageInfo", url: str) -> list[tuple[str, str]]:
         ("name", image["filename"]),
         ("state", image["state"]),
         ("file", f"{image['kind']}, {size}{image['num_bytes']} bytes"),
-        ("taken", image["taken_at"] and datetime.fromisoformat(image["taken_at"]).isoformat()),
-        ("added", datetime.fromisoformat(image["added_at"]).isoformat(timespec="seconds")),
+        ("taken", time_cell(image["taken_at"])),
+        ("added", time_cell(image["added_at"])),
         *(("caption", caption) for caption in image["captions"]),
         *(("tag", f"{name}={value}") for name, value in image["tags"].items()),
         ("picture", image["url"] and f"{url}{image['url']}"),

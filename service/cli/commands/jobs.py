@@ -1,6 +1,5 @@
 """`regard jobs`: ingestions and how far they are."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -9,8 +8,7 @@ import typer
 from service.cli.connection import connect
 from service.cli.options import AsJson, Url
 from service.cli.terminal.output import print_json, print_note, print_table
-
-FRACTION = re.compile(r"\.\d+(?=Z$)")  # of a second, which nobody needs in a table
+from service.cli.terminal.picture_cells import time_cell
 
 
 def jobs(
@@ -21,7 +19,10 @@ def jobs(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how far ingestions are: the latest ones, or those named, with what was set aside and why."""
+    """Say how far ingestions are.
+
+    The latest ones, or those named, with what was set aside and why.
+    """
     with connect(url) as client:
         if not job_ids:
             print_jobs(client.jobs(limit)["jobs"], as_json)
@@ -43,5 +44,10 @@ def print_jobs(listed: Sequence[Mapping[str, object]], as_json: bool) -> None:
         print("nothing was taken in yet")
         return
     columns = [name for name in ("job_id", "created_at", "state", "total", "done", "failed") if name in listed[0]]
-    rows = [[FRACTION.sub("", str(job[name])) for name in columns] for job in listed]
+    rows = [[job_cell(name, str(job[name])) for name in columns] for job in listed]
     print_table(*(name.replace("_", " ") for name in columns), rows=rows)
+
+
+def job_cell(column: str, value: str) -> str:
+    """A fact about a job as a cell of its table."""
+    return time_cell(value) if column == "created_at" else value

@@ -12,6 +12,7 @@ from service.auth.permissions import Permission
 from service.cli.options import AsJson
 from service.cli.settings_options import with_settings
 from service.cli.terminal.output import print_json, print_note, print_table
+from service.cli.terminal.picture_cells import time_cell
 from service.errors import UserError
 from service.settings import Settings
 from service.storage.data_dir import DataDir
@@ -42,7 +43,7 @@ def create(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a key and print it, this once: only a digest of it is stored."""
+    """Create a key and print it, this once. Only a digest of it is stored."""
     if days is not None and not days > 0:  # nor is it NaN, which no range leaves out
         raise typer.BadParameter("give a number of days above 0", param_hint="--days")
     now = time.time()
@@ -77,8 +78,9 @@ def list_keys(settings: Settings, as_json: AsJson = False) -> None:
         where = settings.data_dir if settings.data_dir.exists() else f"{settings.data_dir}, which does not exist"
         print_note(f"there are no API keys in {where}")
         return
-    columns = ("key_id", "name", "permission", "state", "created_at", "expires_at", "revoked_at")
-    print_table(*columns, rows=[[str(one[column] or "") for column in columns] for one in found])
+    texts, times = ("key_id", "name", "permission", "state"), ("created_at", "expires_at", "revoked_at")
+    rows = [[one[column] or "" for column in texts] + [time_cell(one[column]) for column in times] for one in found]
+    print_table(*texts, *times, rows=rows)
 
 
 @keys.command()

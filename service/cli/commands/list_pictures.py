@@ -8,7 +8,7 @@ from service.cli.connection import connect
 from service.cli.options import AsJson, OnlyIds, Url
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
 from service.cli.terminal.output import print_ids, print_json, print_note, print_table
-from service.cli.terminal.picture_cells import date_cell, name_cell, tags_cell
+from service.cli.terminal.picture_cells import date_cell, name_cell, tags_cell, time_cell
 
 if TYPE_CHECKING:
     from regard_client.answers import ImageListed
@@ -41,7 +41,7 @@ def list_pictures(
     as_json: AsJson = False,
     only_ids: OnlyIds = False,
 ) -> None:
-    """List the pictures of a server, with their dates, tags and states."""
+    """List the pictures of a server: dates, tags, states."""
     condition = picture_filter(tags, date, since, until)
     limit = LARGEST_PAGE if everything else limit
     with connect(url) as client:
@@ -73,7 +73,7 @@ def print_pictures(images: "list[ImageListed]", deleted: bool) -> None:
             name_cell(one["filename"]),
             date_cell(one["taken_at"]),
             tags_cell(one["tags"]),
-            one.get("deleted_at") or "" if deleted else one["state"],
+            time_cell(one.get("deleted_at")) if deleted else one["state"],
         ]
         for one in images
     ]

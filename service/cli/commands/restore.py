@@ -29,7 +29,10 @@ def restore(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring back pictures that were deleted on a server, or make a new data directory of a snapshot."""
+    """Bring back deleted pictures, or a snapshot.
+
+    Pictures that were deleted on a server, or a new data directory made of a snapshot.
+    """
     if what == ["-"] or all(IMAGE_ID.fullmatch(one) for one in what):
         _restore_pictures(ids_given(what), url, as_json)
     elif len(what) == 2:

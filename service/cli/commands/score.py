@@ -42,7 +42,10 @@ def score(
     ] = "image",
     device: Device = "auto",
 ) -> None:
-    """Score all pictures with all captions, in float64 as the published evaluations do."""
+    """Score all pictures with all captions.
+
+    In float64, as the published evaluations do.
+    """
     from models.datasets.npy_files import open_regions  # noqa: PLC0415 - NumPy comes with it
 
     if not out.parent.is_dir():

@@ -15,7 +15,9 @@ def snapshot(
     data_dir: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a data directory as it is now, also while a service runs on it. `regard restore` makes one of the copy.
+    """Copy a data directory as it is now.
+
+    Also while a service runs on it. `regard restore` makes one of the copy.
 
     Pictures, captions, tags and regions are in it; API keys are not, and what can be made again (views) is not.
     """

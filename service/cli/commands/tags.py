@@ -24,7 +24,10 @@ def tags(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the tags of a server, with their most frequent values and how many pictures have them."""
+    """List the tags of a server.
+
+    With their most frequent values, and how many pictures have them.
+    """
     with connect(url) as client:
         answer = client.tags_page(part, after=after, limit=limit, values=values)
     if as_json:

@@ -1,4 +1,4 @@
-"""Facts about a picture, short enough for the cells of a table."""
+"""Facts about pictures and what is done with them, short enough for the cells of a table."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -18,6 +18,13 @@ def name_cell(filename: str) -> str:
 def date_cell(taken_at: str | None) -> str:
     """The day of a photograph, which is given as an answer gives it, in UTC; empty for none."""
     return "" if taken_at is None else datetime.fromisoformat(taken_at).astimezone(UTC).date().isoformat()
+
+
+def time_cell(moment: str | None) -> str:
+    """A time, which is given as an answer gives it, to the second and in UTC; empty for none."""
+    if moment is None:
+        return ""
+    return datetime.fromisoformat(moment).astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def tags_cell(tags: Mapping[str, str | int | float]) -> str:

@@ -53,6 +53,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     for (status, heavy, said), name in zip(answers, ["regard", *names], strict=True):
         assert (status or 0, heavy) == (0, []), name
         assert "--help" in said
+    assert "..." not in answers[0][2].partition("Commands:")[2], "the list of commands cuts a sentence"
 
 
 REFUSED = [
