@@ -86,7 +86,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.dev $(KERNELS)
-	@test -n "$(BENCH)" || { echo 'Name one with BENCH=, its arguments with ARGS=:'; grep -l '__main__' benchmarks/*.py; exit 2; }
+	@test -f "benchmarks/$(BENCH).py" || { echo 'Name one with BENCH=, its arguments with ARGS=:'; grep -l '__main__' benchmarks/*.py; exit 2; }
 	$(BIN)/python -m benchmarks.$(BENCH) $(ARGS)
 
 # A service of its own in a folder of its own: nothing of yours is touched.

@@ -5,8 +5,8 @@ python -m docs.images.screenshots docs/images
 The service runs the shipped models on an empty data directory; chromium and playwright must be there.
 """
 
+import argparse
 import io
-import sys
 import tempfile
 from pathlib import Path
 
@@ -63,8 +63,11 @@ def wait_for_images(page: Page) -> None:
     wait_until(lambda: bool(page.evaluate("[...document.images].every((one) => one.complete)")))
 
 
-def main(folder: Path) -> None:
+def main() -> None:
     """Take the screenshots and keep them in few colours."""
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("folder", type=Path, help="where the pictures go")
+    folder = arguments.parse_args().folder
     with tempfile.TemporaryDirectory() as place:
         take_screenshots(Path(place))
         for name in NAMES:
@@ -72,4 +75,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -44,6 +44,7 @@ from service.search.stages import (
     text_matches,
 )
 from service.search.stopwatch import Stopwatch
+from service.search.wording.file_names import is_file_name
 from service.search.wording.languages import language_of
 from service.search.wording.query_notes import FoundCounts, note_on
 from service.storage.regions.records import PictureFeatures, detected_features
@@ -99,8 +100,9 @@ class SearchEngine:
         else:
             hits, left_out = picture_hits(query, candidates, matches)
             by_pictures = verdict(candidates, query.matcher, request.visible)
-            # Words that a picture's text holds do. No picture shows a date.
-            shows_nothing = request.match != "pictures" and is_date(request.subject)
+            # Words that a picture's text holds do. No picture shows a date, or the name of its file.
+            in_texts_alone = is_date(request.subject) or is_file_name(request.subject)
+            shows_nothing = request.match != "pictures" and in_texts_alone
             matched = bool(matches) or (False if shows_nothing else by_pictures)
         reading = Reading(request.query, [], {})
         if query.needs_model:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from index.catalog.text.named_tags import Tag
 from index.catalog.text.search import is_date
 from models.text.request_words import subject_of
+from service.search.wording.file_names import is_file_name
 from service.search.wording.languages import language_of
 from service.search.wording.negations import negation_in
 from service.search.wording.times import times_in
@@ -48,7 +49,9 @@ def note_on(
             )
     elif (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
-    if (time := _time_note(subject, found)) is not None:
+    if found is not None and found.by_text == 0 and is_file_name(subject):
+        notes.append(f"No picture's name or other text says “{subject}”.")
+    elif (time := _time_note(subject, found)) is not None:
         notes.append(time)
     if tags:
         named = " and ".join(f"“{name}: {value}”" for name, value in tags[:MOST_TAGS])
