@@ -4,12 +4,12 @@ python -m benchmarks.region_features --detector models/weights/detector --captio
 """
 
 import argparse
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -102,8 +102,9 @@ def main() -> None:
     lines = [read_captions(given.captions, "train")[: given.train], read_captions(given.captions, "dev")[: given.dev]]
     (train, ms), (dev, _) = (mean_features(detector, each, given.captions.parent) for each in lines)
     counts = Counter(word for line in lines[0] for caption in line.captions for word in set(tokenize(caption)))
-    vocabulary = {word: column for column, (word, count) in enumerate(counts.items()) if count >= 4}
-    rarity = torch.tensor([np.log(5 * len(lines[0]) / counts[word]) for word in vocabulary])
+    known = [word for word, count in counts.items() if count >= 4]
+    vocabulary = {word: column for column, word in enumerate(known)}
+    rarity = torch.tensor([math.log(5 * len(lines[0]) / counts[word]) for word in vocabulary])
     words, dev_words = (word_vectors(each, vocabulary, rarity) for each in lines)
     for name, vectors in train.items():
         for part, columns in (("mean", slice(1280, None)), ("whole and mean", slice(None))):
