@@ -1,7 +1,6 @@
-"""Lists of words and of pieces, which are shipped compressed: vocab.txt as vocab.txt.gz, a fifth of it."""
+"""Lists of words and of pieces, which are shipped compressed: vocab.txt as vocab.txt.xz, a fifth of it."""
 
-import gzip
-import zlib
+import lzma
 from pathlib import Path
 
 from models.whole_files import write_whole
@@ -9,7 +8,7 @@ from models.whole_files import write_whole
 
 def compressed(path: Path) -> Path:
     """The file with the compressed content of another."""
-    return path.with_name(f"{path.name}.gz")
+    return path.with_name(f"{path.name}.xz")
 
 
 def is_stored(path: Path) -> bool:
@@ -26,11 +25,11 @@ def stored_text(path: Path) -> bytes:
     if not packed.is_file():
         return path.read_bytes()
     try:
-        return gzip.decompress(packed.read_bytes())
-    except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
+        return lzma.decompress(packed.read_bytes())
+    except lzma.LZMAError as fault:
         raise ValueError(f"{packed}: {fault}; the copy is damaged") from fault
 
 
 def write_compressed(path: Path, content: bytes) -> None:
     """Write the content of the file, compressed."""
-    write_whole(compressed(path), gzip.compress(content, mtime=0))  # the same bytes whenever they are written
+    write_whole(compressed(path), lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))

@@ -80,7 +80,7 @@ def _is_model(folder: Path) -> bool:
 
 def _has_vocabulary(folder: Path) -> bool:
     """Whether a model's words are there, compressed or not."""
-    return any((folder / name).is_file() for name in (VOCABULARY_FILE, f"{VOCABULARY_FILE}.gz"))
+    return any((folder / name).is_file() for name in (VOCABULARY_FILE, f"{VOCABULARY_FILE}.xz"))
 
 
 def _names_sentence_encoder(folder: Path) -> bool:

@@ -3,7 +3,7 @@ r"""The list of rare words that are right as they are written, made from lists o
     python -m models.conversion.right_words american-english british-english \
       --rarer american-english-large british-english-large
 
-writes it to models/text/right_words.txt.gz, from the lists of SCOWL that Debian packages as wamerican, wbritish and
+writes it to models/text/right_words.txt.xz, from the lists of SCOWL that Debian packages as wamerican, wbritish and
 their -large forms. The rarer ones are taken from SHORTEST_RARE letters on: shorter ones are abbreviations mostly, and
 as likely misspelt.
 """

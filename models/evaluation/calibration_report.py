@@ -77,14 +77,8 @@ def assess_match(
     for size in sorted({len(pictures), min(SMALL_GALLERY, len(pictures))}):
         answers = match_answers_in_galleries(pairs, pictures, size, direction, seed)
         probability = test.probability(answers.scores, answers.margins, answers.prior_log_odds)
-        told = {
-            name: {
-                "matched": float((probability[chosen] >= test.present_from).mean()),
-                "not_matched": float((probability[chosen] < test.absent_below).mean()),
-            }
-            for name, chosen in (("present", answers.correct), ("absent", ~answers.correct))
-        }
-        report[str(size)] = {"auc": area_under_roc(probability, answers.correct), **told}
+        shares = test.shares_of_verdicts(probability, answers.correct)
+        report[str(size)] = {"auc": area_under_roc(probability, answers.correct), **shares}
     return report
 
 

@@ -26,6 +26,7 @@ from models.evaluation.scored_pairs import (
     answers_in_galleries,
     match_answers_in_galleries,
 )
+from models.evaluation.short_match import ShortAnswers, answers_to_words, assess_short_match, fit_short_match
 from models.matching.calibration import Calibration
 from models.matching.hubness_banks import HubnessBanks
 from models.matching.log_odds import LogOddsModel, ScoredAnswers, Uncalibratable, fit_log_odds
@@ -104,6 +105,8 @@ class FittedScores(NamedTuple):
 
     calibration: Calibration
     pairs: ScoredPairs
+    words: ShortAnswers | None
+    """Answers to words of the captions, where short questions have scores of their own."""
     halves: Mapping[str, Int64[Tensor, " N"]]
     """The pictures "fitted" on, and those "held_out"."""
     seed: int
@@ -115,7 +118,14 @@ class FittedScores(NamedTuple):
             "pictures": {half: len(chosen) for half, chosen in self.halves.items()},
             **parts,
             **assess(self.calibration, self.pairs, self.halves["held_out"], self.seed),
+            "short_match": self._assess_short(),
         }
+
+    def _assess_short(self) -> dict[str, Any] | None:
+        test, words = self.calibration.short_match, self.words
+        if test is None or words is None or not (held_out := words.among(self.halves["held_out"])).questions:
+            return None
+        return assess_short_match(test, held_out)
 
     def rsums(self, pairs: ScoredPairs) -> dict[str, float]:
         """Half of the pictures -> rsum of other scores of the pairs; for JSON."""
@@ -129,17 +139,20 @@ def fit_served(
     data: CaptionedFeatures,
     plan: CalibrationPlan,
     compared: Bool[Tensor, " Q"] | None = None,
+    words: ShortAnswers | None = None,
 ) -> FittedScores:
     """The `whole` scores, with those `by_sentence` for the questions that are `short` by the plan, and their
-    calibration. `compared` are the captions that `by_sentence` has scores of their own for; None for all."""
+    calibration. `compared` are the captions that `by_sentence` has scores of their own for; None for all. `words` are
+    answers to words of the captions, where these are short questions."""
     own, others = plan.split(len(data))
     pairs, summand = with_short_questions(whole, by_sentence, short, own, compared)
     calibration = replace(
         fit_scores(pairs, own, data.extractor_digest, plan.seed),
         short_question=plan.short_question,
         short_summand=summand if plan.short_question else 0.0,
+        short_match=None if words is None else fit_short_match(words.among(own)),
     )
-    return FittedScores(calibration, pairs, {"fitted": own, "held_out": others}, plan.seed)
+    return FittedScores(calibration, pairs, words, {"fitted": own, "held_out": others}, plan.seed)
 
 
 def calibrate(
@@ -166,7 +179,8 @@ def calibrate(
     cosine_weight = best_cosine_weight(alone, corrected_stage_one, own) if plan.fuse_stage_one else 0.0
     whole = fuse(alone, corrected_stage_one, cosine_weight)
     short = short_captions(matcher, data, plan.short_question)
-    served = fit_served(whole, by_sentence, short, data, plan)
+    words = answers_to_words(matcher, data, progress) if plan.short_question else None
+    served = fit_served(whole, by_sentence, short, data, plan, words=words)
     calibration = replace(served.calibration, hubness=hubs.config if hubs else None, cosine_weight=cosine_weight)
     without_stage_one, _ = with_short_questions(alone, by_sentence, short, own)
     stored = calibration.as_dict()
@@ -191,7 +205,8 @@ def calibrate_ensemble(
     scores, stage_one = (pairs.cpu() for pairs in score_all_pairs(matcher, data, progress=progress))
     whole = ScoredPairs(scores.of("image"), scores.image_of)
     short = short_captions(matcher, data, plan.short_question)
-    served = fit_served(whole, scores, short, data, plan, compared=short)
+    words = answers_to_words(matcher, data, progress) if plan.short_question else None
+    served = fit_served(whole, scores, short, data, plan, compared=short, words=words)
     parts = {
         "short_question": plan.short_question,
         "rsum": served.rsums(served.pairs),

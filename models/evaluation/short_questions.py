@@ -4,21 +4,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
 
-from models.batches import tiles
 from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.coco_boxes import BoxedPictures
 from models.evaluation.class_names import TEMPLATES, from_template
 from models.evaluation.confidence import interval_of_ratio, interval_settings
-from models.evaluation.evaluate import HELD_PICTURES, Progress, check_feature_width, encode_pictures
+from models.evaluation.evaluate import Progress, check_feature_width
+from models.evaluation.question_scores import question_scores
+from models.evaluation.short_match import LEAST_PICTURES, ShortAnswers, assess_short_match
 from models.matching.matcher import Matcher
 from models.text.request_words import subject_of
 
 FIRST = 5  # answers that are looked at
-LEAST_PICTURES = 3  # that must show a class for it to be asked for
-PICTURES_A_BATCH = 64
 
 
 def measure_short_questions(
@@ -29,7 +27,8 @@ def measure_short_questions(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """A report for JSON: how searches of all pictures of `data` with every template of `TEMPLATES` do, by the reranker
-    (`exhaustive`) and by `stage_one`.
+    (`exhaustive`) and by `stage_one`, and how good the probabilities are that a picture shows what is asked for
+    (`short_match`, where the matcher has these).
 
     Every class shown by at least `least` pictures is queried, in the words that a search uses: without those of the
     template that only ask (`subject_of`). `objects` are those of the pictures, in their order. Raises ValueError where
@@ -43,7 +42,8 @@ def measure_short_questions(
     for row, name in enumerate(classes):
         right[row, objects.showing(name)] = True
     sentences = [subject_of(from_template(template, name)) for template in TEMPLATES for name in classes]
-    scores = dict(zip(("exhaustive", "stage_one"), question_scores(matcher, data, sentences, progress), strict=True))
+    scores = question_scores(matcher, data, sentences, progress)
+    test = matcher.calibration.short_match if matcher.calibration else None
     rows = {template: slice(n * len(classes), (n + 1) * len(classes)) for n, template in enumerate(TEMPLATES)}
     return {
         "pictures": len(data),
@@ -52,29 +52,18 @@ def measure_short_questions(
         "intervals": {**interval_settings(), "of": "classes"},
         "classes": {name: int(right[row].sum()) for row, name in enumerate(classes)},
         "templates": {
-            template: {search: assess_class_search(own[chosen], right, classes) for search, own in scores.items()}
+            template: {
+                "exhaustive": assess_class_search(scores.exhaustive[chosen], right, classes),
+                "stage_one": assess_class_search(scores.stage_one[chosen], right, classes),
+            }
+            for template, chosen in rows.items()
+        },
+        "short_match": test
+        and {
+            template: assess_short_match(test, ShortAnswers(classes, scores.without_offset[chosen], right, ~right))
             for template, chosen in rows.items()
         },
     }
-
-
-@torch.no_grad()
-def question_scores(
-    matcher: Matcher, data: CaptionedFeatures, sentences: Sequence[str], progress: Progress | None = None
-) -> tuple[Float[np.ndarray, "Q K"], Float[np.ndarray, "Q K"]]:
-    """Scores of every sentence with every picture, by the matcher and by stage one."""
-    matcher.eval()
-    texts, embeddings = matcher.encode_sentences(sentences)
-    parts: tuple[list[np.ndarray], list[np.ndarray]] = [], []
-    for tile in tiles(len(data), HELD_PICTURES):
-        images, image_embeddings = encode_pictures(matcher, data, tile, PICTURES_A_BATCH)
-        for own, scores in zip(
-            parts, (matcher.score_in_blocks(images, texts), embeddings @ image_embeddings.T), strict=True
-        ):
-            own.append(scores.double().cpu().numpy())
-        if progress is not None:
-            progress("asking short questions", tile.stop, len(data))
-    return np.concatenate(parts[0], axis=1), np.concatenate(parts[1], axis=1)
 
 
 def assess_class_search(

@@ -30,6 +30,7 @@ HUBNESS_KEYS = {
     "stage_one_text_weight": "stage_one_sentences",
 }
 CALIBRATION_KEYS = {"hubness": "hubs", "fitted_on": "fitted"}
+MATCH_TESTS = ("text_match", "image_match", "short_match")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +39,10 @@ class Calibration:
 
     `hubness` is the correction that the scores are made with, and `cosine_weight` times stage one's cosine, corrected
     likewise, is a part of them. In the scores of a question of up to `short_question` words, `short_summand` stands in
-    the place of that cosine and of the picture's correction. `text_match` and
-    `image_match` tell whether there is an answer at all, where they were fitted. `fitted_on` says for people what it
-    was fitted on. ValueError for a weight or a number of words that is below 0, and for what is infinite.
+    the place of that cosine and of the picture's correction. `text_match` and `image_match` tell whether there is an
+    answer at all, where they were fitted; `short_match` tells of each picture whether it shows what a short question
+    asks for, by the score without the question's offset. `fitted_on` says for people what it was fitted on. ValueError
+    for a weight or a number of words that is below 0, and for what is infinite.
     """
 
     text: LogOddsModel
@@ -52,6 +54,7 @@ class Calibration:
     short_summand: float = 0.0
     text_match: MatchTest | None = None
     image_match: MatchTest | None = None
+    short_match: MatchTest | None = None
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.cosine_weight) and self.cosine_weight >= 0):
@@ -75,7 +78,7 @@ class Calibration:
             del stored["cosine_weight"]  # likewise
         if not self.short_question:
             del stored["short_question"], stored["short_summand"]
-        for name in ("text_match", "image_match"):
+        for name in MATCH_TESTS:
             if stored[name] is None:
                 del stored[name]
         return stored | {"hubs": stored["hubs"] and _with_keys(stored["hubs"], HUBNESS_KEYS)}
@@ -93,7 +96,7 @@ class Calibration:
                 cosine_weight=stored.get("cosine_weight", 0.0),
                 short_question=stored.get("short_question", 0),
                 short_summand=stored.get("short_summand", 0.0),
-                **{name: MatchTest.from_dict(stored[name]) for name in ("text_match", "image_match") if name in stored},
+                **{name: MatchTest.from_dict(stored[name]) for name in MATCH_TESTS if name in stored},
             )
         except (TypeError, KeyError) as fault:
             raise ValueError(f"this is no calibration: {fault}") from fault

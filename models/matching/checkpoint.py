@@ -4,7 +4,7 @@ config.json          the model's name, its options, widths and the digest of the
                      matcher with pretrained text also the digest of the sentence encoder it reads by; a name of the
                      matcher's own, where it has one
 model.safetensors    weights of the reranker and of the stage-one head
-vocabulary.json      words and their ids, perhaps compressed (.gz); not where sentences are read by a sentence encoder
+vocabulary.json      words and their ids, perhaps compressed (.xz); not where sentences are read by a sentence encoder
 calibration.json     what the scores mean and how their hubness is corrected; not in every folder
 hubs.safetensors     the typical sentences, and pictures where there are any, that the hubness correction goes by; not
                      in every folder

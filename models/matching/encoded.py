@@ -97,3 +97,11 @@ class EncodedTexts(Rows):
     def words(self) -> Words:
         """The words alone, as a reranker reads them."""
         return Words(self.vectors, self.mask)
+
+    def are_short(self, most_words: int) -> Bool[Tensor, " Q"]:
+        """True for questions of at most `most_words` words."""
+        return self.asked & (self.words.num_words <= most_words)
+
+    def without_offset(self, scores: Float[Tensor, "Q K"]) -> Float[Tensor, "Q K"]:
+        """Scores of the sentences as they are before each sentence's offset is taken off."""
+        return scores + self.offset[:, None]

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.batches import ReadSentences, Regions, Rows, SeveralReadings, Words, numbered_fields, numbered_tensors
@@ -143,14 +143,14 @@ class Ensemble(Matcher):
         offsets = [scale * own.offset for own, (scale, _) in zip(texts, self.rescalings, strict=True)]
         vectors = torch.cat([own.vectors for own in texts], -1)
         summand = self.calibration.short_summand if self.calibration else 0.0
-        is_short = _are_short(texts[0], self.short_question)
+        is_short = texts[0].are_short(self.short_question)
         offset = (torch.stack(offsets) * self._parts(texts[0])).sum(0) - summand * is_short
         return replace(texts[0], vectors=vectors, offset=offset)
 
     def _parts(self, texts: EncodedTexts) -> Float[Tensor, "N Q"]:
         """The part of each of the N members in the score of each sentence: equal ones, but for questions that are short
         for the first, which it scores alone."""
-        is_short = _are_short(texts, self._first.short_question)
+        is_short = texts.are_short(self._first.short_question)
         parts = texts.vectors.new_full((len(self.members), len(texts)), 1 / len(self.members))
         alone = torch.arange(len(self.members), device=parts.device) == 0
         return torch.where(is_short, alone[:, None].to(parts.dtype), parts)
@@ -230,11 +230,6 @@ class Ensemble(Matcher):
         return (torch.stack(rescaled) * self._parts(texts)[:, :, None]).sum(0) - texts.offset[:, None]
 
 
-def _are_short(texts: EncodedTexts, most_words: int) -> Bool[Tensor, " Q"]:
-    """True for questions of at most `most_words` words."""
-    return texts.asked & (texts.words.num_words <= most_words)
-
-
 def _side_by_side(members: Sequence[EncodedImages]) -> EncodedImages:
     return EncodedImages(EnsembleRows(tuple(members)))
 
@@ -307,6 +302,7 @@ def ensemble_calibration(members: Sequence[Calibration], rescalings: Sequence[Af
         image=LogOddsModel.mean([one.image.of_rescaled_scores(*rescaling) for one, rescaling in pairs]),
         text_match=_mean_test([(one.text_match, rescaling) for one, rescaling in pairs]),
         image_match=_mean_test([(one.image_match, rescaling) for one, rescaling in pairs]),
+        short_match=_mean_test([(members[0].short_match, rescalings[0])]),  # which scores short questions alone
     )
 
 

@@ -36,20 +36,47 @@ class MatchTest:
                 f"thresholds are probabilities in ascending order, not {self.absent_below:g} and {self.present_from:g}"
             )
 
-    def probability(self, score: Numeric, margin: Numeric, prior: Numeric) -> npt.NDArray[np.float64]:
+    def probability(self, score: Numeric, margin: Numeric = 0.0, prior: Numeric = 0.0) -> npt.NDArray[np.float64]:
         """The probability that a gallery holds an answer, by its first answer's score and margin, and its prior."""
         return self.log_odds.probability(score, margin, prior)
 
-    def verdict(self, score: float, margin: float, prior: float) -> bool | None:
+    def verdict(self, score: float, margin: float = 0.0, prior: float = 0.0) -> bool | None:
         """True where something matches, False where nothing does, None where that cannot be told."""
         probability = float(self.probability(score, margin, prior))
         if probability >= self.present_from:
             return True
         return False if probability < self.absent_below else None
 
+    def shares_of_verdicts(
+        self, probability: npt.NDArray[np.float64], present: npt.NDArray[np.bool_]
+    ) -> dict[str, dict[str, float]]:
+        """The shares of both verdicts among galleries with an answer (`present`) and without one; for JSON."""
+        return {
+            name: {
+                "matched": float((probability[chosen] >= self.present_from).mean()),
+                "not_matched": float((probability[chosen] < self.absent_below).mean()),
+            }
+            for name, chosen in (("present", present), ("absent", ~present))
+        }
+
     def of_rescaled_scores(self, scale: float, shift: float) -> "MatchTest":
         """The test that says of `scale` x score + `shift` what this one says of the score."""
         return MatchTest(self.log_odds.of_rescaled_scores(scale, shift), self.absent_below, self.present_from)
+
+    @classmethod
+    def with_thresholds(cls, log_odds: LogOddsModel, answers: ScoredAnswers) -> "MatchTest":
+        """The test by these log odds whose thresholds fit first answers; `correct` says in which of them the gallery
+        held an answer.
+
+        Each threshold is the quantile at which a share `TOLD_WRONGLY` of the questions gets the wrong verdict; where
+        these cross, it is the mean of both.
+        """
+        probability = log_odds.probability(answers.scores, answers.margins, answers.prior_log_odds)
+        absent_below = float(np.quantile(probability[answers.correct], TOLD_WRONGLY))
+        present_from = float(np.quantile(probability[~answers.correct], 1 - TOLD_WRONGLY))
+        if absent_below > present_from:
+            absent_below = present_from = (absent_below + present_from) / 2
+        return cls(log_odds, absent_below, present_from)
 
     @classmethod
     def mean(cls, tests: Sequence["MatchTest"]) -> "MatchTest":
@@ -71,18 +98,9 @@ class MatchTest:
 
 
 def fit_match_test(answers: ScoredAnswers) -> MatchTest:
-    """The test fitted to first answers; `correct` says in which of them the gallery held an answer.
-
-    Each threshold is the quantile at which a share `TOLD_WRONGLY` of the questions gets the wrong verdict; where these
-    cross, it is the mean of both. Uncalibratable where higher scores do not speak for an answer.
-    """
-    log_odds = fit_log_odds(answers)
-    probability = log_odds.probability(answers.scores, answers.margins, answers.prior_log_odds)
-    absent_below = float(np.quantile(probability[answers.correct], TOLD_WRONGLY))
-    present_from = float(np.quantile(probability[~answers.correct], 1 - TOLD_WRONGLY))
-    if absent_below > present_from:
-        absent_below = present_from = (absent_below + present_from) / 2
-    return MatchTest(log_odds, absent_below, present_from)
+    """The test fitted to first answers; `correct` says in which of them the gallery held an answer. Uncalibratable
+    where higher scores do not speak for an answer."""
+    return MatchTest.with_thresholds(fit_log_odds(answers), answers)
 
 
 def area_under_roc(values: npt.NDArray[np.float64], positive: npt.NDArray[np.bool_]) -> float:

@@ -236,7 +236,7 @@ class SingleMatcher(Matcher):
 
     def _is_whole(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
         """1 where stage one's cosine and the picture's offset are parts of the score, 0 for a short question."""
-        return (~texts.asked | (texts.words.num_words > self.short_question)).to(texts.vectors.dtype)
+        return (~texts.are_short(self.short_question)).to(texts.vectors.dtype)
 
     def _cosine_weights(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
         """The weight of stage one's cosine in the score of each sentence."""

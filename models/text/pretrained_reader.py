@@ -5,7 +5,7 @@ removed, each punctuation mark a word. A word's state is the mean of the last la
 the state of [CLS], <end> that of [SEP]. A sentence of more pieces than the encoder has positions is read in several
 parts, so that no word is lost.
 
-A folder of such an encoder holds model.safetensors and vocab.txt.gz (bert_encoder.py), words.txt.gz with known words
+A folder of such an encoder holds model.safetensors and vocab.txt.xz (bert_encoder.py), words.txt.xz with known words
 besides the tokenizer's, the most frequent first, config.json with the number of those that are common, and digest.
 """
 

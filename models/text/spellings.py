@@ -1,6 +1,6 @@
 """Spellings of English that rules alone judge wrongly, in two lists beside this file.
 
-right_words.txt.gz has rare words that are right as they are written, although the lexicon would take them for a
+right_words.txt.xz has rare words that are right as they are written, although the lexicon would take them for a
 misspelt common word or for keyboard noise; models/conversion/right_words.py makes it. misspelt.txt has misspelt words
 that people write often, each with the word that is meant: those that the lexicon's rules do not reach, that are too
 short for them, or that captions hold so often that they count as known.

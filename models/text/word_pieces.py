@@ -73,7 +73,7 @@ def stored_tokenizer(folder: Path) -> str:
 
 
 def write_pieces(folder: Path, tokenizer: Tokenizer) -> None:
-    """Write a tokenizer as vocab.txt.gz, a fifth of tokenizer.json. ValueError where that would be another one."""
+    """Write a tokenizer as vocab.txt.xz, a fifth of tokenizer.json. ValueError where that would be another one."""
     ids = tokenizer.get_vocab()
     pieces = sorted(ids, key=ids.__getitem__)
     if Tokenizer.from_str(tokenizer_json(pieces)).to_str() != tokenizer.to_str():

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.class_names import TEMPLATES, from_template
+from models.evaluation.short_match import SAYING
 from models.text.pretrained_reader import PretrainedReader
 from models.training.concept_words import ConceptWords
 
-SAYING = 2  # captions of a picture that must have a word, so that the picture surely shows it
 SHOWN_BY = 4  # pictures that surely show what a word names, at least, for it to be asked for
 SURE, POSSIBLE = 0.88, 0.75  # cosines of a word to a region's concepts: the picture shows it, it may show it
 QUESTIONS = 32  # a step

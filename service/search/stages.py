@@ -26,6 +26,9 @@ def scored_pictures(
         candidates = gallery.nearest_pictures(embedding, query.request, without=None, texts=texts)
     if gallery.is_empty:
         return None
+    if meaning and meaning.short_match and texts.are_short(query.matcher.short_question).item():
+        scores = running.rerank(gallery.picture_scorer(candidates.rows, texts))
+        return candidates.judged_alone(scores, float(texts.offset), meaning.short_match)
     rows = candidates.rows_to_score if meaning else candidates.rows
     scores = running.rerank(gallery.picture_scorer(rows, texts))
     if meaning is None:

@@ -221,16 +221,7 @@ def print_assessment(report: dict[str, Any]) -> None:
                 f" {result['brier_skill']:.2f} of {result['answers']} answers;"
                 f" {first['error']:.3f}, {first['brier_skill']:.2f} of the first ones alone"
             )
-            print_table(
-                "from",
-                "predicted",
-                "observed",
-                "answers",
-                rows=[
-                    [f"{row['from']:.1f}", f"{row['predicted']:.3f}", f"{row['observed']:.3f}", str(row["count"])]
-                    for row in result["reliability"]
-                ],
-            )
+            print_reliability(result["reliability"])
     for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
         for size, result in (report["matched"][direction] or {}).items():
             print(
@@ -238,3 +229,18 @@ def print_assessment(report: dict[str, Any]) -> None:
                 f" the ROC curve; wrongly denied {result['present']['not_matched']:.0%}, wrongly claimed"
                 f" {result['absent']['matched']:.0%}"
             )
+    if (short := report["short_match"]) is not None:
+        print(
+            f"\npictures that show what {short['questions']} short questions ask for: calibration error"
+            f" {short['error']:.3f}, Brier skill {short['brier_skill']:.2f} of {short['answers']} answers; that one is"
+            f" there wrongly claimed {short['matched']['absent']['matched']:.0%}"
+        )
+        print_reliability(short["reliability"])
+
+
+def print_reliability(rows: list[dict[str, Any]]) -> None:
+    """Print predicted and observed shares of right answers."""
+    cells = [
+        [f"{row['from']:.1f}", f"{row['predicted']:.3f}", f"{row['observed']:.3f}", str(row["count"])] for row in rows
+    ]
+    print_table("from", "predicted", "observed", "answers", rows=cells)

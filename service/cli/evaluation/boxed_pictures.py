@@ -153,3 +153,14 @@ def print_short_questions(report: dict[str, Any]) -> None:
     print_table(
         "question", "search", *ANSWER_MEASURES.values(), f"classes without a hit in {report['first']}", rows=rows
     )
+    if report["short_match"] is not None:
+        print("\nprobabilities that a picture shows what is asked for, and whether one is said to (matched)")
+        columns = ("calibration error", "Brier skill", "area under ROC", "matched where one does", "where none does")
+        rows = [[template, *short_match_cells(found)] for template, found in report["short_match"].items()]
+        print_table("question", *columns, rows=rows)
+
+
+def short_match_cells(found: dict[str, Any]) -> list[str]:
+    """The report of `assess_short_match` as cells of a table."""
+    shares = [f"{found['matched'][name]['matched']:.0%}" for name in ("present", "absent")]
+    return [f"{found['error']:.3f}", f"{found['brier_skill']:.2f}", f"{found['auc']:.2f}", *shares]

@@ -81,7 +81,7 @@ def test_matrices_in_bytes_take_half_the_room_and_change_little(tmp_path: Path) 
 def files_of(folder: Path) -> dict[str, bytes]:
     """The content of a checkpoint's files, compressed or not; a card and the calibrations of ensembles are no part of
     it."""
-    names = {path.name.removesuffix(".gz") for path in folder.iterdir()} - {"card.md", ENSEMBLES}
+    names = {path.name.removesuffix(".xz") for path in folder.iterdir()} - {"card.md", ENSEMBLES}
     return {name: stored_text(folder / name) for name in names}
 
 
@@ -167,7 +167,7 @@ def test_a_vocabulary_may_be_compressed(tmp_path: Path) -> None:
     check_checkpoint(tmp_path)
     packed = compressed(path)
     packed.write_bytes(packed.read_bytes()[:-9])
-    with pytest.raises(BadCheckpoint, match=r"vocabulary.json.gz: .* damaged"):
+    with pytest.raises(BadCheckpoint, match=r"vocabulary.json.xz: .* damaged"):
         load_matcher(tmp_path)
     assert save_matcher(matcher, tmp_path) == digest
     assert not packed.exists()

@@ -93,7 +93,7 @@ def test_an_encoder_is_converted_and_loaded(tmp_path: Path) -> None:
     exact = load_full(published)
     shipped, full = (each.encoder.embed(["a dog runs", "cat"]) for each in (reader, exact))
     assert (shipped * full).sum(1).min() > 0.9
-    for name in ("config.json", "model.safetensors", "vocab.txt.gz", "words.txt.gz"):
+    for name in ("config.json", "model.safetensors", "vocab.txt.xz", "words.txt.xz"):
         content = bytearray((tmp_path / "out" / name).read_bytes())
         content[-3] ^= 1
         (tmp_path / "out" / name).write_bytes(content)

@@ -1,9 +1,11 @@
 """Probabilities of results, and whether anything matches a question at all."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
 from models.matching.calibration import Calibration
 from models.matching.log_odds import LogOddsModel
@@ -91,6 +93,46 @@ def test_of_a_few_words_it_is_not_said_that_nothing_matches(full: Library, monke
         assert full.text("red and blue", match="pictures").matched is short
         assert full.text("red and blue .", match="pictures").matched is long  # marks count, as they do for its scores
         assert full.text("xqzv wrtk", match="pictures").matched is False  # but keyboard noise
+
+
+def test_of_a_short_question_each_picture_is_judged_alone(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the formula in plain numbers: neither the others nor the gallery count."""
+    line, apart = LogOddsModel(8.0, -2.0, 3.0, 0.5), LogOddsModel(6.0, -3.0)
+    monkeypatch.setattr(type(full.matcher), "short_question", property(lambda _: 3))
+    plain = {hit.image_id: hit.score for hit in full.text("red and blue", k=64, shortlist=64, match="pictures").results}
+    best = 1 / (1 + math.exp(-(6 * max(plain.values()) - 3)))
+    for threshold, matched in ((best - 1e-6, True), (best + 1e-6, None)):
+        meaning = Calibration(text=line, image=line, short_match=MatchTest(apart, 0.0, threshold))
+        monkeypatch.setattr(full.matcher, "calibration", meaning)
+        for chosen in (None, PictureFilter(tags={"left": "red"})):
+            outcome = full.text("red and blue", k=64, shortlist=64, match="pictures", filter=chosen)
+            assert outcome.results
+            for hit in outcome.results:
+                assert hit.probability == pytest.approx(1 / (1 + math.exp(-(6 * plain[hit.image_id] - 3))))
+        assert full.text("red and blue", match="pictures").matched is matched
+    first, second = full.text("red and blue .", k=2, shortlist=64, match="pictures").results  # four words
+    logit = 8 * first.score - 2 + 3 * (first.score - second.score) - 0.5 * math.log(64 - 1)
+    assert first.probability == pytest.approx(1 / (1 + math.exp(-logit)))
+
+
+def test_the_offset_of_a_short_question_has_no_part_in_its_probability(
+    full: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = LogOddsModel(6.0, -3.0)
+    monkeypatch.setattr(type(full.matcher), "short_question", property(lambda _: 3))
+    meaning = Calibration(text=line, image=line, short_match=MatchTest(line, 0.0, 0.5))
+    monkeypatch.setattr(full.matcher, "calibration", meaning)
+    plain = full.text("red", k=5, match="pictures")
+    own_texts, own_scores = type(full.matcher).texts_from, type(full.matcher).score
+    monkeypatch.setattr(
+        type(full.matcher), "texts_from", lambda *args: replace(own_texts(*args), offset=torch.full((1,), 0.25))
+    )
+    monkeypatch.setattr(
+        type(full.matcher), "score", lambda self, images, texts: own_scores(self, images, texts) - texts.offset[:, None]
+    )
+    lowered = full.text("Red", k=5, match="pictures")  # other letters: sentences are kept as they were encoded
+    assert [hit.score for hit in lowered.results] == pytest.approx([hit.score - 0.25 for hit in plain.results])
+    assert [hit.probability for hit in lowered.results] == pytest.approx([hit.probability for hit in plain.results])
 
 
 @pytest.mark.parametrize("shortlist", [5, 20, 64])
