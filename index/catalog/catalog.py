@@ -318,11 +318,11 @@ class Catalog:
             found = db.execute(sql).fetchone()
             return None if found is None else str(found["extractor"])
 
-    def has_pictures(self) -> bool:
-        """Whether anything was taken in with its picture, and not as features alone; deleted ones do not count."""
-        with self._database.reading() as db:
-            sql = f"SELECT 1 FROM images WHERE extension != '{FEATURES_ONLY}' AND deleted_at IS NULL"
-            return db.execute(sql).fetchone() is not None
+    def holds_features_alone(self) -> bool:
+        """Whether features were taken in, and no picture with its bytes; deleted ones do not count."""
+        there = "SELECT 1 FROM images WHERE deleted_at IS NULL AND extension"
+        alone = f"SELECT NOT EXISTS ({there} != '{FEATURES_ONLY}') AND EXISTS ({there} = '{FEATURES_ONLY}')"
+        return bool(self._database.read_number(alone))
 
     def counts(self) -> dict[str, int]:
         """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""

@@ -29,6 +29,15 @@ class PictureHashes:
         with self._database.changing() as db:
             db.executemany(sql, [(found, image_id) for image_id, found in hashes.items()])
 
+    def end_round(self) -> None:
+        """Note that a round of missing ones was made: whoever looked before looks again."""
+        with self._database.changing() as db:
+            db.execute("INSERT INTO counters VALUES ('hash_rounds', 1) ON CONFLICT DO UPDATE SET value = value + 1")
+
+    def rounds(self) -> int:
+        """The number of such rounds."""
+        return self._database.read_number("SELECT total(value) FROM counters WHERE name = 'hash_rounds'")
+
     def plain_slots(self, first: int, stop: int) -> list[int]:
         """Slots from `first` on, below `stop`, whose pictures have no structure, and so an empty hash, or are tiny."""
         sql = (

@@ -245,12 +245,15 @@ class Slab:
             raise IndexError(f"{self.folder} has {len(stored)} rows, asked for {count}")
         return {name: stored[name] for name in self._names}
 
-    def check(self, row: int) -> None:
-        """Raise Corrupt, naming the row, when its bytes do not match their checksum."""
+    def _row(self, row: int) -> npt.NDArray[Any]:
         stored = self._rows(row + 1)
         if not 0 <= row < len(stored):
             raise DamagedRow(f"{self.folder}: row {row} is missing, there are {len(stored)}", row)
-        record = stored[row : row + 1]
+        return stored[row : row + 1]
+
+    def check(self, row: int) -> None:
+        """Raise Corrupt, naming the row, when its bytes do not match their checksum."""
+        record = self._row(row)
         if self._checksum(record.view(np.uint8)) != record[CHECKSUM][0]:
             raise DamagedRow(f"{self.folder}: row {row} does not match its checksum", row)
 
@@ -263,7 +266,7 @@ class Slab:
         empty = self._packed({name: fields[name] for name in self._names})
         raw, size, changed = empty.view(np.uint8), self.dtype.itemsize, 0
         for row in rows:
-            if (self._rows(row + 1)[row : row + 1].view(np.uint8) == raw).all():
+            if (self._row(row).view(np.uint8) == raw).all():
                 continue
             zero(self._file.handle, row * size, size)
             write_at(self._file.handle, raw[-ALIGNMENT:].data, (row + 1) * size - ALIGNMENT)

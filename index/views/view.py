@@ -137,7 +137,8 @@ class View:
 
         Rows that did not match their checksums are taken up once they do: a compaction that blanks rows, as it does
         between their zeros and their checksums, publishes nothing afterwards.
-        False also where another thread is at it for longer than `patience_s`. NoView when the view was removed; then
+        False also where another thread is at it for longer than `patience_s`; a view that must be loaded afresh is left
+        to those who have all time. NoView when the view was removed; then
         the last snapshot stays.
         """
         if not self._refreshing.acquire(timeout=patience_s):
@@ -150,6 +151,8 @@ class View:
             manifest = Manifest.parse(content, self._folder)
             if manifest.generation == before.manifest.generation:
                 self._snapshot = before.followed(manifest)
+            elif patience_s < threading.TIMEOUT_MAX:
+                return False
             else:  # older snapshots may still read the old files, which close when the last of them is gone
                 self._snapshot = self._load(manifest)
             self._content = content

@@ -27,7 +27,7 @@ from service.ingest.intake import RejectedFile
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import lock_data_dir
 from service.storage.regions.entries import FIRST_FOLDER, region_store_entries
-from service.storage.regions.extractor_identity import holds_features_alone, stored_extractor
+from service.storage.regions.extractor_identity import stored_extractor
 from service.storage.regions.folders import imported_extractor
 from service.storage.regions.migration_progress import migration_progress
 from service.storage.regions.records import UNKNOWN_LABEL, RecordLayout, Records, pack_features
@@ -121,7 +121,7 @@ def _extractor_of(
 
 def _undescribed(stored: str, catalog: Catalog, data_dir: Path) -> Misconfigured:
     """The refusal where nothing describes the extractor of what is stored, and the detector here is another."""
-    if not holds_features_alone(catalog):
+    if not catalog.holds_features_alone():
         return Misconfigured(f"the regions in {data_dir} were found by {stored}: name that detector in REGARD_DETECTOR")
     return Misconfigured(
         f"{DataDir(data_dir).extractor / CONFIG_FILE}, which describes these features, is missing: restore it from a"

@@ -32,6 +32,7 @@ class ContentlessPictures:
 
         `regions` is what the view was made of, `edition` another word whenever rows that were there are others.
         """
+        edition = f"{edition}-{self._hashes.rounds()}"  # hashes may come later
         looked_at, seen, found = self._found.get(view, (edition, 0, list[int]()))
         if looked_at != edition:
             seen, found = 0, []

@@ -1,9 +1,6 @@
 """Migration: the regions of all pictures are found anew, from their originals, with another detector.
 
-In slot order, a batch at a time, each in the order of every write: region records (fsync), then one catalog
-transaction that counts them. A kill leaves records past the count, which the next batch overwrites. Views follow the
-count, so that pictures can be searched batch by batch. Only once every slot has a record and every view holds all of
-them are the former stores given up, in one transaction, and their files removed, which every start repeats.
+In slot order, a batch at a time; docs/design.md ("Another detector") tells each step, and what a kill leaves.
 
 Slots keep their order because a view, and a slab, is a prefix of them: how far a migration is, is one number.
 """

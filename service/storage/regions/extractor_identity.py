@@ -11,11 +11,6 @@ def stored_extractor(catalog: Catalog) -> str | None:
     return catalog.latest_extractor() if current is None else current.extractor
 
 
-def holds_features_alone(catalog: Catalog) -> bool:
-    """Whether regions are stored, and none of them can be found anew, since no picture is there."""
-    return stored_extractor(catalog) is not None and not catalog.has_pictures()
-
-
 def check_extractor(catalog: Catalog, extractor: Extractor) -> None:
     """Misconfigured when the stored regions are of another extractor and cannot be found anew with this one."""
     stored = stored_extractor(catalog)
@@ -26,7 +21,7 @@ def check_extractor(catalog: Catalog, extractor: Extractor) -> None:
             f"The stored regions were found by the extractor {stored}, and {extractor.digest} is known by its features"
             " alone. Name a detector in REGARD_DETECTOR, or another data directory in REGARD_DATA_DIR."
         )
-    if holds_features_alone(catalog):
+    if catalog.holds_features_alone():
         raise Misconfigured(
             f"The data directory holds features of {stored} without pictures, so that {extractor.digest} cannot find"
             " their regions anew. Unset REGARD_DETECTOR, and name models for these features in REGARD_MODELS; or use"

@@ -23,7 +23,7 @@ from models.extractors.precomputed import PrecomputedConfig, PrecomputedExtracto
 from service.errors import Misconfigured
 from service.storage.data_dir import DataDir
 from service.storage.regions.entries import ANSWERING, FIRST_FOLDER, region_store_entries
-from service.storage.regions.extractor_identity import holds_features_alone, stored_extractor
+from service.storage.regions.extractor_identity import stored_extractor
 from service.storage.regions.records import RecordLayout
 
 # Labels of the detector that release 0.1 shipped, which did not write them down beside its records.
@@ -111,7 +111,7 @@ def features_extractor(data: DataDir, shipped: str) -> PrecomputedExtractor | No
             return None
         if (found := imported_extractor(data)) is not None:
             return None if found.digest == shipped else found
-        if stored == shipped or not holds_features_alone(catalog):
+        if stored == shipped or not catalog.holds_features_alone():
             return None
         return described_extractor(data.root / region_store_entries(catalog, stored)[0].folder, stored)
 

@@ -30,8 +30,10 @@ class MissingHashes:
         if made := {image_id: found for image_id, found in each.items() if found is not None}:
             self._hashes.add(made)
         self._left.update(each.keys() - made.keys())
+        if not each:
+            self._hashes.end_round()
         self._complete = not each
-        return not self._complete
+        return bool(each)
 
     def _hash(self, picture: QueuedPicture) -> bytes | None:
         """NO_HASH of a picture that cannot be decoded; None where it may be at the worker's next start."""

@@ -75,6 +75,16 @@ def test_each_slot_is_looked_at_once_an_edition(library: Library) -> None:
     assert len(regions.asked) == 6, "two models that are asked in turns are not looked at anew each time"
 
 
+def test_those_whose_hashes_come_later_are_found_then(library: Library) -> None:
+    blank, hashes = add(library, "scan", 6), library.catalog.hashes
+    library.add("beach", two_coloured("red", "green"))
+    hashes.add({blank: None})  # type: ignore[dict-item]
+    assert len(library.text("red").results) == 2
+    hashes.add({blank: b""})
+    hashes.end_round()
+    assert len(library.text("red").results) == 1
+
+
 def test_a_sky_shows_something(library: Library) -> None:
     sky = PIL.Image.linear_gradient("L").resize((64, 48)).point(lambda grey: 190 - grey // 10).convert("RGB")
     for name, picture in (("sky", sky), ("wall", PIL.Image.new("RGB", (64, 48), "white"))):

@@ -15,7 +15,7 @@ from tests.support.project_files import ROOT
 INDEX = str(ROOT / "index")
 # The state of the store that a query begins with, and which pictures (or captions) may be found: no reading of any.
 STATE = {"Catalog.visible", "Catalog.visible_captions", "Queue.num_waiting", "RegionStoreTable.blank_slots"}
-STATE |= {"View.snapshot", "View.refresh", "PictureHashes.plain_slots"}
+STATE |= {"View.snapshot", "View.refresh", "PictureHashes.plain_slots", "PictureHashes.rounds"}
 NUMBERS = {"Catalog.version", "Snapshot.counts", "Snapshot.images_in_place", "Shortlist.__len__", "Catalog.image"}
 NUMBERS |= {"Manifest.edition"}
 WORDS = {"is_date"}  # of the question, which is looked at in no store

@@ -198,14 +198,18 @@ def test_it_says_so_where_a_view_cannot_be_read_and_goes_on_with_the_others(stor
     damaged = store.folder / "views" / "a damaged one"
     damaged.mkdir()
     (damaged / "manifest.json").write_bytes(bytes(100))
+    half_removed = store.folder / "views" / "half a view"  # as a kill leaves one
+    half_removed.mkdir()
+    shutil.copy(store.folder / "views" / "fake-matcher" / "manifest.json", half_removed)
     secret = store.accept(encoded(noise(60), "PNG"), captions=["a very private sentence"])
     store.drain()
     store.catalog.delete(secret, NOW - 100)
-    with pytest.raises(UserError, match="a damaged one cannot be read"):
+    with pytest.raises(UserError, match=r"a damaged one cannot be read.*half a view.* missing"):
         compact(store)
     for path in store.folder.glob("catalog.sqlite*"):
         assert b"very private" not in path.read_bytes()
     shutil.rmtree(damaged)
+    shutil.rmtree(half_removed)
     assert compact(store) == (0, 0), "all else was done"
 
 

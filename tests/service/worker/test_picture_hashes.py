@@ -31,6 +31,9 @@ class KeptHashes:
     def add(self, hashes: Mapping[str, bytes]) -> None:
         self.kept.update(hashes)
 
+    def end_round(self) -> None:
+        """Nobody looked them up."""
+
 
 class FailingPool:
     """Decodes one picture for all files, but those named."""

@@ -19,11 +19,11 @@ from service.storage import data_dir_lock
 from service.worker.detection import ENDED_WORKER
 from service.worker.process import open_worker
 from service.worker.redis_wakeups import RedisNotifier
-from tests.support.fakes import FakeExtractor, FakeMatcher
+from tests.support.fakes import FakeExtractor, FakeMatcher, WideExtractor, WideMatcher
 from tests.support.pictures import encoded
 from tests.support.processes import wait_until
 from tests.support.redis_server import RedisServer
-from tests.support.worker_store import COLOURS, Store, noise, view_is_whole
+from tests.support.worker_store import COLOURS, NOW, Store, noise, view_is_whole
 
 
 def test_a_model_of_another_extractor_is_refused_in_words(store: Store) -> None:
@@ -50,6 +50,14 @@ def test_features_of_two_extractors_are_not_mixed(store: Store) -> None:
         store.worker(Undetecting("another"), [matcher]),
     ):
         pass
+
+
+def test_a_collection_whose_pictures_were_all_deleted_takes_another_detector(store: Store) -> None:
+    image_id = store.accept(encoded(noise(1), "PNG"))
+    store.drain()
+    store.catalog.delete(image_id, NOW)
+    store.drain(WideExtractor(), [WideMatcher()])
+    assert store.catalog.region_stores.num_records("wide-extractor") == 1
 
 
 def test_there_is_one_worker_a_data_directory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
