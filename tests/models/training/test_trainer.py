@@ -313,6 +313,13 @@ def test_numbers_that_are_not_finite_stop_a_training(tmp_path: Path) -> None:
     assert not (tmp_path / "best").exists()
 
 
+def test_a_picture_without_regions_is_not_learnt_from(tmp_path: Path) -> None:
+    data = synthetic(24)
+    data.mask[5] = False
+    with pytest.raises(ValueError, match="picture 5 has no region to learn from: take it out"):
+        Training(small(RECIPES["scan-i2t-lse-flickr8k"]), data, data, tmp_path)
+
+
 def test_a_damaged_training_says_so(tmp_path: Path) -> None:
     data = synthetic(24)
     recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
