@@ -189,6 +189,8 @@ def test_a_training_goes_on_from_the_same_weights_and_word_vectors_alone(tmp_pat
     with pytest.raises(ValueError, match="begun on other weights to start from"):
         Training(later, data, data, tmp_path / "later", initial=starts[1]).resume()
     Training(later, data, data, tmp_path / "later", initial=starts[0]).resume()
+    with pytest.raises(ValueError, match="weights to go on from, have no word vectors to start"):
+        Training(later, data, data, tmp_path / "words", initial=starts[0], word_vectors=one)
 
 
 def test_a_training_starts_from_word_vectors_and_goes_on_only_with_the_same(tmp_path: Path) -> None:
