@@ -11,8 +11,8 @@
 
 I_m are raw features: of the cells of a grid in raster order (models/extractors/grid.py), as in the paper, or of
 regions in the detector's order, which is then what the GRU reads; a concept vector is part of the feature, and the
-whole picture's vector is added to an aligned region's (models/rerankers/encoders.py). S_l are the
-summed outputs of both directions of an LSTM, or the encoder's map of a pretrained encoder's states.
+whole picture's vector is added to an aligned region's (models/rerankers/encoders.py). S_l are the summed outputs of
+both directions of an LSTM, or the encoder's map of a pretrained encoder's states.
 
 What the paper leaves open is decided in docs/models/sman.md.
 """
