@@ -139,6 +139,7 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     assert said.startswith(f"{best}: 5 pictures")  # both models are called scan-t2i-avg
     assert f"\n{compared[1]} instead, every pair " in said
     assert "\ndifference from it, every pair" in said
+    assert "what a shortlist holds" not in said  # the shortest is of more than these
     status, _, noted = regard("evaluate", "--model", best, "--model", best, *named)
     assert (status, "--against compares it" in noted) == (2, True)
     status, _, noted = regard("evaluate", "--model", best, "--split", "dev", *named[:4])
