@@ -104,6 +104,8 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     run = json.loads((tmp_path / "run" / "recipe.json").read_text())
     assert (run["recipe_name"], run["recipe"]["width"], run["given"]["dev"]) == ("scan-t2i-avg-flickr8k", 8, "dev")
     assert run["digests"]["features"] == "mine"
+    noted = regard(*train[:3], tmp_path / "same", *train[4:], "--dev", "train")[2]
+    assert "split train is learnt from and validated on" in noted
     noted = regard(*train[:3], tmp_path / "other", *train[4:], "--from", best)[2]
     assert "leave --from out, or add --set starts_from=scan-t2i-avg-flickr8k" in noted
     np.save(own / "dev_ims.npy", np.full_like(np.load(own / "dev_ims.npy"), np.nan))
