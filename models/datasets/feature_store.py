@@ -22,6 +22,7 @@ from models.whole_files import write_whole
 
 IDS_FILE = "ids.txt"
 MANIFEST_FILE = "manifest.json"
+MEND = "put back the files that belong together, or extract them anew into another folder"
 BATCH = 32  # pictures that an extractor looks at together
 BATCH_PER_THREAD = 4  # of a processor, which takes seconds for each: so its progress is seen, and a kill loses little
 
@@ -110,12 +111,20 @@ def regions_of_files(extractor: Extractor, files: Sequence[Path]) -> dict[str, n
 
 
 def open_features(folder: Path) -> ExtractedFeatures:
-    """The features in `folder`; ValueError while some pictures are still missing, or where arrays lack rows."""
+    """The features in `folder`; ValueError while some pictures are still missing, or where arrays do not fit."""
     manifest = _read_manifest(folder)
     ids = _read_ids(folder)
     if manifest["done"] < len(ids):
         raise ValueError(f"{folder} holds {manifest['done']} of {len(ids)} pictures: extract the rest first")
     arrays = {name: _open_rows(folder / f"{name}.npy", len(ids)) for name in Detections.__dataclass_fields__}
+    features, mask = arrays["features"], arrays["mask"]
+    if (
+        features.ndim != 3
+        or any(array.shape[1] != features.shape[1] for array in arrays.values())
+        or mask.dtype != bool
+    ):
+        shapes = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in arrays.items())
+        raise ValueError(f"{folder}: {shapes} are not of the same regions: {MEND}")
     return ExtractedFeatures(**arrays, ids=ids, digest=manifest["digest"], label_names=tuple(manifest["labels"]))
 
 
@@ -124,10 +133,7 @@ def _open_rows(path: Path, num: int) -> np.ndarray:
     array = open_array(path)
     if array.ndim < 2 or len(array) < num:
         rows = len(array) if array.ndim else 0
-        raise ValueError(
-            f"{path} has {rows} rows, where {IDS_FILE} names {num} pictures: put back the files that belong together,"
-            " or extract them anew into another folder"
-        )
+        raise ValueError(f"{path} has {rows} rows, where {IDS_FILE} names {num} pictures: {MEND}")
     return array[:num]
 
 
@@ -145,16 +151,16 @@ def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
     """Create the folder `out` with room for all pictures, or make room there for those behind the ones it holds;
     returns how many these are.
 
-    ValueError if it was made by another source, of other pictures or for another number of regions, or a name has a
-    line break. OSError where the disk has no room for all of it, and then leaves what was there before.
+    One that holds none yet is begun anew. ValueError if it was made by another source, of other pictures or for another
+    number of regions, or a name has a line break. OSError where the disk has no room for all of it, and then leaves
+    what was there before.
     """
     if (broken := next((name for name in ids if "\n" in name or "\r" in name), None)) is not None:
         raise ValueError(f"{broken!r} has a line break in its name, and {IDS_FILE} a name a line: rename it")
-    if (out / MANIFEST_FILE).exists():
-        manifest, stored = _read_manifest(out), _read_ids(out)
+    if (out / MANIFEST_FILE).exists() and (done := int((manifest := _read_manifest(out))["done"])):
+        stored = _read_ids(out)
         if manifest["digest"] != source.digest:
             raise ValueError(f"{out} was made by extractor {manifest['digest']}, not {source.digest}")
-        done = int(manifest["done"])
         if ids[:done] != stored[:done]:
             raise ValueError(_why_not_begun_with(ids, stored[:done], out))
         num_regions = open_array(out / "features.npy").shape[1]

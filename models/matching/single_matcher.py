@@ -45,7 +45,9 @@ class SingleMatcher(Matcher):
         super().__init__(model, reader, extractor_digest, digest, calibration)
         self.model = model
         if isinstance(reader, PretrainedReader) is not (encoders.text == "pretrained"):
-            raise ValueError(f"the encoders of {model} are for {encoders.text} text, and its reader is of another kind")
+            raise ValueError(
+                f"{model} is for {encoders.text} text: its reader, or what it starts from, is of another kind"
+            )
         if isinstance(reader, PretrainedReader) and reader.state_dim != encoders.state_dim:
             raise ValueError(f"{model} reads states of {encoders.state_dim} numbers, and these have {reader.state_dim}")
         self.encoders, self.reranker = encoders, reranker

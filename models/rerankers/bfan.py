@@ -11,9 +11,7 @@ fragments are kept, where even the largest is above the mean by no more than TIE
 
     max_i p_i sum_j g_j <= (1 + TIE_TOLERANCE) sum_j p_j g_j
 
-That is 84 steps of float32, and a logit near 20 that is one step off moves its weight by 16. A lone fragment is thus
-attended to. Where a lone query is normalised, by its own size, the 1e-8 that the code adds would set apart what is
-alike but for sizes below 0.02: a lone query's length is its size alone.
+Why so, and why a lone query is normalised by its size without the code's 1e-8: docs/models/bfan.md.
 """
 
 from dataclasses import dataclass

@@ -11,14 +11,7 @@ In its form FA (option `intra_modal`) they are alike by their own features inste
 
     Hv = V' M1 V (eq. 14)                                Hu = U' M2 U (eq. 15)
 
-What the paper leaves open, as decided here:
-- The second term of f takes Huv: eq. 8 prints Hv twice, but text and sizes ask for it. Hvu is transposed in g.
-- [x]+ is max(0, x), as printed (`slope` 0; the code that the paper builds on has 0.1).
-- A region or word without any positive affinity has a response of zeros, where the paper divides by zero.
-- Vectors of regions and words have unit length, as in SCAN (`EncoderConfig`); the attended ones are left as
-  they come, since the paper writes an inner product and not a cosine.
-- z is 256 (`attention_width`); K starts as the identity, so that H starts from plain cosines. No biases.
-- In FA, M1 and M2 are D x D, start as the identity as K does, and Hv and Hu are taken as they come: no norm is printed.
+What the paper leaves open is decided in docs/models/caan.md.
 """
 
 from collections.abc import Callable

@@ -4,8 +4,7 @@ Every region hears from the words and every word from the regions (messages m by
 number by how well message and fragment agree, and what passed changes the fragment:
     x' = F(sigmoid(x * m) * (x + m)) + x,   F(y) = ReLU(W y + b)
 The changed fragments are pooled by attention and score = sigmoid(MLP(v* + t*)). Vectors are not normalised.
-Not printed in the paper and decided here: the width of the attention's keys (half of the vectors'), F's ReLU,
-MLP = Linear(D, D), ReLU, Linear(D, 1). The authors released other networks: camp_released.py.
+What is not printed is decided in docs/models/camp.md. The authors released other networks: camp_released.py.
 
 The gate stands inside F, so F's D x D product on every region and word of every pair cannot be done beforehand.
 """

@@ -11,18 +11,10 @@
 
 I_m are raw features: of the cells of a grid in raster order (models/extractors/grid.py), as in the paper, or of
 regions in the detector's order, which is then what the GRU reads; a concept vector is part of the feature, and the
-whole picture's vector is added to an aligned region's (models/rerankers/encoders.py). S_l are the
-summed outputs of both directions of an LSTM, or the encoder's map of a pretrained encoder's states.
+whole picture's vector is added to an aligned region's (models/rerankers/encoders.py). S_l are the summed outputs of
+both directions of an LSTM, or the encoder's map of a pretrained encoder's states.
 
-What the paper leaves open, as decided here (fields of `SmanConfig` unless fixed):
-- 1/M beside weights that already sum to one is kept (eqs. 7, 15); M counts the regions that are real.
-- The product stands outside the text's tanh in the first step (eq. 9) and inside in the second (eq. 16), as
-  printed; the visual one is always inside.
-- Directions are added, as in the formula (the text says averaged).
-- The score is the sum of three cosines (eq. 20), not the cosine of the concatenations that is said to rank.
-- Vectors are not normalised. Every layer has a bias but w, whose bias a softmax does not see.
-- Eq. 22 would push matching pairs apart, since d is a similarity there: see `intra_pair_loss`.
-- Dropout, whose place is not stated, is the encoders': on features and on word embeddings.
+What the paper leaves open is decided in docs/models/sman.md.
 """
 
 from collections.abc import Callable

@@ -33,8 +33,13 @@ class TrainingBatch:
     """As they were extracted, on the device of the training, with noise where the recipe has it."""
 
 
-def refuse_lone_regions(recipe: Recipe, data: CaptionedFeatures) -> None:
-    """ValueError where a recipe compares words with regions besides the whole picture, and pictures have none."""
+def refuse_few_regions(recipe: Recipe, data: CaptionedFeatures) -> None:
+    """ValueError where a captioned picture has no region, or pictures have none besides the whole picture and a recipe
+    compares words with these."""
+    bare = (place for place, own in enumerate(data.captions) if own and not data.mask[data.rows[place]].any())
+    if (place := next(bare, None)) is not None:
+        named = f"picture {place}" if data.names is None else data.names[place]
+        raise ValueError(f"{named} has no region to learn from: take it out of the captions")
     if data.features.shape[1] < 2 and (recipe.question_weight or recipe.grounding_weight):
         raise ValueError(
             "pictures have one region, the whole of each, and this recipe compares words with others: set"

@@ -166,7 +166,7 @@ class Recipe:
             ("word_dim",): self.text == "pretrained",
             ("least_count",): self.text == "pretrained" or self.starts_from is not None,
             ("concept_start",): not self.concept_dim or self.starts_from is not None,
-            ("word_map",): self.starts_from is not None,
+            ("word_map", "near"): self.starts_from is not None,
         }
         return tuple(name for names, unused in unread.items() if unused for name in names)
 

@@ -62,8 +62,8 @@ def init_words(recipe: Recipe, matcher: SingleMatcher, word_vectors: Path | None
     ValueError where a recipe with near words is given no file.
     """
     if word_vectors is not None:
-        if recipe.text == "pretrained":
-            raise ValueError("a recipe with pretrained text has no word vectors to start: give none")
+        if recipe.text == "pretrained" or recipe.starts_from is not None:
+            raise ValueError("pretrained text, and weights to go on from, have no word vectors to start: give none")
         return init_word_embeddings(matcher, word_vectors, recipe.near)
     if recipe.near is not None and recipe.starts_from is None:
         raise ValueError("this recipe reads unknown words as near ones: give word vectors, which say what is near")

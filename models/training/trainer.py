@@ -17,7 +17,7 @@ from models.evaluation.evaluate import Progress, evaluate
 from models.matching.checkpoint import BadCheckpoint, as_stored, checked_digest, save_matcher
 from models.matching.single_matcher import SingleMatcher
 from models.text.pretrained_reader import PretrainedReader, shipped_reader
-from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch, refuse_lone_regions
+from models.training.auxiliary_losses import AuxiliaryLosses, TrainingBatch, refuse_few_regions
 from models.training.caption_warmup import CaptionWarmup
 from models.training.checkpoints import TrainingCheckpoint
 from models.training.finite_loss import REASONS
@@ -75,7 +75,7 @@ class Training:
 
         ValueError where the recipe wants another start or other regions, or the vectors do not fit it.
         """
-        refuse_lone_regions(recipe, train)
+        refuse_few_regions(recipe, train)
         self.recipe, self.data, self.out = recipe, train, out
         self.dev = dev.first(recipe.validate_images)
         torch.manual_seed(recipe.seed)

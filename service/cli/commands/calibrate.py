@@ -83,7 +83,7 @@ def calibrate(
     source = require_source(precomp, captions, features, extractor)
     check_checkpoint(folder)
     note_trained_on(split)
-    source.check(Selection(split))
+    source.check(Selection(split), all_captioned=True)
     if share > 0 or fit_share or stage_one:
         source.check(Selection(bank_split))
     from models.evaluation.fit_calibration import CalibrationPlan  # noqa: PLC0415 - PyTorch comes with it

@@ -48,7 +48,7 @@ def calibrate_ensemble(
             f" {weights_folder(last)} and name the copy as the last member"
         )
     note_trained_on(split)
-    source.check(Selection(split))
+    source.check(Selection(split), all_captioned=True)
     report = _calibrate(model, members, source, split, held_out, seed, device)
     if as_json:
         print_json(report)

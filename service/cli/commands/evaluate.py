@@ -330,8 +330,9 @@ def print_recalls(report: dict[str, Any]) -> None:
         for k in report["shortlist_recall"]
     ]
     heads = [head for direction in directions for head in (f"{QUERIES[direction]}: a right one", "of the best 10")]
-    print("\nwhat a shortlist holds of it, in percent")
-    print_table("", *heads, rows=kept)
+    if kept:
+        print("\nwhat a shortlist holds of it, in percent")
+        print_table("", *heads, rows=kept)
 
 
 def names_in_rows(report: dict[str, Any]) -> list[str]:

@@ -26,9 +26,7 @@ def score(
     ],
     features: Annotated[
         Path,
-        typer.Option(
-            exists=True, dir_okay=False, help="Array [pictures, regions, numbers], .npy; with its folder's masks."
-        ),
+        typer.Option(exists=True, help="What `regard extract` wrote, or an array [pictures, regions, numbers], .npy."),
     ],
     captions: Annotated[
         Path, typer.Option(exists=True, dir_okay=False, help="A caption a line, or JSON lines (.jsonl).")
@@ -51,6 +49,7 @@ def score(
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {out.parent} to write {out.name} to")
     check_models([weights])
+    features = features / "features.npy" if features.is_dir() else features
     with user_input(features):
         open_regions(features)
     if split is not None and captions.suffix != ".jsonl":

@@ -50,6 +50,8 @@ def train_matcher(
         if training.step == 0:
             _tell_of_epochs(training)
             note_few(training.dev)
+            if (split := selections[0].split) == selections[1].split:
+                print_note(f"split {split} is learnt from and validated on: its rsum tells nothing of other pictures")
             _write_recipe(run, training, source, selections, word_vectors)
         _go_on(training, run.out)
     rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)

@@ -121,6 +121,9 @@ def test_a_file_that_is_something_else_is_refused_by_its_line(lines: str, messag
 
 def test_a_folder_begun_with_room_for_others_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(six("a", 3))
+    with pytest.raises(ValueError, match="room for 2: ask for more regions"):
+        list(convert_tsv([tmp_path / "a.tsv"], tmp_path / "out", num_regions=2))  # and none is held yet
     list(convert_tsv([tmp_path / "a.tsv"], tmp_path / "out", num_regions=4))
+    assert open_features(tmp_path / "out").mask.tolist() == [[True, True, True, False]]
     with pytest.raises(ValueError, match="was begun with room for 4 regions, not 5"):
         list(convert_tsv([tmp_path / "a.tsv"], tmp_path / "out", num_regions=5))

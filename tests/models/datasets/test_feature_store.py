@@ -182,3 +182,14 @@ def test_an_array_with_fewer_rows_than_names_is_named(photographs: dict[str, Pat
     np.save(tmp_path / "out" / "features.npy", whole[:-2])
     with pytest.raises(ValueError, match=r"out/features\.npy has 6 rows, where ids\.txt names 8 pictures"):
         open_features(tmp_path / "out")
+
+
+def test_arrays_of_other_regions_are_named(photographs: dict[str, Path], tmp_path: Path) -> None:
+    list(extract_features(FakeExtractor(), photographs, tmp_path))
+    whole = {name: np.load(tmp_path / f"{name}.npy") for name in ("features", "mask")}
+    others = ("mask", whole["mask"][:, 1:]), ("mask", whole["mask"].astype("u1")), ("features", whole["mask"])
+    for name, array in others:
+        np.save(tmp_path / f"{name}.npy", array)
+        with pytest.raises(ValueError, match=rf"{name} \(8, .* are not of the same regions: put back"):
+            open_features(tmp_path)
+        np.save(tmp_path / f"{name}.npy", whole[name])

@@ -102,6 +102,11 @@ def test_what_pretrained_text_has_no_use_for_is_refused(reader: PretrainedReader
         recipe_of("scan-t2i-avg", near=0.4)
     with pytest.raises(ValueError, match="no word vectors to start"):
         Training(recipe_of("scan-t2i-avg"), data, data, tmp_path, word_vectors=tmp_path / "v.txt", reader=reader)
+    gru = small(RECIPES["scan-t2i-avg-flickr8k"])
+    states = replace(gru, text="pretrained", starts_from="scan-t2i-avg-flickr8k")
+    initial = Training(gru, data, data, tmp_path).matcher
+    with pytest.raises(ValueError, match="is for pretrained text: its reader, or what it starts from"):
+        Training(states, data, data, tmp_path, initial=initial, reader=reader)
     with pytest.raises(ValueError, match="need pretrained text"):
         Training(small(RECIPES["scan-t2i-avg-flickr8k"], concept_dim=8), data, data, tmp_path)
 

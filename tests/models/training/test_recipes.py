@@ -100,7 +100,7 @@ def test_changes_that_make_no_recipe_say_what_is_wrong(change: str, message: str
     ("name", "changes", "unread"),
     [
         ("scan-t2i-avg-flickr8k", [], ["concept_start"]),
-        ("caan-flickr8k", [], ["least_count", "concept_start", "word_map", "warmup_captions"]),
+        ("caan-flickr8k", [], ["least_count", "concept_start", "word_map", "near", "warmup_captions"]),
         ("scan-t2i-avg-flickr8k", ["warmup_steps=0", "pooled_weight=0"], ["temperature", "warmup_captions"]),
         ("bfan-equal-flickr8k-staged", [], ["least_count", "word_dim", "concept_start", "word_map"]),
     ],

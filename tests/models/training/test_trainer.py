@@ -189,6 +189,8 @@ def test_a_training_goes_on_from_the_same_weights_and_word_vectors_alone(tmp_pat
     with pytest.raises(ValueError, match="begun on other weights to start from"):
         Training(later, data, data, tmp_path / "later", initial=starts[1]).resume()
     Training(later, data, data, tmp_path / "later", initial=starts[0]).resume()
+    with pytest.raises(ValueError, match="weights to go on from, have no word vectors to start"):
+        Training(later, data, data, tmp_path / "words", initial=starts[0], word_vectors=one)
 
 
 def test_a_training_starts_from_word_vectors_and_goes_on_only_with_the_same(tmp_path: Path) -> None:
@@ -311,6 +313,13 @@ def test_numbers_that_are_not_finite_stop_a_training(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"the loss of step 1 is nan: the features of picture 5 hold numbers"):
         Training(recipe, data, data, tmp_path).run(lambda _: None)
     assert not (tmp_path / "best").exists()
+
+
+def test_a_picture_without_regions_is_not_learnt_from(tmp_path: Path) -> None:
+    data = synthetic(24)
+    data.mask[5] = False
+    with pytest.raises(ValueError, match="picture 5 has no region to learn from: take it out"):
+        Training(small(RECIPES["scan-i2t-lse-flickr8k"]), data, data, tmp_path)
 
 
 def test_a_damaged_training_says_so(tmp_path: Path) -> None:

@@ -104,6 +104,8 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     run = json.loads((tmp_path / "run" / "recipe.json").read_text())
     assert (run["recipe_name"], run["recipe"]["width"], run["given"]["dev"]) == ("scan-t2i-avg-flickr8k", 8, "dev")
     assert run["digests"]["features"] == "mine"
+    noted = regard(*train[:3], tmp_path / "same", *train[4:], "--dev", "train")[2]
+    assert "split train is learnt from and validated on" in noted
     noted = regard(*train[:3], tmp_path / "other", *train[4:], "--from", best)[2]
     assert "leave --from out, or add --set starts_from=scan-t2i-avg-flickr8k" in noted
     np.save(own / "dev_ims.npy", np.full_like(np.load(own / "dev_ims.npy"), np.nan))
@@ -139,6 +141,7 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     assert said.startswith(f"{best}: 5 pictures")  # both models are called scan-t2i-avg
     assert f"\n{compared[1]} instead, every pair " in said
     assert "\ndifference from it, every pair" in said
+    assert "what a shortlist holds" not in said  # the shortest is of more than these
     status, _, noted = regard("evaluate", "--model", best, "--model", best, *named)
     assert (status, "--against compares it" in noted) == (2, True)
     status, _, noted = regard("evaluate", "--model", best, "--split", "dev", *named[:4])

@@ -67,6 +67,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "nonsense.npy").write_text("nonsense")
     (folder / "bare.jsonl").write_text(json.dumps({"image": "a.jpg", "captions": []}) + "\n")
     lines = ({"image": f"{split}.png", "captions": said, "split": split} for split, said in MUTE.items())
+    half = ({"image": f"{number}.png", "captions": ["a dog"] * number, "split": "dev"} for number in range(2))
+    (folder / "half.jsonl").write_text("".join(json.dumps(line) + "\n" for line in half))
     (folder / "mute.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "blank.jsonl").write_text(json.dumps({"image": "a.jpg", "captions": [" "]}) + "\n")
     (folder / "nonsense.tsv").write_text("one\ttwo\n")
@@ -153,6 +155,10 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         (
             ["calibrate", "weights", "--precomp", "infinite"],
             "the features of picture 0, picture 1, picture 2 and 2 others",
+        ),
+        (
+            ["calibrate", "weights", "--features", "found", "--captions", "half.jsonl"],
+            "half.jsonl: 0.png has no caption",
         ),
         (["calibrate", "others", *CALIBRATE[2:]], "reads features of detector others"),
         ([*TRAIN, "--precomp", "wide", "--split", "test", "--dev", "test", "--out", "trained"], "was begun on other"),
