@@ -49,8 +49,9 @@ def note_on(
             )
     elif (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
-    if found is not None and found.by_text == 0 and is_file_name(subject):
-        notes.append(f"No picture's name or other text says “{subject}”.")
+    if is_file_name(subject):
+        if found is not None and found.by_text == 0:
+            notes.append(f"No picture's name or other text says “{subject}”.")
     elif (time := _time_note(subject, found)) is not None:
         notes.append(time)
     if tags:

@@ -93,6 +93,14 @@ def test_where_no_text_matches_nothing_changes(full: Library, query: str, k: int
     assert full.text(**asked, match="text").results == []
 
 
+def test_the_tenth_of_both_lists_comes_before_the_first_of_one() -> None:
+    """2 / 70 is more than 1 / 61: who is on both lists need not be far up."""
+    ranking = list(range(10))
+    assert fused(ranking, {9: 10})[:2] == [9, 0]
+    assert fused(ranking, {20: 1})[:2] == [20, 0]  # as much, by its text
+    assert fused(ranking, {20: 2})[:3] == [0, 20, 1]  # 1 / 62, as much as the second
+
+
 @given(
     ranking=st.lists(st.integers(0, 30), unique=True, max_size=20),
     ranks=st.dictionaries(st.integers(0, 30), st.integers(1, 9), max_size=12),
