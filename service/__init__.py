@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-VERSION = "0.1.0"  # that of pyproject.toml, which a test compares
+VERSION = "0.2.0.dev0"  # that of pyproject.toml, which a test compares
 PACKAGES_FOLDER = Path(__file__).parent.parent  # processes started from here find `service`, installed or not
 
 # OpenMP reads this once, when PyTorch is loaded. A thread that has nothing left to do then sleeps: by default it spins,
