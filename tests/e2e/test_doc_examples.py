@@ -22,7 +22,7 @@ pytestmark = pytest.mark.curl
 
 DOCUMENTS = ["README.md", "docs/http.md", "docs/cli.md", "docs/page.md"]
 WRITTEN_AT = "localhost:8000"
-PROGRAM = re.compile(r"(?:\w+=\S+ )?(?:curl|regard|\.venv/bin/regard)\b")
+PROGRAM = re.compile(r"(?:\w+=\S+ )*(?:curl|regard|\.venv/bin/regard)\b")
 # Of curl 7.81, that of Ubuntu 22.04, and older ones.
 CURL_OPTIONS = {"-H", "-d", "-F", "-X", "-G", "-o", "--data-urlencode"}
 # What no test can run as it stands, and what tries it instead.
@@ -34,7 +34,7 @@ NOT_RUN = {
     "regard --install-completion": "writes to files of whoever runs it; tests/service/cli/test_connection.py",
     ".venv/bin/regard extract PHOTOS --detector detector --out features": "tests/service/cli/test_main.py",
     ".venv/bin/regard train bfan-equal-flickr8k --features features --captions captions.jsonl --out run": "hours",
-    ".venv/bin/regard evaluate --model run/best --features features --captions captions.jsonl --json": "hours before",
+    ".venv/bin/regard evaluate --model run/best --features features --captions captions.jsonl --split dev": "hours",
     "REGARD_DETECTOR=detector REGARD_MODELS=run/best .venv/bin/regard serve --data-dir own": "hours before",
     ".venv/bin/regard convert scan model_best.pth.tar --vocab f30k_precomp_vocab.json --out weights/scan": "a download",
     ".venv/bin/regard ingest-features f30k_precomp --split test --data-dir data": "a download",
