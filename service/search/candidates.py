@@ -94,15 +94,11 @@ class Candidates:
         matched = match_test.verdict(float(own[best]), float(above[best]), prior) if match_test else None
         return replace(self, scores=own, probabilities=never_falling(probabilities, own), matched=matched)
 
-    def judged_alone(self, scores: npt.NDArray[np.float32], offset: float, test: MatchTest) -> Self:
-        """Candidates with a reranker's scores of them, the probability by the test that each of them is a right answer,
-        whatever else the gallery holds, and its verdict on the best. `offset` was taken off all scores."""
+    def judged_by(self, test: MatchTest, offset: float) -> Self:
+        """Candidates with the verdict of a test on the best score alone, before the question's offset was taken off."""
         if not self.rows:
-            return replace(self, scores=scores)
-        probabilities = test.probability(scores + offset)
-        best = int(np.argmax(np.fmax(scores, -np.inf)))
-        matched = test.verdict(float(scores[best]) + offset)
-        return replace(self, scores=scores, probabilities=never_falling(probabilities, scores), matched=matched)
+            return self
+        return replace(self, matched=test.verdict(float(np.fmax.reduce(self.scores)) + offset))
 
     def _margins(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """The margin of each candidate: its score less the best other score of a search without the filter."""

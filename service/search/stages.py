@@ -26,14 +26,14 @@ def scored_pictures(
         candidates = gallery.nearest_pictures(embedding, query.request, without=None, texts=texts)
     if gallery.is_empty:
         return None
-    if meaning and meaning.short_match and texts.are_short(query.matcher.short_question).item():
-        scores = running.rerank(gallery.picture_scorer(candidates.rows, texts))
-        return candidates.judged_alone(scores, float(texts.offset), meaning.short_match)
     rows = candidates.rows_to_score if meaning else candidates.rows
     scores = running.rerank(gallery.picture_scorer(rows, texts))
     if meaning is None:
         return candidates.rescored(scores, None)
-    return candidates.rescored(scores, meaning.text, match_test=meaning.text_match)
+    rescored = candidates.rescored(scores, meaning.text, match_test=meaning.text_match)
+    if meaning.short_match is None or not texts.are_short(query.matcher.short_question).item():
+        return rescored
+    return rescored.judged_by(meaning.short_match, float(texts.offset))
 
 
 def scored_captions(

@@ -69,8 +69,8 @@ class PictureHit(Answer):
         description="Raw score of the model; for pictures like a picture, a cosine. Null where the text alone found it."
     )
     probability: float | None = Field(
-        description="That this is the picture described, given that one is; of a short question, that it shows what is"
-        " asked for. Null without a calibration, and for pictures like a picture."
+        description="That this is the picture described, given that one is; null without a calibration, and for"
+        " pictures like a picture."
     )
     shortlist_rank: int | None = Field(
         description="Place that stage one gave it, from 1; null where the text alone found it."

@@ -12,6 +12,7 @@ from models.matching.log_odds import LogOddsModel
 from models.matching.match_verdict import MatchTest
 from service.search.requests import PictureFilter
 from service.search.results import SearchResult
+from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, image_id_of
 
 
@@ -95,44 +96,29 @@ def test_of_a_few_words_it_is_not_said_that_nothing_matches(full: Library, monke
         assert full.text("xqzv wrtk", match="pictures").matched is False  # but keyboard noise
 
 
-def test_of_a_short_question_each_picture_is_judged_alone(full: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against the formula in plain numbers: neither the others nor the gallery count."""
-    line, apart = LogOddsModel(8.0, -2.0, 3.0, 0.5), LogOddsModel(6.0, -3.0)
-    monkeypatch.setattr(type(full.matcher), "short_question", property(lambda _: 3))
-    plain = {hit.image_id: hit.score for hit in full.text("red and blue", k=64, shortlist=64, match="pictures").results}
-    best = 1 / (1 + math.exp(-(6 * max(plain.values()) - 3)))
-    for threshold, matched in ((best - 1e-6, True), (best + 1e-6, None)):
-        meaning = Calibration(text=line, image=line, short_match=MatchTest(apart, 0.0, threshold))
+@pytest.mark.parametrize(("question", "offset"), [("Red and blue", 0.0), ("red and BLUE", 0.25)])
+def test_whether_anything_matches_a_short_question_goes_by_the_best_score_before_its_offset(
+    full: Library, monkeypatch: pytest.MonkeyPatch, question: str, offset: float
+) -> None:
+    """Against the formula in plain numbers, on both sides of the threshold; in letters that no other test asks in, since
+    questions are kept as they were encoded."""
+    best = full.text("red and blue", match="pictures").results[0].score
+    texts, score = FakeMatcher.texts_from, FakeMatcher.score
+    taken_off = torch.full((1,), offset)
+    monkeypatch.setattr(FakeMatcher, "short_question", property(lambda _: 3))
+    monkeypatch.setattr(FakeMatcher, "texts_from", lambda *args: replace(texts(*args), offset=taken_off))
+    monkeypatch.setattr(FakeMatcher, "score", lambda *args: score(*args) - args[2].offset[:, None])
+    never = MatchTest(LogOddsModel(8.0, -2.0), 1.0, 1.0)
+    probability = 1 / (1 + math.exp(-(6 * best - 3)))
+    for threshold, matched in ((probability - 1e-4, True), (probability + 1e-4, None)):
+        short = MatchTest(LogOddsModel(6.0, -3.0), 0.0, threshold)
+        meaning = Calibration(text=never.log_odds, image=never.log_odds, text_match=never, short_match=short)
         monkeypatch.setattr(full.matcher, "calibration", meaning)
         for chosen in (None, PictureFilter(tags={"left": "red"})):
-            outcome = full.text("red and blue", k=64, shortlist=64, match="pictures", filter=chosen)
-            assert outcome.results
-            for hit in outcome.results:
-                assert hit.probability == pytest.approx(1 / (1 + math.exp(-(6 * plain[hit.image_id] - 3))))
-        assert full.text("red and blue", match="pictures").matched is matched
-    first, second = full.text("red and blue .", k=2, shortlist=64, match="pictures").results  # four words
-    logit = 8 * first.score - 2 + 3 * (first.score - second.score) - 0.5 * math.log(64 - 1)
-    assert first.probability == pytest.approx(1 / (1 + math.exp(-logit)))
-
-
-def test_the_offset_of_a_short_question_has_no_part_in_its_probability(
-    full: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    line = LogOddsModel(6.0, -3.0)
-    monkeypatch.setattr(type(full.matcher), "short_question", property(lambda _: 3))
-    meaning = Calibration(text=line, image=line, short_match=MatchTest(line, 0.0, 0.5))
-    monkeypatch.setattr(full.matcher, "calibration", meaning)
-    plain = full.text("red", k=5, match="pictures")
-    own_texts, own_scores = type(full.matcher).texts_from, type(full.matcher).score
-    monkeypatch.setattr(
-        type(full.matcher), "texts_from", lambda *args: replace(own_texts(*args), offset=torch.full((1,), 0.25))
-    )
-    monkeypatch.setattr(
-        type(full.matcher), "score", lambda self, images, texts: own_scores(self, images, texts) - texts.offset[:, None]
-    )
-    lowered = full.text("Red", k=5, match="pictures")  # other letters: sentences are kept as they were encoded
-    assert [hit.score for hit in lowered.results] == pytest.approx([hit.score - 0.25 for hit in plain.results])
-    assert [hit.probability for hit in lowered.results] == pytest.approx([hit.probability for hit in plain.results])
+            outcome = full.text(question, k=64, shortlist=64, match="pictures", filter=chosen)
+            assert outcome.results[0].score == pytest.approx(best - offset)
+            assert outcome.matched is matched
+        assert full.text("red and blue .", match="pictures").matched is False  # four words
 
 
 @pytest.mark.parametrize("shortlist", [5, 20, 64])
