@@ -20,9 +20,9 @@ from tests.support.processes import wait_until
 
 DRAWINGS = Path(__file__).with_name("drawings")
 SENTENCE, WORD = "a black dog chases a ball on the grass", "ball"
-SIZE = {"width": 1000, "height": 640}
 NAMES = ("page-results.webp", "page-why.webp")
-COLOURS = 64
+SIZES = ((800, 376), (800, 484))
+COLOURS = 36
 
 
 def take_screenshots(folder: Path) -> None:
@@ -32,8 +32,9 @@ def take_screenshots(folder: Path) -> None:
         stack.start("all")
         stack.wait_ready()
         stack.wait_job(stack.ingest(drawings))
-        for name, colours in zip(NAMES, ("light", "dark"), strict=True):
-            visit = Visit(browser, stack.url, viewport=SIZE, color_scheme=colours, reduced_motion="reduce")
+        for name, colours, (width, height) in zip(NAMES, ("light", "dark"), SIZES, strict=True):
+            size = {"width": width, "height": height}
+            visit = Visit(browser, stack.url, viewport=size, color_scheme=colours, reduced_motion="reduce")
             visit.page.get_by_label("What do the pictures show?").fill(SENTENCE)
             word = visit.page.locator("#words").get_by_role("button", name=WORD, exact=True)
             word.wait_for()

@@ -48,8 +48,8 @@ def chromium() -> Iterator[Browser]:
 class Visit:
     """A fresh context at a service, and what went wrong in it: requests to elsewhere, faults of the page."""
 
-    def __init__(self, browser: Browser, address: str, **options: Any) -> None:
-        """`options` are those of a context, such as its width or colours."""
+    def __init__(self, browser: Browser, address: str, options_open: bool = False, **options: Any) -> None:
+        """`options` are those of a context, such as its width; `options_open`: those of the page are shown."""
         self.address = address
         self.elsewhere: list[str] = []
         self.faults: list[str] = []
@@ -60,6 +60,14 @@ class Visit:
         self.page.on("pageerror", lambda fault: self.faults.append(str(fault)))
         self.page.on("console", self._note)
         self.page.goto(address)
+        if options_open:
+            self.open_options()
+
+    def open_options(self) -> None:
+        """Show the page's options, which stay so until they are folded away."""
+        options = self.page.get_by_role("button", name="Options")
+        expect(options).to_have_attribute("aria-expanded", "false")
+        options.click()
 
     def _refuse_elsewhere(self, route: Route) -> None:
         if urlsplit(route.request.url).netloc == urlsplit(self.address).netloc:

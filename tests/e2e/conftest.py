@@ -49,11 +49,14 @@ def browser_context_args() -> dict[str, Any]:
 
 
 @pytest.fixture
-def visit(browser: "Browser", address: str, browser_context_args: dict[str, Any]) -> "Iterator[Visit]":
-    """The page of the fixture `address`, this one or the module's own, in a fresh context."""
+def visit(
+    request: pytest.FixtureRequest, browser: "Browser", address: str, browser_context_args: dict[str, Any]
+) -> "Iterator[Visit]":
+    """The page of the fixture `address`, this one or the module's own, in a fresh context; with its options shown
+    where the module says OPTIONS_OPEN."""
     from tests.e2e.browser import Visit  # noqa: PLC0415 - see above
 
-    begun = Visit(browser, address, **browser_context_args)
+    begun = Visit(browser, address, getattr(request.module, "OPTIONS_OPEN", False), **browser_context_args)
     yield begun
     begun.close()
 

@@ -113,6 +113,7 @@ def test_a_region_lights_its_words(visit: Visit) -> None:
 
 def bars_in(dialog: Locator) -> tuple[list[tuple[str, list[int]]], list[float]]:
     """The parts of the question, with the numbers of their words; what each added, and all together."""
+    dialog.get_by_text("Details", exact=True).click()
     rows = dialog.locator(".bars tr[data-words]")
     words = rows.evaluate_all("all => all.map((one) => one.dataset.words.split(' ').map(Number))")
     parts = list(zip(rows.locator("th").all_inner_texts(), words, strict=True))
@@ -127,6 +128,8 @@ def test_a_result_opens_large_and_its_bars_add_up(visit: Visit) -> None:
     dialog = visit.page.get_by_role("dialog")
     expect(dialog).to_contain_text(f"Rank 1; the shortlist had it at {best['shortlist_rank']}")
     assert dialog.locator(".region").all_inner_texts() == ["red · left", "blue · right"]
+    expect(dialog).to_contain_text("“red” fits best at the left, “blue” at the right.")
+    expect(dialog.locator(".bars th:visible")).to_have_text(["red", "blue"])
     parts, (*added, together) = bars_in(dialog)
     assert parts == [("red", [1]), ("blue", [3]), ("the rest", [0, 2, 4])]
     bars = dialog.locator(".bars .bar").evaluate_all("all => all.map((one) => parseFloat(one.style.width))")
@@ -277,7 +280,7 @@ def test_a_phone_shows_all_of_it_in_either_colours(browser: Browser, address: st
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     model = visit.page.get_by_label("Model")
     expect(model).to_be_hidden()  # options are folded away, so that pictures are seen
-    visit.page.get_by_text("Options").tap()
+    visit.page.get_by_role("button", name="Options").tap()
     expect(model).to_be_visible()
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -310,6 +313,7 @@ def test_two_models_are_compared_side_by_side(visit: Visit) -> None:
     page.route("**/models", two_models)
     page.route("**/search/text", backwards)
     page.reload()
+    visit.open_options()
     page.get_by_label("beside").select_option("backwards")
     page.get_by_label("What do the pictures show?").fill("red blue")
     left, right = page.get_by_role("region", name="fake"), page.get_by_role("region", name="backwards")
@@ -325,6 +329,7 @@ def test_two_models_are_compared_side_by_side(visit: Visit) -> None:
 def test_dates_and_tags_filter_the_library_and_searches(visit: Visit) -> None:
     page, cards = visit.page, visit.page.locator("#main li.card")
     expect(cards).to_have_count(len(PAIRS))
+    visit.open_options()
     page.get_by_label("Tag", exact=True).fill("left: red")
     page.get_by_label("Tag", exact=True).press("Tab")
     expect(cards).to_have_count(2)

@@ -119,6 +119,7 @@ def test_words_that_are_being_written_stay_when_an_answer_comes(visit: Visit) ->
     expect(status).to_have_text("Pictures like all red.")
     words = page.get_by_label("What they should show besides")
     held = HeldRequests(page, "**/search/image")
+    visit.open_options()
     page.get_by_label("Sort by").select_option("date")
     waiting = held.first()
     words.press_sequentially("bl")
@@ -143,6 +144,7 @@ def test_a_date_that_is_left_while_it_is_typed_takes_no_step_away(visit: Visit) 
         expect(status).to_have_text(f"Pictures like all {colour}.")
     page.clock.install(time=0)
     page.clock.pause_at(10)
+    visit.open_options()
     page.get_by_label("From", exact=True).fill("2024")
     page.go_back()
     expect(status).to_have_text("Pictures like all red.")
@@ -236,6 +238,7 @@ def test_an_address_that_was_sent_shows_its_question(visit: Visit) -> None:
 def test_what_is_wrong_has_the_names_that_stand_on_the_page(visit: Visit) -> None:
     page, status = visit.page, visit.page.locator("#status")
     search(page, "red")
+    visit.open_options()
     for end, text in (("From", "2024"), ("to", "2023")):
         page.get_by_label(end, exact=True).fill(text)
         page.get_by_label(end, exact=True).press("Tab")

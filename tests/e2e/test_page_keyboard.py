@@ -136,6 +136,7 @@ def test_the_focus_stays_on_a_picture_that_is_found_anew(visit: Visit) -> None:
     search(page, "red")
     like = page.get_by_role("button", name="More like this: all green")
     word = page.locator("#words button")
+    visit.open_options()
     # No text of green ones has the word.
     for looked, focused, kept in (("pictures", like, like), ("both", word, word), ("text", like, main)):
         held = HeldRequests(page, "**/search/text")
@@ -151,6 +152,7 @@ def test_the_focus_of_a_picture_that_a_filter_takes_away_goes_to_the_others(visi
     page = visit.page
     cards = page.get_by_role("list", name="Library").locator("li.card")
     expect(cards).to_have_count(len(COLOURS))
+    visit.open_options()
     held = HeldRequests(page, "**/images?*")
     page.get_by_label("to", exact=True).fill("1999")
     held.first()

@@ -86,6 +86,22 @@ def test_a_key_is_asked_for_and_kept_out_of_addresses(browser: Browser, tmp_path
         visit.close()
 
 
+def test_a_tab_that_may_only_look_says_so_until_it_is_given_the_key(browser: Browser, tmp_path: Path) -> None:
+    with signed_in(browser, tmp_path) as (visit, key):
+        expect(visit.page.locator("#viewing")).to_be_hidden()
+        tab = visit.context.new_page()  # which has the cookie alone
+        tab.goto(visit.address)
+        told, dialog = tab.get_by_text("Viewing only; enter your key to add or change"), tab.get_by_role("dialog")
+        expect(told).to_be_visible()
+        tab.get_by_role("button", name="Key…").click()
+        fields = dialog.locator("input").evaluate_all("all => all.map((one) => one.autocomplete)")
+        assert fields == ["username", "current-password"]  # as password managers want them
+        assert accessibility_faults(tab) == []
+        give_key(dialog, key)
+        expect(told).to_be_hidden()
+        assert key not in tab.evaluate("JSON.stringify([localStorage, document.cookie, location.href])")
+
+
 def test_a_key_is_taken_where_the_browser_keeps_nothing(browser: Browser, tmp_path: Path) -> None:
     with signed_in(browser, tmp_path) as (visit, key):
         visit.page.add_init_script("Object.defineProperty(window, 'sessionStorage', {get() { throw Error() }})")

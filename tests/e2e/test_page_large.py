@@ -146,6 +146,7 @@ def test_words_beside_their_bars_are_whole(browser: Browser, address: str, width
     visit = Visit(browser, address, viewport={"width": width, "height": 800})
     search(visit.page, "red children")
     dialog = open_large(visit.page, "all red")
+    dialog.get_by_text("Details", exact=True).click()
     heights = dialog.locator("table.bars th").evaluate_all(
         "all => all.map((one) => one.getBoundingClientRect().height)"
     )

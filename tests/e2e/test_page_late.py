@@ -63,6 +63,7 @@ def test_who_writes_elsewhere_keeps_the_focus_when_a_picture_is_saved(visit: Vis
 
 def test_a_deletion_that_is_told_late_is_not_undone_by_a_space(visit: Visit) -> None:
     page, held, tag = visit.page, changes(visit.page), visit.page.get_by_label("Tag", exact=True)
+    visit.open_options()
     card(page, "green").get_by_role("button", name=DELETE).click()
     held.first()
     tag.fill("album:")
@@ -211,6 +212,7 @@ def test_a_picture_of_an_older_answer_is_not_followed_by_those_of_the_next(visit
 
 def test_who_writes_elsewhere_keeps_the_focus_when_more_is_shown(visit: Visit) -> None:
     page, tag = visit.page, visit.page.get_by_label("Tag", exact=True)
+    visit.open_options()
     answers = ManyResults(page, lambda asked: asked["k"] > SHOWN)
     search(page, "red")
     page.get_by_role("button", name="Show more").click()
@@ -224,6 +226,7 @@ def test_who_writes_elsewhere_keeps_the_focus_when_more_is_shown(visit: Visit) -
 
 def test_who_writes_elsewhere_keeps_the_focus_when_a_picture_is_brought_back(visit: Visit) -> None:
     page, tag = visit.page, visit.page.get_by_label("Tag", exact=True)
+    visit.open_options()
     card(page, "green").get_by_role("button", name=DELETE).click()
     expect(card(page, "green").get_by_role("button", name="Undo")).to_be_visible()
     page.reload()
@@ -283,6 +286,7 @@ def test_a_file_that_is_gone_is_told_of_and_not_asked_with_again(visit: Visit, t
     file.unlink()
     page.evaluate("addEventListener('unhandledrejection', (one) => one.preventDefault())")  # chromium's own
     page.on("request", lambda request: asked.append(request.url))
+    visit.open_options()
     page.get_by_label("Sort by").select_option("date")
     expect(page.locator("#status")).to_contain_text("cannot be read any more: choose it again.")
     assert len([one for one in asked if one.endswith("/search/image")]) <= 1

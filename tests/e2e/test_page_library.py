@@ -218,7 +218,7 @@ def test_what_is_being_edited_stays_when_the_library_is_listed_anew(visit: Visit
     form.get_by_label("Captions").fill("as red as it gets")
     add_picture(page, "black.png")
     expect(cards(page).first).to_contain_text("black.png")
-    page.locator("#options summary").click()
+    visit.open_options()
     page.get_by_label("From", exact=True).fill("2030")  # which no picture passes
     page.get_by_label("From", exact=True).press("Enter")
     expect(page.locator("#status")).to_have_text("No picture passes the filter.")
@@ -247,7 +247,7 @@ def test_why_no_more_is_listed_is_told_below_that_list_alone(visit: Visit) -> No
     assert held.routes == [asked]
     asked.fulfill(status=500, json=refusal)
     expect(more).to_have_text("Show more (The disk is gone.)")
-    page.locator("#options summary").click()
+    visit.open_options()
     page.get_by_label("Sort by").select_option("date")
     expect(more).to_have_text("Show more")
     held.routes.clear()

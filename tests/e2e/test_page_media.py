@@ -76,6 +76,7 @@ def test_bars_and_words_are_told_from_the_ground_where_colours_are_the_systems(b
     page, dialog = visit.page, visit.page.get_by_role("dialog")
     search(page, "red children")
     page.locator("#main li.card .picture").click()
+    dialog.get_by_text("Details", exact=True).click()
     bars = dialog.locator(".bars .bar")
     expect(bars).to_have_count(3)
     for name in ("bar", "bar negative"):

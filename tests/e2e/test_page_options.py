@@ -31,7 +31,7 @@ def visit(tmp_path: Path) -> Iterator[Visit]:
         hashes = {one["image_id"]: (bytes(8) if "shot" in one["filename"] else b"\xff" * 8) for one in images}
         with closing(Catalog(tmp_path / "catalog.sqlite")) as catalog:
             catalog.hashes.add(hashes)
-        begun = Visit(browser, address)
+        begun = Visit(browser, address, options_open=True)
         yield begun
         begun.close()
 

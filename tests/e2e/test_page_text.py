@@ -41,7 +41,7 @@ def test_a_result_says_that_its_text_holds_the_words(visit: Visit) -> None:
     answer = search(visit.page, "red and blue")
     assert answer["results"][0]["found_by"] == ["pictures", "text"]
     about = visit.page.locator("li.card .about")
-    expect(about.first).to_contain_text("by its text; ")
+    expect(about.first.locator(".facts span").first).to_have_text("by its text")
     by_pictures = [n for n, hit in enumerate(answer["results"]) if hit["found_by"] == ["pictures"]]
     expect(about.nth(by_pictures[0])).not_to_contain_text("by its text")
 

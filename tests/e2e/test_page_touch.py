@@ -79,7 +79,7 @@ LOWER_THAN_A_FINGER = """
 def test_what_is_pressed_is_as_high_as_a_finger(browser: Browser, address: str) -> None:
     visit = Visit(browser, address, viewport={"width": 375, "height": 667}, has_touch=True, is_mobile=True)
     page = visit.page
-    page.get_by_text("Options").click()
+    visit.open_options()
     assert page.evaluate(LOWER_THAN_A_FINGER) == []
     search(page, "blue")
     page.locator("#main li.card .picture").first.click()

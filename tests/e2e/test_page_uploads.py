@@ -55,6 +55,7 @@ def told(page: Page) -> Locator:
 def test_a_question_to_an_empty_library_says_that_nothing_can_be_found_yet(visit: Visit) -> None:
     query(visit.page).fill("red")
     expect(visit.page.locator("#status")).to_have_text("No picture can be found yet.")
+    visit.open_options()
     visit.page.get_by_label("Look at").select_option("text alone")
     expect(visit.page.locator("#status")).to_have_text("No picture has these words in its text.")
 

@@ -60,6 +60,7 @@ def test_what_is_no_finite_number_is_text(visit: Visit) -> None:
     assert tags_of_blue(visit.address) == {"size": "NaN", "limit": "Infinity", "stars": 5}
     expect(edit_tags(visit.page, "size: NaN\nstars: 5")).to_be_hidden()
     assert tags_of_blue(visit.address) == {"size": "NaN", "stars": 5}
+    visit.open_options()
     add_tag(visit.page, "size: NaN")
     expect(cards(visit.page)).to_have_count(1)
 
@@ -75,6 +76,7 @@ def test_one_tag_on_two_lines_is_refused(visit: Visit) -> None:
 def test_a_tag_whose_name_holds_a_colon_filters(visit: Visit, condition: str) -> None:
     page = visit.page
     expect(page.locator("#tags option[value='exif:lens: 35mm']")).to_have_count(1)
+    visit.open_options()
     add_tag(page, condition)
     expect(cards(page)).to_have_count(1)
     expect(cards(page)).to_contain_text("35mm")
@@ -120,7 +122,7 @@ def overhang(page: Page) -> int:
 def test_nothing_is_wider_than_the_window(browser: Browser, address: str, width: int) -> None:
     visit = Visit(browser, address, viewport={"width": width, "height": 800})
     page = visit.page
-    page.locator("#options details").evaluate("one => (one.open = true)")
+    visit.open_options()
     page.get_by_role("button", name="Add pictures").click()
     cards(page).filter(has_text="red").get_by_role("button", name="Edit").click()
     add_tag(page, f"place: {LONG}")
@@ -149,15 +151,43 @@ def test_a_long_caption_makes_no_tall_card_of_a_deleted_picture(visit: Visit) ->
     assert about["height"] < 160
 
 
-def test_a_phone_says_how_many_options_are_set(browser: Browser, address: str) -> None:
-    visit = Visit(browser, address, viewport={"width": 390, "height": 800})
-    page, summary = visit.page, visit.page.locator("#options summary")
-    expect(summary).to_have_text("Options")
-    summary.click()
+@pytest.mark.parametrize(("width", "most"), [(390, 215), (1280, 130)])
+def test_options_are_folded_away_and_say_how_many_are_set(
+    browser: Browser, address: str, width: int, most: int
+) -> None:
+    visit = Visit(browser, address, viewport={"width": width, "height": 800}, has_touch=width < 400)
+    page, options, panel = visit.page, visit.page.get_by_role("button", name="Options"), visit.page.locator("#panel")
+    search(page, "red")
+    expect(page.locator("#words button")).not_to_have_count(0)
+    top = cards(page).first.bounding_box()
+    assert top is not None
+    assert top["y"] < most  # photographs are seen first
+    visit.open_options()
     add_tag(page, "exif:lens: 35mm")
-    expect(summary).to_have_text("Options (1 set)")
+    expect(options).to_have_text("Options (1)")
     page.get_by_label("Sort by").select_option("date")
-    expect(summary).to_have_text("Options (2 set)")
-    page.get_by_role("button", name="Take away: exif:lens: 35mm").click()
-    expect(summary).to_have_text("Options (1 set)")
+    expect(options).to_have_text("Options (2)")
+    options.press("Enter")
+    expect(panel).to_be_hidden()
+    taken = page.get_by_role("button", name="Take away: exif:lens: 35mm")
+    taken.click()  # which stays in sight
+    expect(options).to_be_focused()
+    expect(options).to_have_text("Options (1)")
+    page.go_back()
+    expect(taken).to_be_visible()
+    expect(panel).to_be_visible()  # another option than there was
     visit.close()
+
+
+def test_whether_options_are_shown_is_kept_and_an_address_with_one_shows_them(visit: Visit) -> None:
+    page, panel = visit.page, visit.page.locator("#panel")
+    for is_open in (True, False):
+        page.get_by_role("button", name="Options").click()
+        search(page, "blue" if is_open else "green")
+        page.reload()
+        expect(cards(page)).to_have_count(len(ABOUT))
+        expect(panel).to_be_visible(visible=is_open)
+    page.goto("about:blank")
+    page.goto(f"{visit.address}/#q=red&sort=date")
+    expect(page.get_by_role("button", name="Options")).to_have_text("Options (1)")
+    expect(panel).to_be_visible()

@@ -67,7 +67,7 @@ export function onKeyNeeded(dialog: KeyDialog): void {
 const own: Record<string, string> = {};
 
 /** What the browser keeps for this tab, or, where it keeps nothing, the page. */
-function kept(): Record<string, string> {
+export function kept(): Record<string, string> {
   try {
     return sessionStorage;
   } catch {

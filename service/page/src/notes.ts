@@ -84,6 +84,10 @@ function howMany({ matched, matched_by_pictures, left_out, results }: TextAnswer
   if (matched === false && how.match !== "text") return [`Nothing matches well.${results.length ? " These come nearest:" : ""}`];
   if (!results.length)
     return [nothing(how.match === "text" ? "No picture has these words in its text." : "No picture can be found yet.", how)];
+  if (matched === null) {
+    const [nearest, one] = results.length === 1 ? ["nearest picture", "it"] : [`${results.length} nearest pictures`, "one of them"];
+    return [`The ${nearest}; whether ${one} shows this cannot be told.`];
+  }
   return [results.length === how.k ? `The best ${how.k} pictures.` : `${counted(results.length, "picture")}.`];
 }
 

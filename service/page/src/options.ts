@@ -1,9 +1,9 @@
 // How to search: model and second model, order, dates, tags, a least score. `onchange` hears of every change, and whether it is
 // of what is being typed.
-import { ask, Latest } from "./api";
+import { ask, kept, Latest } from "./api";
 import { inFull } from "./conditions";
 import { dayMeant, readDate, whyNoDate } from "./dates";
-import { el, find, mark } from "./dom";
+import { button, el, find, mark } from "./dom";
 import type { Chosen, Question } from "./history";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
 import { TagFilter } from "./tags";
@@ -27,6 +27,8 @@ const MEANT_FOR_OTHERS: Record<Question["kind"] | "library", string[]> = {
   pictures: ["look"],
   sentences: ["beside", "sort", "look", "alike"],
 };
+
+const OPEN = "regard-options"; // by which it is kept for this tab whether they are to be seen
 
 const MOST_TAGS = 50;
 const TAG = "tag."; // before the name of a tag, in an address
@@ -63,7 +65,8 @@ export class SearchOptions {
   );
   private readonly grouped = el("input", { type: "checkbox" });
   private readonly known = el("datalist", { id: "tags" });
-  private readonly summary = el("summary", {}, "Options");
+  private readonly shows = button("Options", () => this.press(), { id: "show-options", "aria-controls": "panel" });
+  private readonly panel = el("div", { id: "panel" });
   /** By their names in an address. */
   private readonly controls: Record<string, Control> = {
     model: this.model,
@@ -85,10 +88,10 @@ export class SearchOptions {
       () => changed(false),
       () => this.suggest(),
     );
-    const named: [string, HTMLElement][] = [
-      ["Model", this.model],
-      ["beside", this.second],
+    // What people use.
+    const first: [string, HTMLElement][] = [
       ["Sort by", this.sort],
+      ["Show near duplicates as one", this.grouped],
     ];
     // Which go on together where the line is too short for all.
     const filters: [string, HTMLElement][] = [
@@ -96,38 +99,38 @@ export class SearchOptions {
       ["to", this.until],
       ["Tag", this.tags.input],
     ];
-    // On a line of its own, which does not move when the models are known and the first line changes its length.
+    // What compares models, and cuts off.
     const rest: [string, HTMLElement][] = [
+      ["Model", this.model],
+      ["beside", this.second],
       ["Look at", this.looked],
-      ["Show near duplicates as one", this.grouped],
       ["At least", this.least],
       ["in", this.unit],
     ];
-    const all = el(
-      "details",
-      {},
-      this.summary,
-      el(
-        "div",
-        { class: "line" },
-        ...named.map(labelled),
-        el("div", { class: "group" }, ...filters.map(labelled), this.meant),
-        ...this.tags.elements.filter((one) => one instanceof Node),
-        el("div", { class: "line" }, ...rest.map(labelled)),
-        this.known,
-      ),
+    this.panel.append(
+      el("div", { class: "line" }, el("div", { class: "group" }, ...filters.map(labelled), this.meant, this.tags.fault), ...first.map(labelled)),
+      el("h2", {}, "Models and cut-off"),
+      el("div", { class: "line" }, ...rest.map(labelled)),
+      this.known,
     );
-    find("options").append(all);
-    // Where they take more than two lines they would push the pictures off the screen, so that they are folded away there.
-    const wide = matchMedia("(min-width: 64.01rem)");
-    const unfold = () => (all.open = wide.matches);
-    wide.addEventListener("change", unfold);
-    unfold();
+    find("options").append(this.shows, this.tags.chips, this.panel);
+    this.unfold(!!kept()[OPEN]);
     this.listen(changed);
     this.tags.input.addEventListener("input", () => {
       clearTimeout(this.looking);
       this.looking = setTimeout(() => void this.suggest().catch(() => {}), TYPING_MS); // those of before stay
     });
+  }
+
+  private press(): void {
+    this.unfold(!!this.panel.hidden);
+    kept()[OPEN] = this.panel.hidden ? "" : "open";
+  }
+
+  /** Shows all of them, or none but the conditions on tags. */
+  private unfold(isOpen: boolean): void {
+    this.panel.hidden = !isOpen;
+    this.shows.ariaExpanded = String(isOpen);
   }
 
   /** Has changes told: of what is typed once it may be complete, and of all else once it is chosen. */
@@ -179,7 +182,9 @@ export class SearchOptions {
 
   /** Has pictures of a tag alone found, too; false where that is so already, or cannot be. */
   addTag(name: string, value: string | number): boolean {
-    return this.tags.put(name, value);
+    const isNew = this.tags.put(name, value);
+    if (this.tags.input.ariaInvalid) this.unfold(true); // why is told there
+    return isNew;
   }
 
   /** What is not as it was at first. */
@@ -192,14 +197,16 @@ export class SearchOptions {
     ];
   }
 
-  /** Chooses what an address says, and all else as it was at first. */
+  /** Chooses what an address says, which is to be seen, and all else as it was at first. */
   restore(said: URLSearchParams): void {
+    const before = `${this.chosen}`;
     clearTimeout(this.typing); // which is of what was left
     for (const [name, one] of Object.entries(this.controls)) choose(one, said.get(name) ?? initial(one));
     this.grouped.checked = said.has("alike");
     const conditions = [...said].filter(([name]) => name.startsWith(TAG));
     this.tags.replace(conditions.map(([name, value]) => [name.slice(TAG.length), value]));
     this.count();
+    if (this.chosen.length && `${this.chosen}` !== before) this.unfold(true);
   }
 
   /** Names the order of what is looked at: nothing in the library answers a question. */
@@ -215,7 +222,7 @@ export class SearchOptions {
     mark(this.least, !this.isLeastRead, "status");
     this.least.inputMode = this.unit.value === "min_score" ? "text" : "decimal"; // which has no minus on some phones
     const num = this.chosen.filter(([name]) => name !== "in").length;
-    this.summary.textContent = num ? `Options (${num} set)` : "Options";
+    this.shows.textContent = num ? `Options (${num})` : "Options";
   }
 
   /** The model asked, and the one shown beside it, null for none. */

@@ -18,7 +18,7 @@ import { pictureForm, textRequest } from "./requests";
 import { resultGrid, sentenceList, showWords, type Actions } from "./results";
 import { checkSession, keepPictures, mayChange, offerKeys } from "./session";
 import { onTag } from "./tagged";
-import { asTaken, inLibrary, titleOf, withoutProbabilitiesOfNoMatch } from "./text";
+import { asTaken, inLibrary, titleOf, withoutMisleadingProbabilities, withSimilarities } from "./text";
 import { tried } from "./trying";
 import { checkThere } from "./uploads";
 
@@ -234,7 +234,7 @@ async function searchText(text: string): Promise<void> {
     (answers) => {
       const ofEach = answers.map((one) => noteOfText(one, how));
       const notes = answers.length > 1 ? answers.map((one, place) => `${one.model}: ${ofEach[place]}`) : ofEach;
-      show(answers.map(withoutProbabilitiesOfNoMatch), notes.join(" "));
+      show(answers.map(withoutMisleadingProbabilities), notes.join(" "));
     },
   );
 }
@@ -243,7 +243,7 @@ async function searchPicture(question: PictureQuestion): Promise<void> {
   const [how, form] = [howAsked(), (model: string | null) => pictureForm(question, model, options, k)];
   await searches.run(
     (signal) => byEachModel((model) => ask<ImageAnswer>("/search/image", { form: form(model), signal })),
-    (answers) => show(answers as Ranking[], noteOfPictures(answers, question.title, how), like.above(question)),
+    (answers) => show(answers.map(withSimilarities), noteOfPictures(answers, question.title, how), like.above(question)),
   );
 }
 
@@ -268,7 +268,7 @@ async function searchSentences(question: PictureQuestion): Promise<void> {
   );
 }
 
-function searchLike(hit: { image_id: string; captions: string[]; filename: string }): Promise<void> {
+function searchLike(hit: Shown): Promise<void> {
   return askAnew({ kind: "pictures", asked: { image_id: hit.image_id }, title: titleOf(hit) });
 }
 

@@ -1,7 +1,8 @@
 // Names of regions: the word that each answered most, and where it lies in the picture.
-import { wordStrengths } from "./explanation";
+import { FAINTEST, strengths, strongest, wordStrengths } from "./explanation";
 import type { Box, ExplanationAnswer } from "./openapi";
 import { offered, REST } from "./parts";
+import { isolated } from "./text";
 
 interface Size {
   width: number | null;
@@ -17,6 +18,31 @@ export function regionNames(size: Size, why: ExplanationAnswer, numbers: number[
     const isAlone = names.every((one, other) => one !== name || other === n);
     return isAlone ? name : `${name} ${names.slice(0, n + 1).filter((one) => one === name).length}`;
   });
+}
+
+/** A sentence on where each of some words was answered: hardly anywhere, where nothing is lit beside `all` results. */
+export function whereAnswered(size: Size, why: ExplanationAnswer, all: ExplanationAnswer[], words: number[]): string {
+  const [fits, fit, best] = why.shares ? ["fits", "fit", "best "] : ["was looked for", "were looked for", "most "];
+  const places: Record<string, Set<string>> = {};
+  for (const word of words) {
+    const most = strongest([why], word);
+    const isFaint = most <= 0 || most < FAINTEST * strongest(all, word);
+    const place = isFaint ? "" : inside(placeOf(why.regions[strengths(why, word).indexOf(most)]!, size));
+    (places[place] ??= new Set()).add(`“${isolated(why.words[word]!.text)}”`);
+  }
+  const ordered = Object.entries(places).sort(([one], [other]) => Number(!one) - Number(!other));
+  const parts = ordered.map(([place, names], n) => {
+    const verb = n ? "" : `${names.size > 1 ? fit : fits} ${place && best}`;
+    return `${new Intl.ListFormat("en").format(names)} ${verb}${place || "hardly anywhere"}`;
+  });
+  return parts.length ? `${parts.join(", ")}.` : "";
+}
+
+/** A place of a region, as a sentence names it. */
+function inside(place: string): string {
+  if (!place) return "in a part of it";
+  if (place === "all of it") return "all over it";
+  return /part|middle/.test(place) ? `in the ${place}` : `at the ${place}`;
 }
 
 /** The word that a region answered most; where it answered none, all that it added is the rest's. */

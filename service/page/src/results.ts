@@ -1,8 +1,9 @@
 // The grid of results. A word lights its regions in all of them; a region lights its words.
-import { breakable, button, el, find } from "./dom";
+import { breakable, button, el, find, type Child } from "./dom";
 import { litWords, strongest, tellsWordsApart } from "./explanation";
 import type { CaptionHit, PictureHit } from "./openapi";
 import { Overlay } from "./overlay";
+import { tagButtons } from "./tagged";
 import { alike, day, isByText, percent, said, spoken, titleOf } from "./text";
 import { CAN_HOVER, Words } from "./words";
 
@@ -56,7 +57,7 @@ function card(hit: PictureHit, overlay: Overlay, words: Words | null, lit: strin
       {
         type: "button",
         class: "picture",
-        "aria-label": `${[spoken(hit), said(hit), ...lit].join(", ")}: show large`,
+        "aria-label": `${[spoken(hit), said(hit), ...lit].filter(Boolean).join(", ")}: show large`,
         onclick: open,
         onpointermove: (event: PointerEvent) => lightAt(overlay.regionAt(event.clientX, event.clientY)),
         onpointerleave: () => lightAt(null),
@@ -68,10 +69,15 @@ function card(hit: PictureHit, overlay: Overlay, words: Words | null, lit: strin
       "p",
       { class: "about" },
       el("span", { class: "title", dir: "auto", title: titleOf(hit) }, ...breakable(titleOf(hit))),
-      el("span", { class: "quiet facts" }, ...[said(hit), day(hit.taken_at), alike(hit)].map((fact) => fact && el("span", {}, fact))),
+      el("span", { class: "quiet facts" }, ...[said(hit), day(hit.taken_at), alike(hit)].map((fact) => fact && el("span", {}, fact)), ...albumOf(hit)),
       button("More like this", like, { class: "link", "aria-label": `More like this: ${spoken(hit)}` }),
     ),
   );
+}
+
+/** The album of a picture, which its name lacks. */
+function albumOf({ tags: { album } }: PictureHit): Child[] {
+  return album === undefined ? [] : tagButtons({ album });
 }
 
 /** Captions that describe a picture, best first. */

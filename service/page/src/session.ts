@@ -69,13 +69,16 @@ function tell({ required, permission, name }: SessionAnswer): void {
   const other = find("other-key");
   other.hidden = !required;
   other.title = signedIn;
+  find("viewing").hidden = !required || !permission || mayChange() || !!keptKey();
 }
 
 /** True once a key was taken, false where the user gave up. `why` it is asked for, or who is here so far. */
 function keyDialog(why: string): Promise<boolean> {
   find("other-key").hidden = false; // whoever gives up can come back to it
   return new Promise((resolve) => {
-    const key = el("input", { id: "key", type: "password", required: true, autocomplete: "off" });
+    const key = el("input", { id: "key", type: "password", required: true, autocomplete: "current-password" });
+    // For password managers, which keep no secret without a name.
+    const name = el("input", { class: "hidden", type: "text", autocomplete: "username", value: "Regard", readonly: true, tabindex: -1, "aria-hidden": "true" });
     const fault = el("p", { id: "key-fault", class: "fault", role: "alert" });
     const closed = () => {
       dialog.remove();
@@ -94,6 +97,7 @@ function keyDialog(why: string): Promise<boolean> {
         why && why !== KEY_WANTED && el("p", {}, why),
         el("p", { class: "quiet" }, "Whoever runs the service makes one with ", el("code", {}, "regard keys create"), "."),
         fault,
+        name,
         el("label", { for: "key" }, "API key"),
         key,
         el(

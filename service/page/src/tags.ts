@@ -1,20 +1,21 @@
 // The filter by tags: conditions are written one at a time, and each stands as a button that takes it away again.
 import { asWritten, condition, conditionOn, inFull, isSame, together, type Condition } from "./conditions";
-import { button, el, refill, type Child } from "./dom";
+import { button, el, find, refill } from "./dom";
 import { isolated, messageOf } from "./text";
 
 export class TagFilter {
   readonly input = el("input", {
     type: "text",
-    placeholder: "name: value",
+    placeholder: "album: Rome",
     list: "tags",
     size: 16,
     title: "name: value, or name: 2020..2024 for a range",
     "aria-describedby": "tag-fault",
     autocapitalize: "none",
   });
-  private readonly chips = el("span", { class: "chips", role: "group", "aria-label": "Conditions" });
-  private readonly fault = el("span", { id: "tag-fault", class: "fault", role: "alert" });
+  /** The conditions, which stay in sight where the input is not. */
+  readonly chips = el("span", { class: "chips", role: "group", "aria-label": "Conditions" });
+  readonly fault = el("span", { id: "tag-fault", class: "fault", role: "alert" });
   private readonly known = new Set<string>();
   private written: Condition[] = [];
   private offered: Condition[] = [];
@@ -30,11 +31,6 @@ export class TagFilter {
       const isChosen = (event as InputEvent).inputType === "insertReplacementText"; // with no change after it, in Firefox
       if (isChosen && this.offered.some((one) => inFull(one) === this.input.value)) void this.take();
     });
-  }
-
-  /** What stands beside the input. */
-  get elements(): Child[] {
-    return [this.chips, this.fault];
   }
 
   /**
@@ -137,7 +133,7 @@ export class TagFilter {
     this.written = this.written.filter((other) => !isSame(other, one));
     this.tell("");
     this.show();
-    this.input.focus();
+    for (const one of [find("show-options"), this.input]) one.focus(); // which is out of sight where they are folded away
     this.onchange();
   }
 

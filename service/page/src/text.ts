@@ -1,5 +1,5 @@
 // Numbers, dates and lists as people read them.
-import type { ImagesAnswer, PictureHit, TextAnswer } from "./openapi";
+import type { ImageAnswer, ImagesAnswer, PictureHit, TextAnswer } from "./openapi";
 
 export function day(moment: string | null): string {
   // A camera that names no zone is taken to show UTC, so that is what is shown.
@@ -35,19 +35,28 @@ export function tagLine([name, value]: [string, string | number]): string {
   return isolated(`${name}: ${value}`);
 }
 
+interface Named {
+  captions: string[];
+  filename: string;
+  tags?: Record<string, string | number>;
+}
+
 /** Says what was not done to a picture that is not looked at any more. */
-export function failedTo(work: string, picture: { captions: string[]; filename: string }, why: string): string {
+export function failedTo(work: string, picture: Named, why: string): string {
   return `${work} ${isolated(titleOf(picture))} failed: ${why}`;
 }
 
-export function titleOf(picture: { captions: string[]; filename: string }): string {
-  return picture.captions[0] ?? picture.filename;
+/** What a picture is called: by its caption, or its file without the folder that its album names already. */
+export function titleOf({ captions, filename, tags }: Named): string {
+  const own = filename.slice(filename.lastIndexOf("/") + 1);
+  const isAlbum = tags?.album !== undefined && `/${filename}`.endsWith(`/${tags.album}/${own}`);
+  return captions[0] ?? (isAlbum ? own : filename);
 }
 
 const named = new Map<string, string>(); // the first picture that was called so
 
 /** What a picture is called where nobody sees it: its title, with what tells it from those that were called so before. */
-export function spoken(picture: { image_id: string; captions: string[]; filename: string; taken_at: string | null }): string {
+export function spoken(picture: Named & { image_id: string; taken_at: string | null }): string {
   const { image_id, filename, taken_at } = picture;
   const title = titleOf(picture);
   const more = [filename, day(taken_at), image_id].filter((one) => one !== title);
@@ -61,18 +70,32 @@ export function isByText(hit: Pick<PictureHit, "found_by">): boolean {
   return hit.found_by.includes("text");
 }
 
-export function said(hit: PictureHit): string {
-  if (hit.score === null) return "by its text";
-  const said = hit.probability === null ? `score ${hit.score.toFixed(3)}` : percent(hit.probability);
-  return isByText(hit) ? `by its text; ${said} by the picture` : said;
+/** How well a picture fits, in a few words; "" where that is a score, which has no unit and stands in its details. */
+export function said(hit: Hit): string {
+  const { similarity, probability } = hit;
+  const sure = similarity !== undefined ? `similarity ${similarity.toFixed(2)}` : probability === null ? "" : percent(probability);
+  if (!isByText(hit)) return sure;
+  return sure ? `by its text; ${sure} by the picture` : "by its text";
 }
 
+/** A result, of pictures like one with how alike they are. */
+export type Hit = PictureHit & { similarity?: number };
+
+/** Pictures like one; how alike they are is what the score says, unless words were asked for besides. */
+export function withSimilarities(answer: ImageAnswer): { model: string; results: Hit[] } {
+  const results = answer.results as PictureHit[];
+  return { model: answer.model, results: answer.query ? results : results.map((hit) => ({ ...hit, similarity: hit.score! })) };
+}
+
+const RULES_OUT = /is hardly understood: what it rules out/; // what a note says of a word as "without"
+
 /**
- * An answer without probabilities where nothing matches: they are those of pictures one of which is the one described, so
- * that some are high whatever was asked.
+ * An answer without probabilities where they would mislead: they are those of pictures one of which is the one described,
+ * so that some are high where nothing matches, and where what was ruled out is there.
  */
-export function withoutProbabilitiesOfNoMatch(answer: TextAnswer): TextAnswer {
-  if (answer.matched_by_pictures !== false) return answer;
+export function withoutMisleadingProbabilities(answer: TextAnswer): TextAnswer {
+  const isNone = answer.matched === false || answer.matched_by_pictures === false;
+  if (!isNone && !RULES_OUT.test(answer.note ?? "")) return answer;
   return { ...answer, results: answer.results.map((hit) => ({ ...hit, probability: null })) };
 }
 

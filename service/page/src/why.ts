@@ -3,23 +3,24 @@ import { el, type Child } from "./dom";
 import { aboveOthers, roundedToSum, strongest, tellsWordsApart, type Compared } from "./explanation";
 import type { ExplanationAnswer, PictureHit } from "./openapi";
 import type { Overlay } from "./overlay";
-import { regionNames } from "./regions";
-import { counted, isByText, percent } from "./text";
+import { offered } from "./parts";
+import { regionNames, whereAnswered } from "./regions";
+import { counted, isByText, percent, said, type Hit } from "./text";
 import { Words } from "./words";
 
 const DIGITS = 4;
 const MOST_REGIONS = 8;
 
-/** What is told of one of some results: its rank, what each word added, and the regions that did. */
-export function whyOf(hit: PictureHit, overlay: Overlay, results: PictureHit[]): Child[] {
+let isDetailed = false; // whether details are shown, also of the next picture
+
+/** What is told of one of some results: where the words were answered and how well; in details its rank, and all numbers. */
+export function whyOf(hit: Hit, overlay: Overlay, results: Hit[]): Child[] {
   const why = hit.explanation;
   if (hit.score === null) return byText(hit);
   const likely = hit.probability === null ? "" : `; ${percent(hit.probability)} likely`;
-  const ranks = [
-    isByText(hit) && el("p", {}, "Found by its text: its file name, captions, tags or date hold what was asked."),
-    el("p", {}, `Rank ${hit.rank}; the shortlist had it at ${hit.shortlist_rank}${likely}`),
-  ];
-  if (!why) return [...ranks, el("p", { class: "quiet" }, `Score ${hit.score.toFixed(DIGITS)}`)];
+  const rank = el("p", {}, `Rank ${hit.rank}; the shortlist had it at ${hit.shortlist_rank}${likely}`);
+  const byItsText = isByText(hit) && el("p", {}, "Found by its text: its file name, captions, tags or date hold what was asked.");
+  if (!why) return [byItsText, el("p", {}, `${["Among the nearest", said(hit)].filter(Boolean).join("; ")}.`), details(rank, quiet(`Score ${hit.score.toFixed(DIGITS)}`))];
   const words = new Words(why, (word) => overlay.lightWord(word, word === null ? 0 : strongest([why], word)), isByText(hit));
   const show = (region: number | null) => {
     overlay.lightRegion(region);
@@ -27,53 +28,64 @@ export function whyOf(hit: PictureHit, overlay: Overlay, results: PictureHit[]):
   };
   overlay.element.addEventListener("pointermove", (event) => show(overlay.regionAt(event.clientX, event.clientY)));
   overlay.element.addEventListener("pointerleave", () => show(null));
+  const all = results.flatMap(({ explanation }) => explanation ?? []);
+  const isTold = tellsWordsApart(why);
   return [
-    ...ranks,
-    tellsWordsApart(why) && el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
-    bars(hit.score, aboveOthers(hit, results)),
+    byItsText,
+    el("p", {}, isTold ? whereAnswered(hit, why, all, offered(why.words, isByText(hit))) : "This model does not say which word fits where."),
+    isTold && el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
+    ...bars(hit.score, aboveOthers(hit, results)),
     ...regionList(hit, why, show),
+    details(rank),
   ];
+}
+
+function details(...shown: Child[]): HTMLElement {
+  const one = el("details", { open: isDetailed, ontoggle: () => (isDetailed = one.open) }, el("summary", {}, "Details"), ...shown);
+  return one;
+}
+
+function quiet(text: string): HTMLElement {
+  return el("p", { class: "quiet fine" }, text);
 }
 
 function byText(hit: PictureHit): Child[] {
   const words = hit.explanation?.words.map((word) => word.text).join(", ");
-  return [
-    el("p", {}, `Rank ${hit.rank}`),
-    el("p", { class: "quiet" }, `Found by its name, captions, tags or date alone${words ? `: ${words}` : ""}.`),
-  ];
+  return [el("p", {}, `Found by its name, captions, tags or date alone${words ? `: ${words}` : ""}.`), details(el("p", {}, `Rank ${hit.rank}`))];
 }
 
-/** What each word added: more or less than to the other results, where there are some, since below 0 may be much. */
-function bars(score: number, compared: Compared | null): HTMLElement {
-  if (!compared)
-    return el("p", { class: "quiet" }, `Score ${score.toFixed(DIGITS)}. This model's score is no sum over the words.`);
+/**
+ * What each word added: more or less than to the other results, where there are some, since below 0 may be much. Numbers,
+ * and what is no word, are shown with the details alone (see page.css).
+ */
+function bars(score: number, compared: Compared | null): Child[] {
+  if (!compared) return [quiet(`Score ${score.toFixed(DIGITS)}. This model's score is no sum over the words.`)];
   const { parts, contributions, total: sum, num, most } = compared;
-  const shown = roundedToSum(contributions, sum, DIGITS);
-  const rows = shown.map((value, n) => {
+  const rows = roundedToSum(contributions, sum, DIGITS).map((value, n) => {
     const part = parts[n]!;
-    const bar = el("span", { class: `bar${part.isRest ? " rest" : value < 0 ? " negative" : ""}` });
+    const bar = el("span", { class: `bar${part.isRest ? " rest" : value < 0 ? " negative" : ""}`, role: "img", "aria-label": value < 0 ? "worse" : "better" });
     const width = Math.min(50, (50 * Math.abs(value)) / (most || 1)); // of the track, in the middle of which is 0
     bar.style.width = `${width}%`;
     bar.style.marginLeft = `${value < 0 ? 50 - width : 50}%`;
     return el(
       "tr",
-      { "data-words": part.words.join(" ") },
-      el("th", { scope: "row", class: part.isRest ? "quiet" : "" }, part.text),
+      { "data-words": part.words.join(" "), class: part.isRest ? "fine quiet" : "" },
+      el("th", { scope: "row" }, part.text),
       el("td", { class: "track" }, bar),
-      el("td", { class: "number" }, signed(value)),
+      el("td", { class: "number fine" }, signed(value)),
     );
   });
   const total = el(
     "tr",
-    { class: "total" },
+    { class: "total fine" },
     el("th", { scope: "row" }, num ? "together" : "score"),
     el("td"),
     el("td", { class: "number" }, signed(sum)),
   );
-  const beside = num ? `, beside the mean of ${counted(num, "other result")}` : "";
-  const told = num ? el("p", { class: "quiet" }, `Score ${score.toFixed(DIGITS)}; the others' mean is ${(score - sum).toFixed(DIGITS)}`) : null;
-  const table = el("table", { class: "bars" }, el("caption", {}, `What each word added${beside}`), el("tbody", {}, ...rows, total));
-  return el("div", {}, table, told);
+  const beside = el("span", { class: "fine" }, `: what each word added, beside the mean of ${counted(num, "other result")}`);
+  const caption = el("caption", {}, ...(num ? ["Fits better (right) or worse (left) than in the others", beside] : ["What each word added"]));
+  const told = quiet(`Score ${score.toFixed(DIGITS)}; the others' mean is ${(score - sum).toFixed(DIGITS)}`);
+  return [el("table", { class: `bars ${num ? "" : "fine"}` }, caption, el("tbody", {}, ...rows, total)), num > 0 && told];
 }
 
 function signed(value: number): string {

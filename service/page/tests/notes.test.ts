@@ -8,7 +8,7 @@ const HIT = { found_by: ["pictures"] };
 const FILTERED = { ...HOW, isFiltered: true };
 
 function text(parts: object): TextAnswer {
-  return { model: "m", results: [], unknown_words: [], left_out: 0, matched: null, note: null, timings_ms: {}, ...parts } as unknown as TextAnswer;
+  return { model: "m", results: [], unknown_words: [], left_out: 0, matched: true, note: null, timings_ms: {}, ...parts } as unknown as TextAnswer;
 }
 
 function image(parts: object): ImageAnswer {
@@ -18,6 +18,12 @@ function image(parts: object): ImageAnswer {
 test("what a sentence found is counted, and called the best where there may be more", () => {
   assert.equal(noteOfText(text({ results: [HIT] }), HOW), "1 picture.");
   assert.equal(noteOfText(text({ results: [HIT, HIT] }), HOW), "The best 2 pictures.");
+});
+
+test("where it cannot be told whether anything matches, pictures are the nearest", () => {
+  const told = (num: number) => noteOfText(text({ matched: null, results: Array(num).fill(HIT) }), HOW);
+  assert.equal(told(2), "The 2 nearest pictures; whether one of them shows this cannot be told.");
+  assert.equal(told(1), "The nearest picture; whether it shows this cannot be told.");
 });
 
 test("a sentence that found nothing is told why", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { PictureHit, TextAnswer } from "../src/openapi";
-import { alike, asTaken, counted, inLibrary, isolated, loadedFirst, messageOf, movement, percent, readNumber, said, spoken, withoutProbabilitiesOfNoMatch } from "../src/text";
+import type { ImageAnswer, PictureHit, TextAnswer } from "../src/openapi";
+import { alike, asTaken, counted, inLibrary, isolated, loadedFirst, messageOf, movement, percent, readNumber, said, spoken, titleOf, withoutMisleadingProbabilities, withSimilarities } from "../src/text";
 
 function hit(parts: object): PictureHit {
   return { score: 0.51234, probability: null, found_by: ["picture"], ...parts } as unknown as PictureHit;
@@ -17,10 +17,11 @@ test("a number is read with a point or a comma, also of percent", () => {
 });
 
 test("a result says by what it was found", () => {
-  assert.equal(said(hit({})), "score 0.512");
+  assert.equal(said(hit({})), "");
   assert.equal(said(hit({ probability: 0.5 })), "50 %");
   assert.equal(said(hit({ found_by: ["picture", "text"], probability: 0.5 })), "by its text; 50 % by the picture");
   assert.equal(said(hit({ score: null, found_by: ["text"] })), "by its text");
+  assert.equal(said(hit({ found_by: ["picture", "text"] })), "by its text");
   assert.equal(alike(hit({ near_duplicates: ["a", "b"] })), "and 2 alike");
   assert.equal(alike(hit({})), "");
 });
@@ -30,10 +31,26 @@ test("pictures of one title are called by what tells them apart", () => {
   assert.deepEqual(["1a", "2b", "3b", "4b", "1a"].map(called), ["dogs", "dogs, b", "dogs, no date", "dogs, 4", "dogs"]);
 });
 
-test("where nothing matches no probability is shown", () => {
-  const answer = (matched_by_pictures: boolean | null) =>
-    withoutProbabilitiesOfNoMatch({ matched_by_pictures, results: [hit({ probability: 0.2 })] } as unknown as TextAnswer);
-  assert.deepEqual([true, null, false].map((matched) => answer(matched).results[0]!.probability), [0.2, 0.2, null]);
+test("where nothing matches, or something is ruled out, no probability is shown", () => {
+  const left = (parts: object) =>
+    withoutMisleadingProbabilities({ results: [hit({ probability: 0.2 })], ...parts } as unknown as TextAnswer).results[0]!.probability;
+  assert.deepEqual([true, null, false].map((matched_by_pictures) => left({ matched_by_pictures })), [0.2, 0.2, null]);
+  assert.equal(left({ matched: false, matched_by_pictures: null }), null);
+  assert.equal(left({ matched: true, note: "“without” is hardly understood: what it rules out may be among the pictures." }), null);
+  assert.equal(left({ matched: null, note: "Searched for “dog”." }), 0.2);
+});
+
+test("how alike pictures are is told, but not where words were asked for besides", () => {
+  const told = (query?: string) => withSimilarities({ query, results: [hit({})] } as unknown as ImageAnswer).results.map(said);
+  assert.deepEqual([told(), told("snow")], [["similarity 0.51"], [""]]);
+});
+
+test("a picture of an album is called without the folder that the album is named by", () => {
+  const called = (filename: string, album?: string) => titleOf({ captions: [], filename, tags: album === undefined ? {} : { album } });
+  assert.equal(called("Dogs 2019/x.jpg", "Dogs 2019"), "x.jpg");
+  assert.equal(called("all/Dogs 2019/x.jpg", "Dogs 2019"), "x.jpg");
+  assert.equal(called("Dogs/x.jpg"), "Dogs/x.jpg");
+  assert.equal(called("Old Dogs/x.jpg", "Dogs"), "Old Dogs/x.jpg");
 });
 
 test("text from right to left is kept from turning what stands around it", () => {

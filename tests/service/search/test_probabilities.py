@@ -100,8 +100,8 @@ def test_of_a_few_words_it_is_not_said_that_nothing_matches(full: Library, monke
 def test_whether_anything_matches_a_short_question_goes_by_the_best_score_before_its_offset(
     full: Library, monkeypatch: pytest.MonkeyPatch, question: str, offset: float
 ) -> None:
-    """Against the formula in plain numbers, on both sides of the threshold; in letters that no other test asks in, since
-    questions are kept as they were encoded."""
+    """Against the formula in plain numbers, on both sides of the threshold. Questions are kept as they were encoded, so
+    that these are in letters that no other test asks in."""
     best = full.text("red and blue", match="pictures").results[0].score
     texts, score = FakeMatcher.texts_from, FakeMatcher.score
     taken_off = torch.full((1,), offset)
