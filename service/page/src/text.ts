@@ -87,15 +87,12 @@ export function withSimilarities(answer: ImageAnswer): { model: string; results:
   return { model: answer.model, results: answer.query ? results : results.map((hit) => ({ ...hit, similarity: hit.score! })) };
 }
 
-const RULES_OUT = /is hardly understood: what it rules out/; // what a note says of a word as "without"
-
 /**
- * An answer without probabilities where they would mislead: they are those of pictures one of which is the one described,
- * so that some are high where nothing matches, and where what was ruled out is there.
+ * An answer without probabilities unless it is told that a picture matches: they are those of pictures one of which is
+ * the one described, so that some are high where nothing matches, and where what was ruled out is there.
  */
 export function withoutMisleadingProbabilities(answer: TextAnswer): TextAnswer {
-  const isNone = answer.matched === false || answer.matched_by_pictures === false;
-  if (!isNone && !RULES_OUT.test(answer.note ?? "")) return answer;
+  if (answer.matched_by_pictures) return answer;
   return { ...answer, results: answer.results.map((hit) => ({ ...hit, probability: null })) };
 }
 
