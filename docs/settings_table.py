@@ -34,6 +34,9 @@ EXAMPLE_HEAD = """# Copy to .env: `docker compose up` gives what stands there to
 
 # The folder of photographs that api and worker see, read-only, as /photos. Read by docker-compose.yml.
 # PHOTOS=./photos
+
+# The address and port of this machine that the api answers at. Read by docker-compose.yml.
+# PUBLISH=127.0.0.1:8000
 """
 CLIENT_HEAD = """
 Commands that speak to a server ([the command line](cli.md)) read two more variables. The key is no flag, because other

@@ -17,7 +17,7 @@ from service.ingest.multipart import FormLimits, MultipartForm
 from service.ingest.upload import check_length, receive_form
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.search.query import OpenQuery
-from service.storage.free_space import refused_by_disk
+from service.storage.disk import refused_by_disk
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from service.api.dependencies import ClientDisconnected
 from service.api.problems import AWAY_RETRY_S, invalid_request, problem_response
 from service.errors import BadRequest, MethodNotAllowed, NotFound, NotReady, Problem, ReadOnlyCollection, TooLarge
 from service.media.decode_process import NoDecoder
-from service.storage.free_space import disk_problem
+from service.storage.disk import disk_problem
 
 log = logging.getLogger(__name__)
 

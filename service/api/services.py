@@ -38,7 +38,7 @@ from service.search.model_views import ModelView, ModelViews, ViewRefresher
 from service.search.query import OpenQuery
 from service.settings import Settings
 from service.storage.data_dir import DataDir
-from service.storage.free_space import FreeSpace
+from service.storage.disk import FreeSpace
 from service.storage.originals import Originals
 from service.storage.regions.extractor_identity import check_extractor
 from service.storage.regions.stores import RegionStores

@@ -10,7 +10,7 @@ from index.catalog.ingestion.failures import FailureKey
 from index.records import Failure, Image, ImageOrder, ListPlace, PictureChange, TagUse
 from service.search.model_views import ModelView, ModelViews, ViewState
 from service.storage.ballast import release_ballast
-from service.storage.free_space import is_disk_full
+from service.storage.disk import is_disk_full
 
 
 class StoredPictures(Protocol):

@@ -4,7 +4,7 @@ import errno
 import sqlite3
 
 from service.errors import UserError
-from service.storage.free_space import is_disk_full
+from service.storage.disk import is_disk_full
 
 # Exceptions of `models` and `index` about what a user gave. Named rather than imported, which would load PyTorch.
 LIBRARY_ERRORS = frozenset(

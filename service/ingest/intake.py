@@ -26,7 +26,7 @@ from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
 from service.ingest.picture_store import FileOutcome, LocalPictureStore, PictureStore, ReceivedPicture
 from service.ingest.upload import check_length, receive_form
 from service.media.decode_pool import DecodeFailed
-from service.storage.free_space import FreeSpace, refused_by_disk
+from service.storage.disk import FreeSpace, refused_by_disk
 from service.storage.originals import Originals, image_id_of
 
 MAX_FAILED_LOOKS = 5  # files of one request whose headers cannot be read in time; the rest is not looked at

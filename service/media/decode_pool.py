@@ -5,6 +5,7 @@ import os
 import queue
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -220,11 +221,24 @@ class DecodePool:
 
 def _write_derived(name: str, path: Path, content: memoryview, original: Path) -> None:
     """Write a file that was made of an original, unless that is erased meanwhile: ErasedMeanwhile then."""
-    _write(name, path, content)
+    if not _is_linked(path, content, original):
+        _write(name, path, content)
     # An erasure removes the original first: it finds what was written before, and is noticed here otherwise.
     if not original.exists():
         path.unlink(missing_ok=True)
         raise ErasedMeanwhile("The picture was deleted meanwhile.", final=False)
+
+
+def _is_linked(path: Path, content: memoryview, original: Path) -> bool:
+    """Whether the path is now another name of the original, which has just this content: so it takes no room."""
+    with suppress(OSError), original.open("rb") as file:  # such as that of a file system without links
+        if os.fstat(file.fileno()).st_size == len(content) and file.read() == content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.hardlink_to(original)
+            return os.path.samestat(
+                path.stat(), os.fstat(file.fileno())
+            )  # unless another copy took its place meanwhile
+    return False
 
 
 def _write_if_possible(name: str, path: Path, content: memoryview, original: Path) -> None:

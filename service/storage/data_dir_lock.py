@@ -8,7 +8,7 @@ from index.lock import Locked, WriterLock
 from service.errors import Misconfigured
 from service.storage.ballast import give_up_ballast
 from service.storage.data_dir import DataDir
-from service.storage.free_space import FORBIDDEN
+from service.storage.disk import FORBIDDEN
 from service.storage.misplaced_files import refuse_misplaced_files
 
 PATIENCE_S = 15.0  # a worker whose parent was killed needs a moment to notice

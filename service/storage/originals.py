@@ -150,6 +150,10 @@ class Originals:
             place.parent.mkdir(parents=True, exist_ok=True)
             sync_file(file.path)
             reach(FaultPoint.ORIGINAL_WRITTEN)
+            shown = self.stripped(file.image_id, file.extension)
+            with suppress(OSError):  # what is replaced may be damaged, and shown
+                if shown.samefile(place):
+                    shown.unlink()
             file.path.replace(place)
             reach(FaultPoint.ORIGINAL_RENAMED)
             folders.add(place.parent)

@@ -17,7 +17,7 @@ from service.processes.supervisor import end_with_stdin
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.data_dir_lock import wait_for_lock
-from service.storage.free_space import FreeSpace
+from service.storage.disk import FreeSpace
 from service.storage.originals import Originals
 from service.storage.regions.extractor_identity import check_extractor
 from service.storage.regions.folders import describe_store, open_slab

@@ -21,7 +21,7 @@ from models.matching.encoded import EncodedImages, HalfPrecisionOverflow, stored
 from models.matching.lazy_matcher import LazyMatcher
 from models.matching.matcher import Matcher
 from models.text.reader import readable
-from service.storage.free_space import is_disk_full
+from service.storage.disk import is_disk_full
 
 ROWS_AT_ONCE = 128
 PICTURES_TOGETHER = 8  # encoded together

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from index.views.slab import DamagedRow
 from models.freed_memory import give_back_freed_memory
-from service.storage.free_space import FreeSpace, is_catalog_kept, is_disk_full
+from service.storage.disk import FreeSpace, is_catalog_kept, is_disk_full
 from service.worker.ingestion import Ingestion
 from service.worker.maintenance.erasure import Erasure
 from service.worker.maintenance.repair import RecordRepair

@@ -17,8 +17,8 @@ from index.catalog.changes.arrivals import Arrival
 from index.catalog.database.connection import Database
 from index.views.slab import Slab
 from service.errors import DiskFull
-from service.storage import free_space
-from service.storage.free_space import FreeSpace, is_disk_full
+from service.storage import disk as module
+from service.storage.disk import FreeSpace, is_disk_full
 from service.worker.maintenance import orphans
 from service.worker.maintenance.orphans import Orphans
 from service.worker.wakeups import Polling
@@ -36,7 +36,7 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free = 10 * RESERVE
-        monkeypatch.setattr(free_space.shutil, "disk_usage", lambda folder: self)
+        monkeypatch.setattr(module.shutil, "disk_usage", lambda folder: self)
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_the_worker_waits_for_room_and_goes_on(store: Store, monkeypatch: pytest
 def test_the_worker_begins_nothing_on_a_disk_that_is_nearly_full(store: Store, disk: Disk) -> None:
     store.accept(encoded(noise(1), "PNG"))
     with store.worker(disk_reserve_bytes=RESERVE) as (worker, _):
-        disk.free = RESERVE // free_space.WORKER_SHARE - 1
+        disk.free = RESERVE // module.WORKER_SHARE - 1
 
         def make_room(stop: Waiting) -> None:
             assert store.catalog.counts()["queued"] == 1

@@ -1,6 +1,7 @@
 """An OpenAPI document as one HTML page without scripts: every route with its fields, examples and errors."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
@@ -9,10 +10,11 @@ STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 nav { columns: 2; margin-bottom: 2rem; }
+nav div { break-inside: avoid; margin-bottom: .7rem; }
+nav a { display: block; }
 section { border-top: 1px solid var(--line); padding: 1rem 0; }
-h2 { font-size: 1.2rem; }
-h3 { font-size: 1rem; margin: 1rem 0 .3rem; }
-code, pre { font: .875rem/1.45 ui-monospace, monospace; }
+h4 { margin: 1rem 0 .3rem; }
+code, pre { font: .875em/1.45 ui-monospace, monospace; }
 pre { background: var(--soft); padding: .7rem; overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; text-align: left; vertical-align: top; }
@@ -24,49 +26,64 @@ DEPTH = 4  # of objects inside objects that are listed
 
 def docs_page(document: Mapping[str, Any]) -> str:
     """The page; the document's references must lead into its own components."""
-    operations = [
-        (method.upper(), path, operation)
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-    ]
-    links = "".join(
-        f'<div><a href="#{escape(operation["operationId"])}"><code>{method} {escape(path)}</code></a></div>'
-        for method, path, operation in operations
-    )
-    sections = "".join(_section(document, *one) for one in operations)
+    groups: dict[str, tuple[str, str]] = {}  # links and sections of each tag
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            name = f"<code>{method.upper()} {escape(path)}</code>"
+            tag = escape(" ".join(operation.get("tags", ())).capitalize())
+            links, sections = groups.get(tag, ("", ""))
+            links += f'<a href="#{escape(operation["operationId"])}">{name}</a>'
+            groups[tag] = links, sections + _section(document, name, operation)
+    nav = "".join(f"<div><b>{tag}</b>{links}</div>" for tag, (links, _) in sorted(groups.items()))
+    routes = "".join(f"<h2>{tag}</h2>{sections}" for tag, (_, sections) in sorted(groups.items()))
     title = escape(f"{document['info']['title']} {document['info']['version']}")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}: HTTP interface</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<link rel="stylesheet" href="/docs/style.css"></head><body><h1>{title}</h1>'
         f"<p>{escape(document['info'].get('summary', ''))} For programs: "
-        f'<a href="/openapi.json">openapi.json</a>.</p><nav>{links}</nav>{sections}</body></html>'
+        f'<a href="/openapi.json">openapi.json</a>.</p><nav>{nav}</nav>{_errors(document)}{routes}</body></html>'
     )
 
 
-def _section(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
+def _errors(document: Mapping[str, Any]) -> str:
+    """Every kind of error, which routes then only name."""
+    told = [one["value"] for one in document.get("components", {}).get("examples", {}).values()]
+    rows = [
+        (f"<code>{one['status']} {escape(one['type'].rpartition(':')[2])}</code>", _marked(one["detail"]))
+        for one in sorted(told, key=lambda one: (one["status"], one["type"]))
+    ]
+    return f'<h2 id="errors">Errors</h2>{_table(rows)}'
+
+
+def _section(document: Mapping[str, Any], name: str, operation: Mapping[str, Any]) -> str:
     parts = [
-        f'<section id="{escape(operation["operationId"])}"><h2><code>{method} {escape(path)}</code></h2>',
-        f"<p><strong>{escape(operation['summary'])}.</strong> {escape(operation.get('description', ''))}</p>",
+        f'<section id="{escape(operation["operationId"])}"><h3>{name}</h3>',
+        f"<p><strong>{_marked(operation['summary'])}.</strong> {_marked(operation.get('description', ''))}</p>",
     ]
     if operation.get("parameters"):
-        parts.append("<h3>Parameters</h3>" + _table(_parameter_rows(document, operation["parameters"])))
+        parts.append("<h4>Parameters</h4>" + _table(_parameter_rows(document, operation["parameters"])))
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
-        parts.append(f"<h3>Request body, {escape(kind)}</h3>{_content(document, content)}")
+        parts.append(f"<h4>Request body, {escape(kind)}</h4>{_content(document, content)}")
     for status, answer in operation["responses"].items():
         if status < "400":
-            parts.append(f"<h3>{status} {escape(answer.get('description', ''))}</h3>")
+            parts.append(f"<h4>{status} {_marked(answer.get('description', ''))}</h4>")
             parts += [_content(document, content) for content in answer.get("content", {}).values()]
-    faults = [(status, answer) for status, answer in operation["responses"].items() if status >= "400"]
-    rows = [(f"<code>{status}</code>", escape(answer.get("description", ""))) for status, answer in faults]
-    return "".join(parts) + f"<h3>Errors</h3>{_table(rows)}</section>"
+    faults = [
+        f"<code>{status} {escape(kind)}</code>"
+        for status, answer in operation["responses"].items()
+        for content in _resolved(document, answer).get("content", {}).values()
+        if status >= "400"
+        for kind in content.get("examples", ())
+    ]
+    return "".join(parts) + f'<h4><a href="#errors">Errors</a></h4><p>{", ".join(sorted(faults))}</p></section>'
 
 
 def _parameter_rows(document: Mapping[str, Any], parameters: list[Any]) -> list[tuple[str, str]]:
     return [
         (
             f"<code>{escape(one['name'])}</code>",
-            escape(f"{_kind(document, one['schema'])}, in the {one['in']}. {one.get('description', '')}"),
+            _marked(f"{_kind(document, one['schema'])}, in the {one['in']}. {one.get('description', '')}"),
         )
         for one in parameters
     ]
@@ -76,7 +93,7 @@ def _content(document: Mapping[str, Any], content: Mapping[str, Any]) -> str:
     """A body: its fields, and an example behind a click."""
     schema = content.get("schema", {})
     rows = [
-        (f"<code>{escape(name)}</code>", escape(f"{kind}. {description}"))
+        (f"<code>{escape(name)}</code>", _marked(f"{kind}. {description}"))
         for name, kind, description in _fields(document, schema, "", DEPTH)
     ]
     parts = [_table(rows) if rows else f"<p>{escape(_kind(document, schema))}</p>"]
@@ -135,6 +152,11 @@ def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if schema.get("default") is not None:
         words += f", default {json.dumps(schema['default'])}"
     return words
+
+
+def _marked(text: str) -> str:
+    """A description as HTML: paragraphs and code, which is all that descriptions mark."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text.strip())).replace("\n\n", "<br>")
 
 
 def _table(rows: list[tuple[str, str]]) -> str:

@@ -145,6 +145,17 @@ def complete_document(document: dict[str, Any]) -> None:
             (good,) = [status for status in answers if status.startswith("2")]
             answers[good]["content"]["application/json"]["example"] = EXAMPLES[operation["operationId"]]
         share_problems(answers, document["components"])
+    drop_titles([document["paths"], schemas])
+
+
+def drop_titles(node: Any) -> None:
+    """Take away the titles of fields, which FastAPI makes of their names."""
+    if isinstance(node, dict):
+        if isinstance(node.get("title"), str):
+            del node["title"]
+        node = [one for name, one in node.items() if name not in ("example", "examples")]
+    for one in node if isinstance(node, list) else ():
+        drop_titles(one)
 
 
 def share_problems(answers: dict[str, Any], components: dict[str, Any]) -> None:

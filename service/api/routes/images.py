@@ -34,7 +34,7 @@ from service.errors import (
     UnreadablePicture,
 )
 from service.media.formats import MEDIA_TYPES
-from service.storage.free_space import refused_by_disk
+from service.storage.disk import refused_by_disk
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["pictures"])

@@ -173,8 +173,8 @@ def _data_dir(settings: Settings) -> str:
     from service.storage.ballast import has_room  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.data_dir_lock import lock_data_dir, require_enterable  # noqa: PLC0415
+    from service.storage.disk import FreeSpace  # noqa: PLC0415
     from service.storage.forbidden import forbidden_to_worker  # noqa: PLC0415
-    from service.storage.free_space import FreeSpace  # noqa: PLC0415
     from service.storage.misplaced_files import refuse_misplaced_files  # noqa: PLC0415
 
     folder = settings.data_dir

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from index.records import Image
 from service.media.decode_pool import DecodeFailed
-from service.storage.free_space import is_disk_full
+from service.storage.disk import is_disk_full
 from service.worker.decoding_ahead import files_to_make
 from service.worker.open_store import OpenStore
 

@@ -108,6 +108,9 @@ def test_the_description_of_the_routes_loads_nothing_from_elsewhere(api: Api) ->
         for method, operation in methods.items():
             assert f"{method.upper()} {path}</code>" in page.text
             assert f'id="{operation["operationId"]}"' in page.text
+    assert "`" not in re.sub("<pre>.*?</pre>", "", page.text, flags=re.DOTALL)
+    assert page.text.count("There is no such picture, job or route.") == 1
+    assert page.text.count("404 not-found</code>") > 2
 
 
 def test_no_text_of_a_document_becomes_markup() -> None:
@@ -115,6 +118,8 @@ def test_no_text_of_a_document_becomes_markup() -> None:
     operation = {"operationId": "a", "summary": evil, "responses": {"200": {"description": evil}}}
     document = {"info": {"title": evil, "version": "1"}, "paths": {"/x": {"get": operation}}}
     assert "<script" not in docs_page(document)
+    operation["description"] = "`<b>` of `a`"
+    assert "<code>&lt;b&gt;</code> of <code>a</code>" in docs_page(document)
 
 
 def test_a_head_that_is_too_long_is_refused_however_it_comes(api: Api) -> None:

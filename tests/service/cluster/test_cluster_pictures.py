@@ -26,7 +26,7 @@ from service.errors import NothingAccepted, NotReady
 from service.ingest.intake import IngestReceipt, Intake
 from service.ingest.multipart import FormLimits
 from service.ingest.picture_store import FileOutcome, LocalPictureStore, ReceivedPicture
-from service.storage.free_space import FreeSpace
+from service.storage.disk import FreeSpace
 from service.storage.originals import Originals
 from tests.support.catalogs import is_there
 from tests.support.directories import NOW, Directory

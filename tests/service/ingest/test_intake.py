@@ -21,7 +21,7 @@ from service.ingest.multipart import FormLimits
 from service.media.decode_pool import DecodeFailed, DecodePool
 from service.media.decode_process import DecodeLimits
 from service.media.file_type import image_extension
-from service.storage.free_space import FreeSpace
+from service.storage.disk import FreeSpace
 from service.storage.originals import Originals
 from tests.support.multipart_bodies import CONTENT_TYPE, multipart_body, part, pieces
 from tests.support.pictures import encoded, huge_png

@@ -223,10 +223,27 @@ def test_a_file_has_its_bytes_on_the_disk_before_its_name(
 ) -> None:
     disk = Disk(tmp_path / "disk", monkeypatch)
     file = disk.folder / "picture.png"
-    file.write_bytes(encoded(corners(), "PNG"))
+    file.write_bytes(encoded(corners(), "PNG") + b"more")
     MAKING[what](pool, file, disk.folder / "made")
     (made,) = (disk.folder / "made").iterdir()
     assert disk.content[made.stat().st_ino] == made.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("end", "can_link", "links"), [(b"\x82", True, 2), (b"\x82more", True, 1), (b"?", True, 1), (b"\x82", False, 1)]
+)
+def test_a_file_to_show_that_is_the_original_takes_no_room(
+    pool: DecodePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes, can_link: bool, links: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    if not can_link:
+        monkeypatch.setattr(os, "link", refuse)
+    file, content = tmp_path / "picture.png", encoded(corners(), "PNG")
+    file.write_bytes(content[:-1] + end)
+    shown = pool.strip(file, tmp_path / "made" / "shown.png")
+    assert (shown.read_bytes(), shown.stat().st_nlink) == (content, links)
 
 
 def test_a_thumbnail_made_alone_is_the_one_made_with_the_picture(pool: DecodePool, tmp_path: Path) -> None:

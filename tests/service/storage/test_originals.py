@@ -72,6 +72,22 @@ def test_storing_the_same_bytes_again_changes_nothing(tmp_path: Path) -> None:
     assert originals.path(again.image_id, "jpg").read_bytes() == b"one"
 
 
+def test_a_damaged_original_is_not_shown_once_it_is_replaced(tmp_path: Path) -> None:
+    originals = Originals(tmp_path)
+    file = put(originals, b"one")
+    path, shown = originals.path(file.image_id, "jpg"), originals.stripped(file.image_id, "jpg")
+    for folder in (path.parent, shown.parent):
+        folder.mkdir(parents=True)
+    path.write_bytes(b"damaged")
+    shown.hardlink_to(path)
+    originals.store([file])
+    assert path.read_bytes() == b"one"
+    assert not shown.exists()
+    shown.write_bytes(b"without metadata")
+    originals.store([put(originals, b"one")])
+    assert shown.exists()
+
+
 def test_an_id_is_half_the_hash() -> None:
     assert image_id_of(hashlib.sha256(b"one").hexdigest()) == "7692c3ad3540bb803c020b3aee66cd88"
 

@@ -10,7 +10,7 @@ import pytest
 from index.views.view import View
 from index.views.view_writer import ViewWriter
 from models.matching.lazy_matcher import LazyMatcher, MatcherHeader
-from service.storage.free_space import FreeSpace
+from service.storage.disk import FreeSpace
 from service.worker import view_builder
 from tests.support.fakes import FakeMatcher
 from tests.support.pictures import encoded

@@ -1,4 +1,4 @@
-"""The room on the disk of a data directory, some of which is kept free."""
+"""The disk of a data directory: its room, some of which is kept free, and what it fails at."""
 
 import errno
 import logging
