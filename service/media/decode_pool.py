@@ -235,9 +235,8 @@ def _is_linked(path: Path, content: memoryview, original: Path) -> bool:
         if os.fstat(file.fileno()).st_size == len(content) and file.read() == content:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.hardlink_to(original)
-            return os.path.samestat(
-                path.stat(), os.fstat(file.fileno())
-            )  # unless another copy took its place meanwhile
+            # Not where another copy took the original's place meanwhile.
+            return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     return False
 
 

@@ -128,11 +128,12 @@ def test_a_file_to_show_that_there_is_no_room_for_is_refused_in_words(
     with whole_service(tmp_path) as service:
         service.send("upload", [entry])
 
-        def full(path: Path) -> None:
+        def full(*paths: Path) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         with monkeypatch.context() as patched:
             patched.setattr(decode_pool, "temporary_beside", full)
+            patched.setattr(Path, "hardlink_to", full)  # not even for another name of the original
             refused = service.http.get(f"/images/{entry.picture.image_id}")
         assert problem(refused, 507, "disk-full")
         assert service.http.get(f"/images/{entry.picture.image_id}").status_code == 200
