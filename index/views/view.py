@@ -138,8 +138,7 @@ class View:
         Rows that did not match their checksums are taken up once they do: a compaction that blanks rows, as it does
         between their zeros and their checksums, publishes nothing afterwards.
         False also where another thread is at it for longer than `patience_s`; a view that must be loaded afresh is left
-        to those who have all time. NoView when the view was removed; then
-        the last snapshot stays.
+        to those who have all time. NoView when the view was removed; then the last snapshot stays.
         """
         if not self._refreshing.acquire(timeout=patience_s):
             return False

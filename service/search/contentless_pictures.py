@@ -30,9 +30,9 @@ class ContentlessPictures:
     def slots(self, view: str, regions: RegionStore | None, num_slots: int, edition: str) -> list[int]:
         """The slots found by now, among the first `num_slots` at least, for the view of the model with this digest.
 
-        `regions` is what the view was made of, `edition` another word whenever rows that were there are others.
+        `regions` is what the view was made of, `edition` another word whenever rows that were there, or their
+        hashes, are others.
         """
-        edition = f"{edition}-{self._hashes.rounds()}"  # hashes may come later
         looked_at, seen, found = self._found.get(view, (edition, 0, list[int]()))
         if looked_at != edition:
             seen, found = 0, []

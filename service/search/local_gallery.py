@@ -185,7 +185,8 @@ class LocalGallery:
     def _showing(self, allowed: Mask) -> Mask:
         """The mask without pictures that show nothing, where there are others."""
         digest, num_slots = self._model.header.digest, self._state.counts.images
-        slots = self._galleries.contentless.slots(digest, self._regions, num_slots, self._state.manifest.edition)
+        edition = f"{self._state.manifest.edition}-{self._galleries.hash_rounds(self._catalog_version)}"
+        slots = self._galleries.contentless.slots(digest, self._regions, num_slots, edition)
         showing = _without(allowed, slots) if slots else allowed
         return showing if showing[:num_slots].any() else allowed
 
@@ -210,11 +211,17 @@ class LocalGalleries:
         self.tags: VersionCache[str, list[Tag]] = VersionCache(KEPT_WORDS)
         self.contentless = ContentlessPictures(catalog.hashes)
         self._queued: VersionCache[str, int] = VersionCache(1)
+        self._hash_rounds: VersionCache[str, int] = VersionCache(1)
         self._regions, self._models, self._extractor = regions, models, extractor
 
     def num_queued(self, version: int) -> int:
         """The number of pictures that wait for their regions, at a version of the catalog."""
         found = self._queued.get_or_read(version, [""], lambda _: {"": self.catalog.queue.num_waiting()})
+        return found[""]
+
+    def hash_rounds(self, version: int) -> int:
+        """How often missing hashes of pictures were made, at a version of the catalog."""
+        found = self._hash_rounds.get_or_read(version, [""], lambda _: {"": self.catalog.hashes.rounds()})
         return found[""]
 
     def open(self, request: SearchRequest) -> OpenGallery:
