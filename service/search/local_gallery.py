@@ -220,7 +220,7 @@ class LocalGalleries:
         return found[""]
 
     def hash_rounds(self, version: int) -> int:
-        """How often missing hashes of pictures were made, at a version of the catalog."""
+        """The number of rounds in which missing hashes were made, at a version of the catalog."""
         found = self._hash_rounds.get_or_read(version, [""], lambda _: {"": self.catalog.hashes.rounds()})
         return found[""]
 
