@@ -3,6 +3,7 @@
 python -m docs.images.draw docs/images/drawings
 """
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import PIL.Image
 import PIL.ImageDraw
 
 WIDTH, HEIGHT = 480, 360
+QUALITY = 85  # of the files
 FINER = 4  # drawn so many times larger and made smaller, so that edges are smooth
 
 Point = tuple[float, float]
@@ -231,12 +233,12 @@ def cyclist() -> list[Shape]:
 
 
 DRAWINGS = {
-    "dog-in-snow.png": dog_in_snow,
-    "dog-on-grass.png": dog_on_grass,
-    "boy-with-ball.png": boy_with_ball,
-    "two-on-beach.png": two_on_beach,
-    "sailing-boat.png": sailing_boat,
-    "cyclist.png": cyclist,
+    "dog-in-snow.webp": dog_in_snow,
+    "dog-on-grass.webp": dog_on_grass,
+    "boy-with-ball.webp": boy_with_ball,
+    "two-on-beach.webp": two_on_beach,
+    "sailing-boat.webp": sailing_boat,
+    "cyclist.webp": cyclist,
 }
 
 
@@ -256,6 +258,13 @@ def painted(shapes: Sequence[Shape]) -> PIL.Image.Image:
             for point in shape.points:
                 spot(draw, shape.colour, point, shape.width / 2, shape.width / 2)
     return picture.resize((WIDTH, HEIGHT), PIL.Image.Resampling.LANCZOS)
+
+
+def encoded(picture: PIL.Image.Image) -> bytes:
+    """The picture as a small WebP file."""
+    file = io.BytesIO()
+    picture.save(file, "WEBP", quality=QUALITY, method=6)
+    return file.getvalue()
 
 
 def spot(draw: PIL.ImageDraw.ImageDraw, colour: str, centre: Point, across: float, down: float) -> None:
@@ -287,7 +296,7 @@ def main() -> None:
     (folder,) = map(Path, sys.argv[1:])
     folder.mkdir(parents=True, exist_ok=True)
     for name, shapes in DRAWINGS.items():
-        painted(shapes()).save(folder / name)
+        (folder / name).write_bytes(encoded(painted(shapes())))
 
 
 if __name__ == "__main__":

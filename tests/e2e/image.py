@@ -30,7 +30,7 @@ from tests.support import patient
 from tests.support.project_files import ROOT
 
 DRAWINGS = ROOT / "docs" / "images" / "drawings"
-SENTENCE, FOUND = "a black dog chases a ball on the grass", "dog-on-grass.png"
+SENTENCE, FOUND = "a black dog chases a ball on the grass", "dog-on-grass.webp"
 TOOLS = ("buildah", "debootstrap", "unshare", "setpriv")
 PACKAGES = ("python3", "python3-pip", "python3-venv", "python-is-python3", "ca-certificates")
 IMAGE = "localhost/regard:image-test"

@@ -84,7 +84,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     (folder / ".venv").symlink_to(Path(sys.prefix))
     (folder / "docs").symlink_to(ROOT / "docs")
     with running_server(data) as address:
-        drawing = ROOT / "docs/images/drawings/dog-on-grass.png"
+        drawing = ROOT / "docs/images/drawings/dog-on-grass.webp"
         about = {"captions": ["a dog in the snow"], "tags": {"year": 2024, "place": "Oslo"}, "taken_at": "2024-05-01"}
         send(address, drawing.name, drawing.read_bytes(), about)
         # Examples name the address where a service listens unless it is told otherwise; an HTTP error is one of curl.

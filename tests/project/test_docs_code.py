@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from docs.images import answer_svg
-from docs.images.draw import DRAWINGS, painted
+from docs.images.draw import DRAWINGS, encoded, painted
 from service.cli.main import app
 from service.settings import PREFIX, ClientSettings, ClusterSettings, Settings
 from tests.support.documents import code_of, programs_of
@@ -239,9 +239,8 @@ def test_the_picture_of_the_answer_is_drawn_from_it() -> None:
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_the_drawings_are_drawn_by_the_program(name: str) -> None:
-    stored = PIL.Image.open(io.BytesIO((ROOT / "docs/images/drawings" / name).read_bytes()))
-    kept = np.asarray(stored.convert("RGB"), np.int16)
-    drawn = np.asarray(painted(DRAWINGS[name]()), np.int16)
+    files = (ROOT / "docs/images/drawings" / name).read_bytes(), encoded(painted(DRAWINGS[name]()))
+    kept, drawn = (np.asarray(PIL.Image.open(io.BytesIO(file)).convert("RGB"), np.int16) for file in files)
     assert kept.shape == drawn.shape
     assert np.abs(kept - drawn).mean() < 0.5  # a Pillow of another version may smooth edges in another way
 
