@@ -1,5 +1,5 @@
-"""The words of pictures, searchable by SQLite's FTS5: file name, captions, tags and date. Steps of the caller's
-transactions keep them as the catalog is.
+"""The words of pictures, searchable by SQLite's FTS5: file name, captions, tags, date, and the names of the folders and
+albums that hold them. Steps of the caller's transactions keep them as the catalog is.
 
 Words are split here, for what is indexed and for what is asked alike: FTS5 gets letters and digits, in lower case and
 without accents, between spaces, and does no more than reduce English words to their stems (Porter 1980).
@@ -28,18 +28,21 @@ MOST_CUTS_OF_A_NAME = 2  # where it might be a hexadecimal number: "abc123", "ca
 NUMERIC_DATE = re.compile(r"(?<![\w./-])(?:(\d{1,2})[./-])?(\d{1,2})[./-]((?:19|20)\d\d)(?![\w/-]|\.\d)")
 YEAR_FIRST = re.compile(r"(?<![\w./-])((?:19|20)\d\d)[./-](\d{1,2})(?:[./-](\d{1,2}))?(?![\w/-]|\.\d)")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-TEXT_COLUMNS = "filename, captions, tags, dates"
-GIVEN_TAGS = "'album', 'keywords'"  # which come with files: their names say nothing of a picture
+OWN_COLUMNS = "filename captions tags dates"  # what is said of a picture itself, and not of the folder that it is in
+TEXT_COLUMNS = ", ".join([*OWN_COLUMNS.split(), "folders"])
 
 # Row = a picture's number in `images`. Everything beyond ASCII is part of a word here: words are split before.
 TEXTS = f"CREATE VIRTUAL TABLE texts USING fts5 ({TEXT_COLUMNS}, tokenize = 'porter ascii')"
 
 # The functions are those of this file, which `add_functions` gives to a connection.
-WORDS_OF = f"""SELECT number, name_words(filename),
+# An album and keywords come with files: the names of these tags say nothing of a picture.
+WORDS_OF = """SELECT number, name_words(base_name(filename)),
   plain_words(coalesce((SELECT group_concat(text, ' ') FROM captions WHERE image = number), '')),
-  plain_words(coalesce((SELECT group_concat(CASE WHEN name IN ({GIVEN_TAGS}) THEN value ELSE name || ' ' || value END,
-    ' ') FROM tags WHERE image = number), '')),
-  date_words(taken_at)
+  plain_words(coalesce((SELECT group_concat(CASE name WHEN 'keywords' THEN value ELSE name || ' ' || value END, ' ')
+    FROM tags WHERE image = number AND name != 'album'), '')),
+  date_words(taken_at),
+  name_words(folder_name(filename)) || ' ' ||
+    plain_words(coalesce((SELECT group_concat(value, ' ') FROM tags WHERE image = number AND name = 'album'), ''))
   FROM images"""
 FILL = f"INSERT INTO texts (rowid, {TEXT_COLUMNS}) {WORDS_OF} WHERE erased_at IS NULL"
 
@@ -79,6 +82,16 @@ def plain_words(text: str) -> str:
 def _words_of_dates(text: str) -> list[str]:
     joined = numeric_dates(text)
     return [] if joined == text else [word for word in split_words(joined) if len(word) >= 6 and word.isdecimal()]
+
+
+def base_name(filename: str) -> str:
+    """The name of a file without its folders."""
+    return filename.rpartition("/")[2]
+
+
+def folder_name(filename: str) -> str:
+    """The names of the folders that a file's name begins with, with slashes; empty where it has none."""
+    return filename.rpartition("/")[0]
 
 
 def name_words(filename: str) -> str:
@@ -127,7 +140,7 @@ def numeric_dates(text: str) -> str:
 
 def add_functions(connection: Connection) -> None:
     """Give the connection the functions that WORDS_OF, lists of tags and upgrades call."""
-    for function in (composed, plain_letters, plain_words, name_words, date_words):
+    for function in (composed, plain_letters, plain_words, base_name, folder_name, name_words, date_words):
         connection.create_function(function.__name__, 1, function, deterministic=True)
 
 
@@ -139,7 +152,7 @@ def index_text(db: Connection, number: int) -> None:
         return
     if known is not None:
         db.execute(NOTE_REMOVAL)
-    db.execute(f"INSERT OR REPLACE INTO texts (rowid, {TEXT_COLUMNS}) VALUES (?, ?, ?, ?, ?)", tuple(fresh))
+    db.execute(f"INSERT OR REPLACE INTO texts (rowid, {TEXT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", tuple(fresh))
 
 
 def remove_text(db: Connection, number: int) -> None:

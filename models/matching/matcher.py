@@ -155,6 +155,10 @@ class Matcher(nn.Module, ABC):
         """Words that mean nothing to the reader: those without an id, or what is no word of English."""
         return self.reader.unknown_words(sentence)
 
+    def is_common(self, word: str) -> bool:
+        """Whether captions use a word so often that the model has learnt what it looks like."""
+        return self.reader.is_common(word)
+
     def read_as(self, sentence: str) -> dict[str, str]:
         """Word of the sentence -> the other word that it is scored as, or <unk>."""
         return self.reader.corrections(sentence)

@@ -38,6 +38,9 @@ class SentenceReader(Protocol):
     def unknown_words(self, sentence: str) -> list[str]:
         """Words of the sentence that mean nothing to the reader, each once, in order."""
 
+    def is_common(self, word: str) -> bool:
+        """Whether captions use a word often."""
+
     def corrections(self, sentence: str) -> dict[str, str]:
         """Word of the sentence -> the other word, or mark for unknown words, that it is read as."""
 

@@ -130,6 +130,10 @@ class Vocabulary:
         """Words of the sentence that have no id, each once, in order."""
         return list(dict.fromkeys(word for word in tokenize(sentence) if word not in self.ids))
 
+    def is_common(self, word: str) -> bool:
+        """Whether a word has an id, as those have that its captions use several times."""
+        return word in self.ids
+
     def corrections(self, sentence: str) -> dict[str, str]:
         """Word of the sentence that has no id -> the near word that it is read as, or <unk>."""
         return {word: self.read_as(word) for word in self.unknown_words(sentence)}

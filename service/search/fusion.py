@@ -5,7 +5,7 @@ Reciprocal rank fusion (Cormack, Clarke and Buettcher 2009): a picture's place i
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from index.catalog.text.search import TextMatch, is_date, query_terms
@@ -16,49 +16,34 @@ from service.search.requests import SearchRequest, TextSearchRequest
 from service.search.results import FoundBy, PairExplanation, RankedPicture, ScoredWord
 
 RANK_CONSTANT = 60  # of that paper, found on one collection and kept for all others
+FOLDER_SHARE = 0.25  # of its rank, as which a picture counts whose folder is named so: docs/lab/folder-names.md
 
 
-def fused(ranking: Sequence[int], text_ranks: Mapping[int, int], text_first: bool = False) -> list[int]:
-    """The slots of a ranking (the best first) and those that have a rank by their text (from 1), the best first.
+def fused(
+    ranking: Sequence[int],
+    text_ranks: Mapping[int, int],
+    text_first: bool = False,
+    by_folder: Collection[int] = (),
+) -> list[int]:
+    """The slots of a ranking (the best first), those that have a rank by their text (from 1), and those that only the
+    name of a folder speaks for; the best first.
 
     Where both lists say the same, what the text found comes first: all words of the question are in it. With
-    `text_first` all that it found does. Without text ranks this is the ranking.
+    `text_first` all that it found does. `by_folder` are raised in the ranking, or follow it where they are not in it.
+    Without the others this is the ranking.
     """
-    if not text_ranks:
+    if not text_ranks and not by_folder:
         return list(ranking)
     if text_first:
         by_text = sorted(text_ranks, key=text_ranks.__getitem__)
         return [*by_text, *(slot for slot in ranking if slot not in text_ranks)]
     sums: dict[int, float] = defaultdict(float)
     for rank, slot in enumerate(ranking, start=1):
-        sums[slot] += 1 / (RANK_CONSTANT + rank)
+        sums[slot] += 1 / (RANK_CONSTANT + (FOLDER_SHARE * rank if slot in by_folder else rank))
     for slot, rank in text_ranks.items():
         sums[slot] += 1 / (RANK_CONSTANT + rank)
-    order = {slot: place for place, slot in enumerate([*ranking, *text_ranks])}
-    return sorted(sums, key=lambda slot: (-sums[slot], text_ranks.get(slot, len(order) + 1), order[slot]))
-
-
-def fused_hits(
-    candidates: Candidates | None,
-    order: Sequence[int],
-    matches: Sequence[TextMatch],
-    k: int,
-    fetch: Callable[[Sequence[int]], Sequence[Image | None]],
-    text_first: bool = False,
-) -> list[RankedPicture]:
-    """The best k pictures of `order`, which are positions among the candidates, and of the text's matches."""
-    positions = {candidates.rows[n]: n for n in order} if candidates else {}
-    ranks = {match.image.slot: match.rank for match in matches if match.image.slot is not None}
-    slots = fused(list(positions), ranks, text_first)
-    hits = []
-    for rank, (place, image) in enumerate(first_found(slots, k, fetch), start=1):
-        by_text: tuple[FoundBy, ...] = ("text",) if slots[place] in ranks else ()
-        if candidates is None or slots[place] not in positions:
-            hits.append(RankedPicture(**vars(image), rank=rank, found_by=by_text))
-        else:
-            scores = scores_of(candidates, positions[slots[place]])
-            hits.append(RankedPicture(**vars(image), **scores, rank=rank, found_by=("pictures", *by_text)))
-    return hits
+    order = {slot: place for place, slot in enumerate(dict.fromkeys([*ranking, *text_ranks, *by_folder]))}
+    return sorted(order, key=lambda slot: (-sums[slot], text_ranks.get(slot, len(order) + 1), order[slot]))
 
 
 def best_pictures(
@@ -67,16 +52,35 @@ def best_pictures(
     order: Sequence[int],
     matches: Sequence[TextMatch],
     fetch: Callable[[Sequence[int]], Sequence[Image | None]],
+    is_shown: bool = False,
 ) -> list[RankedPicture]:
-    """`fused_hits`, of which near duplicates are grouped where the request says so.
+    """The best k pictures of `order`, which are positions among the candidates, and of the text's matches; near
+    duplicates are grouped where the request says so.
 
-    No picture shows a date: where a question asks for nothing else, pictures of that date come first.
+    No picture shows a date: where a question asks for nothing else, pictures of that date come first. What is asked for
+    may be surely shown by pictures (`is_shown`). The name of a folder then says what its pictures have in common, and
+    not which of them show it.
     """
+    positions = {candidates.rows[n]: n for n in order} if candidates else {}
+    ranks = {match.image.slot: match.rank for match in matches if match.image.slot is not None}
+    by_folder = {match.image.slot for match in matches if match.by_folder and is_shown}
+    own_ranks = {slot: rank for slot, rank in ranks.items() if slot not in by_folder}
     text_first = bool(matches) and isinstance(request, TextSearchRequest) and is_date(request.subject)
-    if not request.group_near_duplicates:
-        return fused_hits(candidates, order, matches, request.k, fetch, text_first)
-    every = len(order) + len(matches) or 1
-    return grouped(fused_hits(candidates, order, matches, every, fetch, text_first), request.k)
+    slots = fused(list(positions), own_ranks, text_first, [slot for slot in ranks if slot in by_folder])
+
+    def hits(k: int) -> list[RankedPicture]:
+        found = enumerate(first_found(slots, k, fetch), start=1)
+        return [_hit(image, rank, candidates, positions.get(slots[n]), slots[n] in ranks) for rank, (n, image) in found]
+
+    return grouped(hits(len(slots) or 1), request.k) if request.group_near_duplicates else hits(request.k)
+
+
+def _hit(image: Image, rank: int, candidates: Candidates | None, position: int | None, by_text: bool) -> RankedPicture:
+    """A picture that was found as the candidate at a position, by its text, or by both."""
+    texts: tuple[FoundBy, ...] = ("text",) if by_text else ()
+    if candidates is None or position is None:
+        return RankedPicture(**vars(image), rank=rank, found_by=texts)
+    return RankedPicture(**vars(image), **scores_of(candidates, position), rank=rank, found_by=("pictures", *texts))
 
 
 def explained_by_text(hit: RankedPicture, question: str) -> RankedPicture:

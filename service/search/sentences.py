@@ -8,14 +8,18 @@ from typing import TypeAlias
 
 from torch import Tensor
 
+from index.catalog.text.search import content_words
 from models.matching.encoded import EncodedTexts
 from models.matching.matcher import Matcher
+from models.text.content_words import is_content_word
 from models.text.reader import END, START
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates
+from service.search.requests import SearchRequest
 from service.search.scoring.joint_work import JointWork
 from service.search.wording.languages import is_in_another_language
 from service.search.wording.negations import negation_in
+from service.search.wording.times import times_in
 
 KEPT_BYTES = 16 * 2**20  # some hundred sentences
 ENCODED_AT_ONCE = 32
@@ -109,6 +113,14 @@ def encoding_of(matcher: Matcher, sentence: str) -> JointWork[str, Encoded]:
         item=sentence,
         together=partial(encoded_sentences, matcher),
     )
+
+
+def names_common_things(matcher: Matcher, request: SearchRequest) -> bool:
+    """Whether pictures show all that a request's words ask for: nothing but what captions often name, and no time."""
+    if request.subject is None or times_in(request.subject):
+        return False
+    words = [word for word in content_words(request.subject) if is_content_word(word)]
+    return bool(words) and all(map(matcher.is_common, words))
 
 
 def verdict(candidates: Candidates, matcher: Matcher, sentence: str) -> bool | None:

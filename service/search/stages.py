@@ -13,6 +13,7 @@ from service.search.fusion import best_pictures
 from service.search.query import OpenQuery, RunningSearch
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import RankedCaption, RankedPicture
+from service.search.sentences import names_common_things
 from service.storage.regions.records import PictureFeatures
 
 
@@ -71,7 +72,8 @@ def picture_hits(
 ) -> tuple[list[RankedPicture], int]:
     """The best k pictures, and how many candidates the request's limits left out, which their text did not find."""
     order = candidates.passing(query.request)
-    hits = best_pictures(query.request, candidates, order, matches, query.gallery.images_at)
+    is_shown = any(match.by_folder for match in matches) and names_common_things(query.matcher, query.request)
+    hits = best_pictures(query.request, candidates, order, matches, query.gallery.images_at, is_shown)
     found = {candidates.rows[n] for n in order} | {match.image.slot for match in matches}
     return hits, sum(row not in found for row in candidates.rows)
 

@@ -7,7 +7,7 @@ from index.catalog.database.faults import ReadOnlyCatalog, UnknownSchema
 from index.catalog.database.schema_upgrades import ARRIVALS, DECIDED, LISTED, RARE, STATE, upgrade
 from index.catalog.text_index import TEXTS
 
-VERSION = 10
+VERSION = 11
 
 TABLES = f"""
 CREATE TABLE images (

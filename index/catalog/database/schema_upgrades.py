@@ -63,8 +63,10 @@ TO_VERSION_4 = f"{TEXTS}; {FILL};"
 # Version 5: pictures that look alike are known by a hash.
 TO_VERSION_5 = "ALTER TABLE images ADD COLUMN looks BLOB;"
 
+REINDEXED = f"DROP TABLE texts; {TEXTS}; {FILL};"
+
 # Version 6: texts of scripts without spaces are searched by their letters.
-TO_VERSION_6 = f"{LISTED} DROP TABLE texts; {TEXTS}; {FILL};"
+TO_VERSION_6 = f"{LISTED} {REINDEXED}"
 
 # Version 7: what is rare is found without a look at all there is.
 TO_VERSION_7 = RARE
@@ -84,7 +86,10 @@ DROP TABLE doubled;
 """
 
 # Version 10: dates are found as more people write them, digests in names and tags' own names are not.
-TO_VERSION_10 = f"DROP TABLE texts; {TEXTS}; {FILL};"
+TO_VERSION_10 = REINDEXED
+
+# Version 11: names of folders and albums are told from what is said of a picture itself.
+TO_VERSION_11 = REINDEXED
 
 # The version that each script makes of the one before.
 STEPS = {
@@ -97,6 +102,7 @@ STEPS = {
     8: TO_VERSION_8,
     9: TO_VERSION_9,
     10: TO_VERSION_10,
+    11: TO_VERSION_11,
 }
 
 

@@ -18,7 +18,10 @@ TAGS_HOLDING = (
 def tags_beside(db: Connection, words: Iterable[str]) -> dict[str, list[Tag]]:
     """Word -> the tags of ready pictures among whose tags it is. Keywords are left out: they are words for what
     pictures show."""
-    return {word: [(name, value) for name, value in db.execute(TAGS_HOLDING, [f'tags : "{word}"'])] for word in words}
+    return {
+        word: [(name, value) for name, value in db.execute(TAGS_HOLDING, [f'{{tags folders}} : "{word}"'])]
+        for word in words
+    }
 
 
 def named_tags(question: str, tags: Iterable[Tag]) -> list[Tag]:

@@ -13,6 +13,7 @@ from index.catalog.text import foreign_dates
 from index.catalog.text.named_tags import Tag, tags_beside
 from index.catalog.text_index import (
     MONTHS,
+    OWN_COLUMNS,
     REMOVED,
     WEEKDAYS,
     WORD,
@@ -36,7 +37,7 @@ DAY_AFTER_MONTH = re.compile(rf"(\b{_MONTH}\.?\s+\d{{1,2}})(?:st|nd|rd|th)\b", r
 ANY_MONTH = MONTH_NAMES | foreign_dates.FOREIGN_MONTHS
 DAY_NAMES = {*MONTH_NAMES, *WEEKDAYS, *foreign_dates.ENGLISH}
 DAY = re.compile(r"\d{1,2}")
-BESIDE_DATES = "{filename captions tags} : "  # the columns that FTS5 looks into
+BESIDE_DATES = "- dates : "  # the columns that FTS5 looks into
 UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 # Letters that may stand for one of these: before a consonant, as hardly ever in English, but for "queen" and "shoes".
 SPELT_UMLAUT = re.compile(r"(?<![aeiouq])([aou])e(?=[bcdfghj-np-tvwxz]|(?<=ae)u)(?!s\b)")
@@ -63,10 +64,15 @@ STOP_WORDS = ENGLISH_STOP_WORDS | FOREIGN_STOP_WORDS
 
 
 class TextMatch(NamedTuple):
-    """A picture that holds the words asked for; those that hold them equally well have one rank, from 1."""
+    """A picture that holds the words asked for; those that hold them equally well have one rank, from 1.
+
+    Those that hold them `by_folder`, by the names of their folders and albums, come after those of which themselves all
+    words are said.
+    """
 
     image: Image
     rank: int
+    by_folder: bool = False
 
 
 class TextSearch:
@@ -78,7 +84,8 @@ class TextSearch:
     def matches(self, question: str, limit: int, condition: Filter) -> list[TextMatch]:
         """Visible pictures that hold every word of the question and pass the filter, the best match first.
 
-        They are ranked by BM25; of equal ones the latest comes first. None are found for a question without a word.
+        They are ranked by BM25, those that hold the words by a folder's name after the others; of equal ones the latest
+        comes first. None are found for a question without a word.
         """
         words = match_expression(question)
         if not words:
@@ -210,17 +217,26 @@ def match_expression(question: str) -> str:
     )
 
 
+def of_itself(words: str) -> str:
+    """The FTS5 expression for what is said of a picture itself, and not of the folder that it is in."""
+    return f"{{{OWN_COLUMNS}}} : ({words})"
+
+
 def ranked_matches(db: Connection, words: str, limit: int, condition: Filter) -> list[TextMatch]:
     """The matches of an FTS5 expression, inside a transaction of the caller's."""
     where, values = condition.sql()
     # CROSS JOIN: the text index is asked once, and pictures looked up by what it finds.
     found = db.execute(
-        "WITH held AS (SELECT texts.rowid AS number, bm25(texts) AS minus_bm25 FROM texts CROSS JOIN images"
-        "  WHERE texts MATCH ? AND images.number = texts.rowid AND state = 'ready' AND "
-        f"  {where} ORDER BY texts.rowid DESC LIMIT {MOST_LOOKED_AT})"
-        " SELECT images.*, held.place FROM (SELECT number, rank() OVER (ORDER BY round(minus_bm25, 9)) AS place"
-        "  FROM held ORDER BY place, number DESC LIMIT ?) AS held JOIN images USING (number)"
-        " ORDER BY held.place, number DESC",
-        [words, *values, limit],
+        "WITH held AS MATERIALIZED (SELECT texts.rowid AS number, bm25(texts) AS minus_bm25"
+        "  FROM texts CROSS JOIN images WHERE texts MATCH ? AND images.number = texts.rowid AND state = 'ready' AND "
+        f"  {where} ORDER BY texts.rowid DESC LIMIT {MOST_LOOKED_AT}),"
+        " own AS (SELECT rowid FROM texts WHERE texts MATCH ? AND rowid >= (SELECT min(number) FROM held)),"
+        " told AS (SELECT number, minus_bm25, number NOT IN own AS by_folder FROM held)"
+        " SELECT images.*, place, by_folder FROM (SELECT number, by_folder,"
+        "  rank() OVER (ORDER BY by_folder, round(minus_bm25, 9)) AS place"
+        "  FROM told ORDER BY place, number DESC LIMIT ?) AS best JOIN images USING (number)"
+        " ORDER BY place, number DESC",
+        [words, *values, of_itself(words), limit],
     ).fetchall()
-    return [TextMatch(image, row["place"]) for image, row in zip(to_images(db, found), found, strict=True)]
+    images = to_images(db, found)
+    return [TextMatch(image, row["place"], bool(row["by_folder"])) for image, row in zip(images, found, strict=True)]

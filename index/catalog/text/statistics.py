@@ -12,7 +12,7 @@ from typing import NamedTuple
 from index.catalog.database.connection import Database
 from index.catalog.filters import Filter
 from index.catalog.queries import to_images
-from index.catalog.text.search import MOST_LOOKED_AT, match_expression, word_expressions
+from index.catalog.text.search import MOST_LOOKED_AT, match_expression, of_itself, word_expressions
 from index.records import Image
 
 SATURATION, LENGTH_WEIGHT = 1.2, 0.75  # k1 and b, which FTS5 has as constants
@@ -59,10 +59,19 @@ class TextStatistics(NamedTuple):
 
 
 class ScoredText(NamedTuple):
-    """A picture whose text holds every word of a question; the higher its `bm25`, the better the match."""
+    """A picture whose text holds every word of a question; the higher its `bm25`, the better the match.
+
+    One that needs the names of its folders and albums for them comes after all others.
+    """
 
     image: Image
     bm25: float
+    by_folder: bool
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """The key that sorts matches, the best first."""
+        return self.by_folder, -self.bm25
 
 
 class CountedText(NamedTuple):
@@ -73,10 +82,12 @@ class CountedText(NamedTuple):
     """How often the text holds each word of the question."""
     length: int
     """Words of the text."""
+    by_folder: bool
+    """Whether it needs the names of its folders and albums for them."""
 
     def scored(self, everywhere: TextStatistics) -> ScoredText:
         """The picture with its BM25 by the statistics of all catalogs."""
-        return ScoredText(self.image, _rounded_bm25(everywhere, self.frequencies, self.length))
+        return ScoredText(self.image, _rounded_bm25(everywhere, self.frequencies, self.length), self.by_folder)
 
 
 class SharedTexts:
@@ -103,9 +114,9 @@ class SharedTexts:
             if len(numbers) > limit:
                 return here, None
             frequencies = _frequencies_of(db, words, here, numbers)
-            images = _images(db, numbers)
+            images, own = _images(db, numbers), _said_of_themselves(db, question, numbers)
             return here, [
-                CountedText(image, of_words, _length(db, number))
+                CountedText(image, of_words, _length(db, number), number not in own)
                 for image, of_words, number in zip(images, frequencies, numbers, strict=True)
             ]
 
@@ -136,13 +147,14 @@ def scored_texts(
     """
     words, numbers = word_expressions(question), _holding(db, question, MOST_LOOKED_AT, condition)
     frequencies = _frequencies_of(db, words, read_statistics(db, question), numbers)
+    own = _said_of_themselves(db, question, numbers)
     scored = [
-        (_rounded_bm25(everywhere, of_words, _length(db, number)), number)
+        (number in own, _rounded_bm25(everywhere, of_words, _length(db, number)), number)
         for of_words, number in zip(frequencies, numbers, strict=True)
     ]
     scored = sorted(scored, reverse=True)[:limit]
-    images = _images(db, [number for _, number in scored])
-    return [ScoredText(image, bm25) for image, (bm25, _) in zip(images, scored, strict=True)]
+    images = _images(db, [number for _, _, number in scored])
+    return [ScoredText(image, bm25, not itself) for image, (itself, bm25, _) in zip(images, scored, strict=True)]
 
 
 def _holding(db: Connection, question: str, limit: int, condition: Filter) -> list[int]:
@@ -157,6 +169,15 @@ def _holding(db: Connection, question: str, limit: int, condition: Filter) -> li
         [expression, *values, limit],
     )
     return [number for (number,) in found.fetchall()]
+
+
+def _said_of_themselves(db: Connection, question: str, numbers: Sequence[int]) -> set[int]:
+    """Numbers of the pictures that need no name of a folder or album to hold every word of the question."""
+    if not numbers:
+        return set()
+    sql = "SELECT rowid FROM texts WHERE texts MATCH ? AND rowid BETWEEN ? AND ?"
+    found = db.execute(sql, [of_itself(match_expression(question)), min(numbers), max(numbers)])
+    return {number for (number,) in found}
 
 
 def _images(db: Connection, numbers: Sequence[int]) -> list[Image]:

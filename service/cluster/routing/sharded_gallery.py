@@ -126,13 +126,14 @@ class ShardedGallery:
         answers = self._matches
         # Of a picture that is being moved, the one in the later shard counts, as in merging.py.
         once = {one.image.image_id: (shard, one) for shard in sorted(answers) for one in answers[shard]}
-        found = sorted(once.values(), key=lambda one: (-one[1].bm25, -one[1].image.added_at, one[1].image.image_id))
-        minus_bm25 = [-one.bm25 for _, one in found]
+        found = sorted(once.values(), key=lambda one: (one[1].order, -one[1].image.added_at, one[1].image.image_id))
+        orders = [one.order for _, one in found]
         matches = []
         for shard, one in found[: request.shortlist]:
             row = self._pictures.of(shard, one.image.image_id)
             self._images.setdefault(one.image.image_id, one.image)  # what was said when it was scored holds
-            matches.append(TextMatch(replace(one.image, slot=row), 1 + bisect_left(minus_bm25, -one.bm25)))
+            rank = 1 + bisect_left(orders, one.order)
+            matches.append(TextMatch(replace(one.image, slot=row), rank, one.by_folder))
         return matches
 
     def named_tags(self, question: str) -> Sequence[Tag]:

@@ -190,6 +190,22 @@ def test_equal_matches_share_a_rank(catalog: Catalog) -> None:
     assert [match.rank for match in catalog.texts.matches("zeppelin", 1, EVERY)] == [1]
 
 
+def test_what_is_said_of_a_picture_comes_before_the_names_of_its_folders(catalog: Catalog) -> None:
+    pictures = [
+        picture(
+            "caption", filename="1.jpg", captions=["one of a great many zeppelins over the old town in the evening"]
+        ),
+        picture("both", filename="zeppelin/old.jpg"),
+        picture("folder", filename="old zeppelin/zeppelin/2.jpg", tags={"album": "Old/Zeppelin"}),
+        picture("name", filename="x/old zeppelin.jpg"),
+    ]
+    catalog.take_in(pictures, now=1.0)
+    make_ready(catalog, *(one.image_id for one in pictures))
+    matches = catalog.texts.matches("old zeppelin", 5, EVERY)
+    assert [match.by_folder for match in matches] == [False, False, True, True]
+    assert {match.image.image_id for match in matches[:2]} == {"caption", "name"}
+
+
 def test_of_very_many_matches_the_latest_are_looked_at(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index.catalog.text.search, "MOST_LOOKED_AT", 3)
     names = [f"{n:02}" for n in range(10)]

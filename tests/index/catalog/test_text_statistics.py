@@ -16,6 +16,7 @@ from index.catalog.text.statistics import TextStatistics, varints
 from tests.support.catalogs import make_ready, picture
 
 WORDS = ("beach", "dog", "red", "snow", "14", "kueche", "küche")
+FOLDERS = ("1.jpg", "red dogs/2.jpg", "beach/dog/3.jpg")
 MAY_14 = 1684065600.0
 CAPTIONS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=200).map(" ".join)
 
@@ -23,18 +24,19 @@ CAPTIONS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=200).map(" ".jo
 @pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
-    captions=st.lists(st.tuples(CAPTIONS, st.integers(0, 2)), min_size=1, max_size=12),
+    described=st.lists(st.tuples(CAPTIONS, st.sampled_from(FOLDERS), st.integers(0, 2)), min_size=1, max_size=12),
     question=st.lists(st.sampled_from((*WORDS, "jpg", "red dog", "may")), min_size=1, max_size=3).map(" ".join),
     limit=st.integers(1, 12),
 )
 def test_distances_and_order_are_those_of_one_catalog(
-    captions: list[tuple[str, int]], question: str, limit: int
+    described: list[tuple[str, str, int]], question: str, limit: int
 ) -> None:
     with TemporaryDirectory() as folder, ExitStack() as stack:
         whole, *shards = (stack.enter_context(closing(Catalog(Path(folder, f"{n}.sqlite")))) for n in range(4))
-        for n, (caption, shard) in enumerate(captions):
+        for n, (caption, filename, shard) in enumerate(described):
             for catalog in (whole, shards[shard]):
-                catalog.take_in([picture(f"{n:03}", captions=[caption], taken_at=MAY_14)], now=float(n))
+                said = picture(f"{n:03}", captions=[caption], taken_at=MAY_14, filename=filename)
+                catalog.take_in([said], now=float(n))
                 make_ready(catalog, f"{n:03}")
         everywhere = TextStatistics.total([shard.shared_texts.statistics(question) for shard in shards])
         assert everywhere == whole.shared_texts.statistics(question)
@@ -42,14 +44,15 @@ def test_distances_and_order_are_those_of_one_catalog(
         for shard, part in zip(shards, parts, strict=True):
             here, counted = shard.shared_texts.counted(question, limit, Filter())
             assert here == shard.shared_texts.statistics(question)
-            every = shard.shared_texts.matches(question, len(captions), Filter(), everywhere)
+            every = shard.shared_texts.matches(question, len(described), Filter(), everywhere)
             assert (counted is None) == (len(every) > limit)
             if counted is not None:
-                found = [(one.image.image_id, one.scored(everywhere).bm25) for one in counted]
-                assert sorted(found) == sorted((one.image.image_id, one.bm25) for one in part)
-        merged = sorted((one for part in parts for one in part), key=lambda one: (-one.bm25, -one.image.added_at))
+                scored = [(one.image.image_id, one.scored(everywhere).order) for one in counted]
+                assert sorted(scored) == sorted((one.image.image_id, one.order) for one in part)
+        merged = sorted((one for part in parts for one in part), key=lambda one: (one.order, -one.image.added_at))
         alone = whole.texts.matches(question, limit, Filter())
-        assert [one.image.image_id for one in merged[:limit]] == [match.image.image_id for match in alone]
+        found = [(one.image.image_id, one.by_folder) for one in merged[:limit]]
+        assert found == [(match.image.image_id, match.by_folder) for match in alone]
         with closing(sqlite3.connect(Path(folder, "0.sqlite"))) as db:
             for one in merged:
                 words = match_expression(question)

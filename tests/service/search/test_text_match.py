@@ -206,3 +206,29 @@ def test_words_of_a_text_are_not_told_as_misread(album: Library, monkeypatch: py
     monkeypatch.setattr(album.matcher, "near_words", lambda sentence: {"oslo": "also"})
     assert album.text("red Oslo", match="both").reading.read_as == {"oslo": "also"}
     assert album.text("Oslo", match="both").reading.read_as == {}
+
+
+def test_the_name_of_a_folder_hardly_counts_where_pictures_show_what_is_asked_for(tmp_path: Path) -> None:
+    """Of an album named so only those that show it come before others that do; one that a caption names does, too."""
+    library = Library(tmp_path)
+    for n in range(40):
+        library.add(
+            f"album {n}", two_coloured("red" if n < 3 else "blue", "blue"), tags={"album": "Red 2019/Zeppelins"}
+        )
+    for n in range(40):
+        library.add(f"other {n}", two_coloured("red", "green"), filename=f"{n}.png")
+    library.add("captioned", two_coloured("blue", "blue"), captions=["a red ribbon"])
+    library.catch_up()
+    names = {image_id_of(f"{kind} {n}"): kind for kind in ("album", "other") for n in range(40)}
+    try:
+        first = [names.get(one, "captioned") for one in found_ids(library.text("a red", k=20, match="both"))]
+        assert first[:4] == ["captioned", "album", "album", "album"]
+        assert set(first[4:10]) == {"other"}  # as a list of its own the album came first as a whole
+        for question in ("zeppelins", "red 2019"):  # which pictures do not show
+            found = found_ids(library.text(question, k=40, match="both"))
+            assert {names.get(one) for one in found} == {"album"}, question
+        by_text = found_ids(library.text("red", k=41, match="text", shortlist=100))
+        assert by_text[0] == image_id_of("captioned")
+        assert {names.get(one) for one in by_text[1:]} == {"album"}
+    finally:
+        library.close()
