@@ -13,7 +13,7 @@ import PIL.Image
 import PIL.ImageDraw
 
 WIDTH, HEIGHT = 480, 360
-QUALITY = 85  # of the files
+COLOURS = 128  # of a file, which is small so
 FINER = 4  # drawn so many times larger and made smaller, so that edges are smooth
 
 Point = tuple[float, float]
@@ -261,9 +261,10 @@ def painted(shapes: Sequence[Shape]) -> PIL.Image.Image:
 
 
 def encoded(picture: PIL.Image.Image) -> bytes:
-    """The picture as a small WebP file."""
+    """The picture as a WebP file."""
     file = io.BytesIO()
-    picture.save(file, "WEBP", quality=QUALITY, method=6)
+    few = picture.quantize(COLOURS, dither=PIL.Image.Dither.NONE).convert("RGB")
+    few.save(file, "WEBP", lossless=True, quality=100, method=6)
     return file.getvalue()
 
 
