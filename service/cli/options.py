@@ -22,7 +22,7 @@ WeightsOrNames = Annotated[
         help="A shipped model, the folder of one, or several with + between: their mean; the default if not given.",
     ),
 ]
-NumResults = Annotated[int, typer.Option("-k", min=1, max=100, help="How many results at most.")]
+NumResults = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results at most.")]
 ShortlistLength = Annotated[int, typer.Option("--shortlist", min=1, max=1000, help="How many candidates are reranked.")]
 ResultOrder = Annotated[
     Literal["relevance", "date"],

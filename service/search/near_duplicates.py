@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from service.search.results import NearDuplicate, RankedPicture
 
 MOST_BITS = 4  # of 64 in which hashes of near duplicates differ
@@ -14,17 +16,17 @@ def grouped(hits: Sequence[RankedPicture], k: int) -> list[RankedPicture]:
     A picture joins the best result that it is near to. One without a hash stays alone.
     """
     shown: list[RankedPicture] = []
-    hashes: list[int | None] = []
     duplicates: list[list[NearDuplicate]] = []
+    hashes, places = np.zeros(k, np.uint64), list[int]()  # of those with a hash, and which they are of those shown
     for hit in hits:
         own = int.from_bytes(hit.perceptual_hash) if hit.perceptual_hash else None
-        for place, other in enumerate(hashes):
-            if own is not None and other is not None and (bits := (own ^ other).bit_count()) <= MOST_BITS:
-                duplicates[place].append(NearDuplicate(image=hit, bits=bits))
-                break
-        else:
-            if len(shown) < k:
-                shown.append(hit)
-                hashes.append(own)
-                duplicates.append([])
+        bits = np.bitwise_count(hashes[: len(places)] ^ np.uint64(own)) if own is not None else np.zeros(0, np.uint8)
+        if (near := np.flatnonzero(bits <= MOST_BITS)).size:
+            duplicates[places[near[0]]].append(NearDuplicate(image=hit, bits=int(bits[near[0]])))
+        elif len(shown) < k:
+            if own is not None:
+                hashes[len(places)] = own
+                places.append(len(shown))
+            shown.append(hit)
+            duplicates.append([])
     return [replace(hit, near_duplicates=own) for hit, own in zip(shown, duplicates, strict=True)]

@@ -32,6 +32,8 @@ from service.errors import InvalidRequest
 from service.search.wording.times import visible_part
 
 LONGEST_QUERY = 512
+MOST_RESULTS = 1000
+MOST_EXPLAINED = 100  # each takes ten kilobytes of an answer
 Match = Literal["pictures", "text", "both"]
 
 
@@ -193,13 +195,16 @@ Order = Literal["relevance", "date"]
 ImageId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{32}$")]
 
 
+SHORTLIST_DESCRIPTION = (
+    "How many candidates stage one hands to the reranker; at least k. If not given, k where that is more than 100."
+)
+
+
 class SearchRequest(RequestModel):
     """Fields that every search takes."""
 
-    k: int = Field(10, strict=True, ge=1, le=100, description="How many results at most.")
-    shortlist: int = Field(
-        100, strict=True, ge=1, le=1000, description="How many candidates stage one hands to the reranker; at least k."
-    )
+    k: int = Field(10, strict=True, ge=1, le=MOST_RESULTS, description="How many results at most.")
+    shortlist: int = Field(100, strict=True, ge=1, le=MOST_RESULTS, description=SHORTLIST_DESCRIPTION)
     model: str | None = Field(None, max_length=200, description="A model of GET /models; null for the default.")
     explain: bool = Field(False, strict=True, description="Add which region answered which word.")
     min_score: float | None = Field(None, strict=True, description="Leave out results whose raw score is lower.")
@@ -244,6 +249,20 @@ class SearchRequest(RequestModel):
         if shortlist < info.data.get("k", 1):
             raise ValueError(f"must be at least k, which is {info.data['k']}")
         return shortlist
+
+    @model_validator(mode="after")
+    def _shortlist_of_all_results(self) -> Self:
+        if "shortlist" not in self.model_fields_set:
+            self.shortlist = max(self.shortlist, self.k)
+        return self
+
+    @model_validator(mode="after")
+    def _explains_few(self) -> Self:
+        if self.explain and self.k > MOST_EXPLAINED:
+            raise InvalidRequest.field(
+                "explain", f"at most {MOST_EXPLAINED} results are explained at once: ask for k={MOST_EXPLAINED} or less"
+            )
+        return self
 
 
 class TextSearchRequest(SearchRequest):

@@ -6,7 +6,14 @@ from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapV
 from pydantic_core import PydanticCustomError, from_json
 
 from service.api.query_parameters import no_number
-from service.search.requests import ImageId, ImageSearchRequest, PictureFilter, QueryText
+from service.search.requests import (
+    MOST_RESULTS,
+    SHORTLIST_DESCRIPTION,
+    ImageId,
+    ImageSearchRequest,
+    PictureFilter,
+    QueryText,
+)
 
 
 def _empty_as_none(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -31,10 +38,8 @@ FilterText: TypeAlias = Annotated[PictureFilter | None, WrapValidator(_from_json
 class ImageSearchForm(ImageSearchRequest):
     """The form fields beside `image`: which captions describe a picture, or which pictures look like it?"""
 
-    k: int = Field(10, ge=1, le=100, description="How many results at most.")
-    shortlist: int = Field(
-        100, ge=1, le=1000, description="How many candidates stage one hands to the reranker; at least k."
-    )
+    k: int = Field(10, ge=1, le=MOST_RESULTS, description="How many results at most.")
+    shortlist: int = Field(100, ge=1, le=MOST_RESULTS, description=SHORTLIST_DESCRIPTION)
     query: Annotated[QueryText | None, WrapValidator(_empty_as_none)] = Field(
         None, description="With target=images: what the pictures should show besides, in words."
     )

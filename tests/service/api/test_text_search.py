@@ -113,6 +113,11 @@ def test_filters_cut_offs_and_dates_work_together(api: Api) -> None:
     assert (high["results"], high["left_out"]) == ([], 64)
 
 
+def test_the_shortlist_grows_with_the_results_that_are_asked_for(api: Api) -> None:
+    for asked, shortlist in ({"k": 3}, 100), ({"k": 150}, 150), ({"k": 3, "shortlist": 7}, 7):
+        assert checked(api.text("red", **asked), 200, TextAnswer)["shortlist"] == shortlist
+
+
 @pytest.mark.parametrize(
     ("body", "field", "words"),
     [
@@ -123,7 +128,8 @@ def test_filters_cut_offs_and_dates_work_together(api: Api) -> None:
         ({"query": 5}, "query", "string"),
         ({}, "query", "is missing"),
         ({"query": "x", "k": 0}, "k", "at least 1"),
-        ({"query": "x", "k": 101}, "k", "at most 100"),
+        ({"query": "x", "k": 1001}, "k", "at most 1000"),
+        ({"query": "x", "k": 101, "explain": True}, "explain", "at most 100 results are explained"),
         ({"query": "x", "k": 20, "shortlist": 10}, "shortlist", "at least k, which is 20"),
         ({"query": "x", "shortlist": 1001}, "shortlist", "at most 1000"),
         ({"query": "x", "shortlst": 100}, "shortlst", "is not a field"),
