@@ -14,6 +14,13 @@ from types import MappingProxyType
 from models.compressed_files import stored_text
 
 RIGHT_FILE, MISSPELT_FILE = (Path(__file__).with_name(name) for name in ("right_words.txt", "misspelt.txt"))
+CAPTION_WORDS_FILE = Path(__file__).parent.parent / "weights" / "sentence-encoder" / "words.txt"
+
+
+@lru_cache
+def words_of_captions() -> frozenset[str]:
+    """Words of English captions, which the shipped sentence encoder knows first of all."""
+    return frozenset(stored_text(CAPTION_WORDS_FILE).decode().split())
 
 
 @lru_cache

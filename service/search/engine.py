@@ -47,6 +47,7 @@ from service.search.stopwatch import Stopwatch
 from service.search.wording.file_names import is_file_name
 from service.search.wording.languages import language_of
 from service.search.wording.query_notes import FoundCounts, note_on
+from service.search.wording.translation import translation_of
 from service.storage.regions.records import PictureFeatures, detected_features
 
 # Of the likeness to a picture, where what words ask for besides has 1: docs/lab/similar-pictures.md.
@@ -251,7 +252,8 @@ def reading_of(query: OpenQuery[Any], found: FoundCounts) -> Reading:
     note = note_on(said, query.gallery.num_missing, no_english, found, tags)
     if found.by_text or language_of(visible, no_english) is not None:
         read_as = {}  # words of a text, or of another language, which came near to English ones
-    return Reading(said, unknown, read_as, note)
+    translation = None if query.request.subject is None else translation_of(query.request.subject)
+    return Reading(said, unknown, read_as if translation is None else {**translation.words, **read_as}, note)
 
 
 def presented(

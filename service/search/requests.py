@@ -29,7 +29,7 @@ from index.catalog.filters import Filter, as_number
 from models.text.request_words import subject_of
 from service.dates import check_date, date_span
 from service.errors import InvalidRequest
-from service.search.wording.times import visible_part
+from service.search.wording.translation import read_by_models
 
 LONGEST_QUERY = 512
 MOST_RESULTS = 1000
@@ -235,8 +235,9 @@ class SearchRequest(RequestModel):
 
     @property
     def visible(self) -> str | None:
-        """The part of the subject that pictures can show, which models read: a time that it names is left out."""
-        return None if self.subject is None else visible_part(self.subject)
+        """The part of the subject that pictures can show, in English, which models read: a time that it names is left
+        out."""
+        return None if self.subject is None else read_by_models(self.subject)
 
     @property
     def needs_model(self) -> bool:
@@ -291,7 +292,7 @@ class TextSearchRequest(SearchRequest):
 
     @property
     def visible(self) -> str:
-        return visible_part(self.subject)
+        return read_by_models(self.subject)
 
     @property
     def needs_model(self) -> bool:

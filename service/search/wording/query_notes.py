@@ -10,6 +10,7 @@ from service.search.wording.file_names import is_file_name
 from service.search.wording.languages import language_of
 from service.search.wording.negations import negation_in
 from service.search.wording.times import times_in
+from service.search.wording.translation import translation_of
 
 MOST_AT_ONCE = 100  # pictures that a view lacks for a moment while the worker takes in more
 MOST_TAGS = 2  # that are offered
@@ -42,7 +43,9 @@ def note_on(
     notes, in_texts = [], found is not None and bool(found.by_text)
     if (subject := subject_of(query)) != query and subject in query:  # and not the same in other letters
         notes.append(f"Searched for “{subject}”.")
-    if (language := language_of(subject, no_english)) is not None:
+    if (translation := translation_of(subject)) is not None:
+        notes.append(f"Read as “{translation.english}”, word by word: models read English alone.")
+    elif (language := language_of(subject, no_english)) is not None:
         if not in_texts:
             notes.append(
                 f"This looks like {language}. Models read English alone: ask in English, or search texts alone."
