@@ -2,10 +2,10 @@
 import { ask, Latest } from "./api";
 import { button, el, find, renew, workButton } from "./dom";
 import { CAN_DROP } from "./dropping";
-import { nameOf, type Found } from "./finding";
+import { type Found, nameOf } from "./finding";
 import type { FailuresAnswer } from "./openapi";
 import { counted, isolated, messageOf } from "./text";
-import { Upload, type Outcome, type Progress } from "./uploads";
+import { type Outcome, type Progress, Upload } from "./uploads";
 
 export class Adding {
   private readonly panel = find("add");
@@ -25,8 +25,17 @@ export class Adding {
   ) {
     this.panel.append(
       el("h2", {}, "Add pictures"),
-      el("p", {}, CAN_DROP ? "Drop files or folders anywhere on this page, or choose them:" : "Choose files or a folder:"),
-      el("p", { class: "actions" }, chooser("Files…", "choose-files", false, this.take), chooser("A folder…", "choose-folder", true, this.take)),
+      el(
+        "p",
+        {},
+        CAN_DROP ? "Drop files or folders anywhere on this page, or choose them:" : "Choose files or a folder:",
+      ),
+      el(
+        "p",
+        { class: "actions" },
+        chooser("Files…", "choose-files", false, this.take),
+        chooser("A folder…", "choose-folder", true, this.take),
+      ),
       this.bar,
       this.words,
       this.left,
@@ -106,7 +115,11 @@ export class Adding {
     try {
       await this.failing.run(
         (signal) => ask<FailuresAnswer>("/failures", { signal }),
-        ({ failures }) => this.replace(this.failures, reasons("Set aside so far", failures, (one) => this.retryButton(one))),
+        ({ failures }) =>
+          this.replace(
+            this.failures,
+            reasons("Set aside so far", failures, (one) => this.retryButton(one)),
+          ),
       );
     } catch (fault) {
       const why = messageOf(fault);
@@ -136,7 +149,14 @@ function chooser(text: string, id: string, folder: boolean, take: (files: Found[
     input.value = ""; // the same files can be chosen again
     void take(files);
   };
-  const input = el("input", { id, type: "file", class: "hidden", multiple: true, webkitdirectory: folder, onchange: choose });
+  const input = el("input", {
+    id,
+    type: "file",
+    class: "hidden",
+    multiple: true,
+    webkitdirectory: folder,
+    onchange: choose,
+  });
   return el("label", { class: "button" }, text, input);
 }
 
@@ -150,6 +170,8 @@ function whatWasThere({ known, restored }: Progress): Node[] {
 
 function reasons(title: string, outcomes: Outcome[], extra: (one: Outcome) => HTMLElement | null = () => null): Node[] {
   if (!outcomes.length) return [];
-  const items = outcomes.map((one) => el("li", {}, el("bdi", {}, one.filename), ` ${isolated(one.reason)} `, extra(one)));
+  const items = outcomes.map((one) =>
+    el("li", {}, el("bdi", {}, one.filename), ` ${isolated(one.reason)} `, extra(one)),
+  );
   return [el("h3", {}, `${title}: ${counted(outcomes.length, "file")}`), el("ul", { class: "reasons" }, ...items)];
 }

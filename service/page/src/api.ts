@@ -164,7 +164,10 @@ async function send(path: string, { method, json, form, signal }: Options): Prom
 
 /** Whether the service answers, were it with nothing but that. */
 export function isAnswering(): Promise<boolean> {
-  return fetch("/livez", { signal: AbortSignal.timeout(WATCH_MS) }).then(({ ok }) => ok, () => false);
+  return fetch("/livez", { signal: AbortSignal.timeout(WATCH_MS) }).then(
+    ({ ok }) => ok,
+    () => false,
+  );
 }
 
 /** What comes from the service; Unreachable where it breaks off, unless the page itself gave it up. */

@@ -16,7 +16,12 @@ function small(asked: Asked, title: string): HTMLElement {
   const source = "image" in asked ? URL.createObjectURL(asked.image) : `/images/${asked.image_id}/thumbnail`;
   const done = () => "image" in asked && URL.revokeObjectURL(source);
   // Browsers show no RAW and few HEIC files, which can be asked with all the same.
-  const shown = el("img", { src: source, alt: `Asked with: ${title}`, onload: done, onerror: () => (done(), shown.remove()) });
+  const shown = el("img", {
+    src: source,
+    alt: `Asked with: ${title}`,
+    onload: done,
+    onerror: () => (done(), shown.remove()),
+  });
   return shown;
 }
 
@@ -27,7 +32,12 @@ function small(asked: Asked, title: string): HTMLElement {
 export class LikePicture {
   private question: PictureQuestion | null = null; // that is answered below
   private picture: HTMLElement | null = null;
-  private readonly line = el("input", { type: "search", dir: "auto", maxlength: 512, "aria-label": "What they should show besides" });
+  private readonly line = el("input", {
+    type: "search",
+    dir: "auto",
+    maxlength: 512,
+    "aria-label": "What they should show besides",
+  });
   private readonly element: HTMLElement;
 
   constructor(ask: (question: PictureQuestion) => void) {
@@ -38,7 +48,9 @@ export class LikePicture {
       ask({ ...this.question!, words: this.line.value.trim() });
     };
     const find = button("Find", submit);
-    const sentences = button("Sentences for it", () => ask({ kind: "sentences", asked: this.question!.asked, title: this.question!.title }));
+    const sentences = button("Sentences for it", () =>
+      ask({ kind: "sentences", asked: this.question!.asked, title: this.question!.title }),
+    );
     const form = el("form", { onsubmit: submit, autocomplete: "off" }, this.line, find);
     this.element = el("div", { class: "asked" }, form, sentences);
   }

@@ -93,7 +93,12 @@ export class Card {
 
   private picture(): HTMLElement {
     const { state } = this.image;
-    const large = { type: "button", class: "picture", "aria-label": this.opens, onclick: (event: MouseEvent) => this.press(event) };
+    const large = {
+      type: "button",
+      class: "picture",
+      "aria-label": this.opens,
+      onclick: (event: MouseEvent) => this.press(event),
+    };
     if (state === "ready") return el("button", large, thumbnail(this.image));
     return el("div", { class: "picture none" }, state === "queued" ? "waiting" : state);
   }
@@ -110,7 +115,8 @@ export class Card {
   /** Opens the picture, or chooses it, or not, where several are. */
   private press({ shiftKey, detail }: MouseEvent): void {
     if (!this.element.closest(".selecting")) this.open(this.image);
-    else if (this.canBeChosen) this.pick.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey, detail }));
+    else if (this.canBeChosen)
+      this.pick.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey, detail }));
   }
 
   private about(): HTMLElement {
@@ -127,7 +133,9 @@ export class Card {
     const { state, image_id } = this.image;
     if (state !== "failed") return [];
     const reason = el("p", { class: "about quiet" });
-    void reasonOf(image_id).then((why) => (reason.textContent = why)).catch(() => {});
+    void reasonOf(image_id)
+      .then((why) => (reason.textContent = why))
+      .catch(() => {});
     return [reason];
   }
 
@@ -142,9 +150,15 @@ export class Card {
       { class: "actions" },
       button("Edit", () => this.edit(), { class: "link change", "aria-label": `Edit ${title}` }),
       this.image.state === "ready" &&
-        button("More like this", () => this.like(this.image), { class: "link", "aria-label": `More like this: ${title}` }),
+        button("More like this", () => this.like(this.image), {
+          class: "link",
+          "aria-label": `More like this: ${title}`,
+        }),
       this.image.state === "failed" &&
-        workButton("Try again", () => this.told("Trying again", () => this.retry()), { class: "link change", "aria-label": `Try again: ${title}` }),
+        workButton("Try again", () => this.told("Trying again", () => this.retry()), {
+          class: "link change",
+          "aria-label": `Try again: ${title}`,
+        }),
       downloadButton(this.image, this.fault, "link change"),
       workButton("Delete", () => this.delete(), { class: "link change", "aria-label": `Delete ${title}` }),
     );

@@ -59,7 +59,10 @@ function calendarDate(said: string): string | null {
 function partsOf(said: string): (string | undefined)[] | null {
   const inNumbers = YEAR_FIRST.exec(said);
   if (inNumbers) return inNumbers.slice(1);
-  const inFull = said.replace(SHORT_YEAR, (_, rest: string, year: string) => `${rest}${Number(year) < FIRST_SHORT_YEAR ? 20 : 19}${year}`);
+  const inFull = said.replace(
+    SHORT_YEAR,
+    (_, rest: string, year: string) => `${rest}${Number(year) < FIRST_SHORT_YEAR ? 20 : 19}${year}`,
+  );
   const yearLast = YEAR_LAST.exec(inFull);
   if (yearLast) {
     const [, first, second, year] = yearLast;
@@ -96,5 +99,8 @@ function asDate(year?: string, month?: string, day?: string): string | null {
   if (month === undefined) return year ?? null;
   const [wanted, inMonth] = [Number(month), new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()];
   if (wanted < 1 || wanted > 12 || (day !== undefined && (Number(day) < 1 || Number(day) > inMonth))) return null;
-  return [year, month, day].filter((part) => part !== undefined).map((part) => part.padStart(2, "0")).join("-");
+  return [year, month, day]
+    .filter((part) => part !== undefined)
+    .map((part) => part.padStart(2, "0"))
+    .join("-");
 }

@@ -35,7 +35,11 @@ export class Deleted {
           if (this.isFault) this.tell("");
           if (this.listed === (this.listed = JSON.stringify([images, next]))) return; // what has the focus stays
           const focused = document.activeElement?.closest<HTMLElement>("li")?.dataset.deleted;
-          const besides = !images.length ? "None can be brought back." : next ? "Older ones follow once these are back." : "";
+          const besides = !images.length
+            ? "None can be brought back."
+            : next
+              ? "Older ones follow once these are back."
+              : "";
           const lines = images.map((image) => this.line(image));
           this.list.replaceChildren(...lines, ...(besides ? [el("li", { class: "quiet" }, besides)] : []));
           if (focused) this.focus(focused);
@@ -75,7 +79,11 @@ export class Deleted {
       { "data-deleted": image.image_id },
       image.thumbnail_url && thumbnail(image.thumbnail_url),
       el("span", { dir: "auto" }, title),
-      el("span", { class: "quiet" }, `${day(image.taken_at)}${image.deleted_at ? ` · deleted ${time(image.deleted_at)}` : ""} `),
+      el(
+        "span",
+        { class: "quiet" },
+        `${day(image.taken_at)}${image.deleted_at ? ` · deleted ${time(image.deleted_at)}` : ""} `,
+      ),
       workButton("Bring back", bringBack, { class: "link", "aria-label": `Bring back ${spoken(image)}` }),
     );
     return line;

@@ -1,6 +1,6 @@
 // One picture large: its regions and why it was found, where it was, and all that is known of it, to be changed there.
 import { deletePicture, restorePicture } from "./changes";
-import { breakable, button, el, find, isStillAt, workButton, type Child } from "./dom";
+import { breakable, button, type Child, el, find, isStillAt, workButton } from "./dom";
 import { editor, giveUp } from "./editing";
 import { enterLarge, leaveLarge, place } from "./history";
 import type { ImageListed, PictureHit } from "./openapi";
@@ -33,8 +33,21 @@ export class Detail {
   private readonly shown = el("div", { class: "large" });
   private readonly dialog = el(
     "dialog",
-    { id: "detail", "aria-labelledby": "detail-title", oncancel: (event: Event) => (event.preventDefault(), void this.leave()), onclose: () => this.closed() },
-    el("header", {}, this.title, this.previous, this.next, this.full, button("Close", () => void this.leave())),
+    {
+      id: "detail",
+      "aria-labelledby": "detail-title",
+      oncancel: (event: Event) => (event.preventDefault(), void this.leave()),
+      onclose: () => this.closed(),
+    },
+    el(
+      "header",
+      {},
+      this.title,
+      this.previous,
+      this.next,
+      this.full,
+      button("Close", () => void this.leave()),
+    ),
     this.notice,
     this.shown,
   );
@@ -161,7 +174,12 @@ export class Detail {
     const overlay = new Overlay(picture, true);
     this.shown.replaceChildren(
       el("figure", { class: "picture" }, picture.url && large(picture, picture.url), overlay.element),
-      el("div", { class: "why" }, ...("rank" in picture ? whyOf(picture, overlay, this.pictures as PictureHit[]) : []), ...this.known(picture)),
+      el(
+        "div",
+        { class: "why" },
+        ...("rank" in picture ? whyOf(picture, overlay, this.pictures as PictureHit[]) : []),
+        ...this.known(picture),
+      ),
     );
   }
 
@@ -186,7 +204,10 @@ export class Detail {
         button("More like this", () => (this.close(), this.like(picture))),
         button("Edit", () => this.edit(picture), { class: "change", "aria-label": `Edit ${titleOf(picture)}` }),
         downloadButton(picture, fault, "change"),
-        workButton("Delete", () => this.delete(picture, fault), { class: "change", "aria-label": `Delete ${titleOf(picture)}` }),
+        workButton("Delete", () => this.delete(picture, fault), {
+          class: "change",
+          "aria-label": `Delete ${titleOf(picture)}`,
+        }),
       ),
       form,
       fault,
@@ -200,7 +221,14 @@ export class Detail {
       this.show();
       this.shown.querySelector<HTMLElement>(".actions button.change")?.focus();
     };
-    const form = this.forms.get(picture.image_id) ?? editor(picture, (changed) => this.keep(changed), done, (why) => this.tell(picture, "Saving", why));
+    const form =
+      this.forms.get(picture.image_id) ??
+      editor(
+        picture,
+        (changed) => this.keep(changed),
+        done,
+        (why) => this.tell(picture, "Saving", why),
+      );
     this.forms.set(picture.image_id, form);
     this.show();
     form.querySelector("textarea")?.focus();
@@ -252,8 +280,13 @@ export class Detail {
   private showDeleted(picture: Shown): HTMLElement {
     this.full.hidden = true;
     const told = el("p", { class: "fault", role: "alert" });
-    const undo = workButton("Undo", () => this.restore(picture, told), { "aria-label": `Undo: ${titleOf(picture)} was deleted` });
-    this.shown.replaceChildren(el("p", {}, el("span", { class: "title", dir: "auto" }, titleOf(picture)), " was deleted. ", undo), told);
+    const undo = workButton("Undo", () => this.restore(picture, told), {
+      "aria-label": `Undo: ${titleOf(picture)} was deleted`,
+    });
+    this.shown.replaceChildren(
+      el("p", {}, el("span", { class: "title", dir: "auto" }, titleOf(picture)), " was deleted. ", undo),
+      told,
+    );
     return undo;
   }
 
@@ -281,7 +314,13 @@ function isPanorama({ width, height }: Shown): boolean {
 /** The picture large; its thumbnail, until it is there. */
 function large(picture: Shown, src: string): HTMLElement {
   const { width, height, thumbnail_url } = picture;
-  const image = el("img", { src, width, height, alt: titleOf(picture), onload: () => (image.style.backgroundImage = "") });
+  const image = el("img", {
+    src,
+    width,
+    height,
+    alt: titleOf(picture),
+    onload: () => (image.style.backgroundImage = ""),
+  });
   if (thumbnail_url) image.style.backgroundImage = `url("${thumbnail_url}")`;
   return image;
 }

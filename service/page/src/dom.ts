@@ -87,6 +87,8 @@ function filled<T extends Element>(element: T, properties: Properties, children:
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
   }
-  element.append(...children.filter((child): child is Node | string => child instanceof Node || typeof child === "string"));
+  element.append(
+    ...children.filter((child): child is Node | string => child instanceof Node || typeof child === "string"),
+  );
   return element;
 }

@@ -2,7 +2,7 @@
 import { ask, isMissing } from "./api";
 import { GONE } from "./changes";
 import { readDate, whyNoDate, written } from "./dates";
-import { button, el, mark, type Child } from "./dom";
+import { button, type Child, el, mark } from "./dom";
 import { changedCaptions, changedTags, oneLine, tagLines } from "./lines";
 import type { ImageInfo, ImageListed } from "./openapi";
 import { titleOf } from "./text";
@@ -43,7 +43,9 @@ export function editor(
   captions.value = captionsBefore.map(([line]) => line).join("\n");
   const untouched = captions.value;
   const tags = el("textarea", { rows: 3, dir: "auto", autocapitalize: "none" }); // a name with a capital is another one
-  tags.value = tagLines(image.tags).map(([line]) => line).join("\n");
+  tags.value = tagLines(image.tags)
+    .map(([line]) => line)
+    .join("\n");
   const dateBefore = written(image.taken_at);
   const date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01", value: dateBefore });
   const fault = el("p", { id: `fault-${made++}`, class: "fault", role: "alert" });
@@ -55,7 +57,9 @@ export function editor(
     const tagsNow = changedTags(image.tags, tags.value); // Error where they cannot be read
     mark(tags, false, fault.id);
     const change = {
-      ...(captions.value !== untouched && { captions: await captionsNow(image, changedCaptions(captionsBefore, captions.value)) }),
+      ...(captions.value !== untouched && {
+        captions: await captionsNow(image, changedCaptions(captionsBefore, captions.value)),
+      }),
       tags: tagsNow,
       ...(date.value.trim() !== dateBefore && { taken_at: taken_at || null }),
     };
@@ -91,7 +95,9 @@ export function editor(
         event.preventDefault();
         if (submit.hasAttribute("aria-disabled")) return;
         saving(true);
-        void save().catch(refuse).finally(() => saving(false));
+        void save()
+          .catch(refuse)
+          .finally(() => saving(false));
       },
     },
     field("Captions, one a line", captions),

@@ -74,7 +74,10 @@ export function noteScrolling(): void {
 
 /** Notes where the answer is left. */
 export function noteLeft(): void {
-  noteSeen({ scrolled: scrollY, focused: document.activeElement?.closest<HTMLElement>("#main [data-image]")?.dataset.image });
+  noteSeen({
+    scrolled: scrollY,
+    focused: document.activeElement?.closest<HTMLElement>("#main [data-image]")?.dataset.image,
+  });
 }
 
 /** What was noted. */

@@ -27,7 +27,11 @@ export class Library {
   shown = 0; // which the history keeps once there are more, for when the page is loaded anew
   private queued = 0; // of all that are listed, shown or not
   private timer = 0;
-  private readonly selection = new Selection(this.grid, () => this.inOrder(), () => this.onchange());
+  private readonly selection = new Selection(
+    this.grid,
+    () => this.inOrder(),
+    () => this.onchange(),
+  );
   readonly element = el("div", {}, this.selection.element, this.grid, this.more);
 
   /** `open` shows one of some pictures large; `onchange` hears that the list may be another by now. */
@@ -117,7 +121,11 @@ export class Library {
 
   private openLarge(opened: ImageListed): void {
     const images = this.pictures;
-    this.open(images, images.findIndex(({ image_id }) => image_id === opened.image_id), this.further());
+    this.open(
+      images,
+      images.findIndex(({ image_id }) => image_id === opened.image_id),
+      this.further(),
+    );
   }
 
   /** The pictures that follow those that are shown. */

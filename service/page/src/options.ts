@@ -108,7 +108,12 @@ export class SearchOptions {
       ["in", this.unit],
     ];
     this.panel.append(
-      el("div", { class: "line" }, el("div", { class: "group" }, ...filters.map(labelled), this.meant, this.tags.fault), ...first.map(labelled)),
+      el(
+        "div",
+        { class: "line" },
+        el("div", { class: "group" }, ...filters.map(labelled), this.meant, this.tags.fault),
+        ...first.map(labelled),
+      ),
       el("h2", {}, "Models and cut-off"),
       el("div", { class: "line" }, ...rest.map(labelled)),
       this.known,
@@ -137,7 +142,11 @@ export class SearchOptions {
   private listen(changed: (isTyped: boolean) => void): void {
     const isDate = (text: string) => readDate(text) !== null;
     const isNumber = (text: string) => !text || readNumber(text) !== null;
-    const typed = [[this.from, isDate], [this.until, isDate], [this.least, isNumber]] as const;
+    const typed = [
+      [this.from, isDate],
+      [this.until, isDate],
+      [this.least, isNumber],
+    ] as const;
     let told: HTMLInputElement | null = null; // whose value was told while it was typed
     for (const [input, isComplete] of typed)
       input.addEventListener("input", () => {
@@ -160,7 +169,10 @@ export class SearchOptions {
     const ready = models.filter((one) => one.state !== "not built");
     const [first, second] = [this.model.value, this.second.value]; // of an address
     this.model.replaceChildren(...ready.map((one) => choice(one)));
-    this.second.replaceChildren(el("option", { value: "" }, "no other"), ...ready.map((one) => choice({ ...one, default: false })));
+    this.second.replaceChildren(
+      el("option", { value: "" }, "no other"),
+      ...ready.map((one) => choice({ ...one, default: false })),
+    );
     this.second.parentElement!.hidden = ready.length < 2;
     if (first) choose(this.model, first);
     if (second) choose(this.second, second);
@@ -172,11 +184,17 @@ export class SearchOptions {
     clearTimeout(this.looking);
     const search = this.tags.input.value.split(":").at(-1)!.trim().replace(/^"|"$/g, "");
     const address = `/tags?${new URLSearchParams({ search, limit: "20", values: "10" })}`;
-    await this.suggesting.run((signal) => ask<TagsAnswer>(address, { signal }), ({ tags }) => {
-      const found = tags.flatMap(({ name, values }) => values.map(({ value }) => ({ name, is: value })));
-      this.tags.know(tags.map((tag) => tag.name), found);
-      this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((one) => el("option", { value: inFull(one) })));
-    });
+    await this.suggesting.run(
+      (signal) => ask<TagsAnswer>(address, { signal }),
+      ({ tags }) => {
+        const found = tags.flatMap(({ name, values }) => values.map(({ value }) => ({ name, is: value })));
+        this.tags.know(
+          tags.map((tag) => tag.name),
+          found,
+        );
+        this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((one) => el("option", { value: inFull(one) })));
+      },
+    );
     await this.suggesting.settled(); // a later look-up that this one was given up for
   }
 
@@ -191,7 +209,9 @@ export class SearchOptions {
   get chosen(): Chosen {
     const controls = Object.entries(this.controls).filter(([, one]) => one.value.trim() !== initial(one));
     return [
-      ...controls.filter(([name]) => name !== "in" || this.least.value.trim()).map(([name, one]): [string, string] => [name, one.value.trim()]),
+      ...controls
+        .filter(([name]) => name !== "in" || this.least.value.trim())
+        .map(([name, one]): [string, string] => [name, one.value.trim()]),
       ...(this.groups ? [["alike", "one"] as [string, string]] : []),
       ...this.tags.conditions.map(([name, said]): [string, string] => [`${TAG}${name}`, said]),
     ];
@@ -216,7 +236,10 @@ export class SearchOptions {
 
   /** Says how many are not as they were at first, what is meant by a date that could be another one, and what cannot be read. */
   private count(): void {
-    const days = [["from", dayMeant(this.from.value)], ["to", dayMeant(this.until.value)]].filter(([, day]) => day);
+    const days = [
+      ["from", dayMeant(this.from.value)],
+      ["to", dayMeant(this.until.value)],
+    ].filter(([, day]) => day);
     this.meant.textContent = days.length ? `read as ${days.flat().join(" ")}` : "";
     for (const one of [this.from, this.until]) mark(one, readDate(one.value) === null, "status");
     mark(this.least, !this.isLeastRead, "status");
@@ -252,7 +275,8 @@ export class SearchOptions {
     const least = readNumber(written);
     if (least === null || (isScore && written.endsWith("%"))) throw new Unreadable("At least: write a number.");
     if (isScore) return { min_score: least };
-    if (least < 0 || least > 100) throw new Unreadable("At least: write a percentage from 0 to 100, or choose “score”.");
+    if (least < 0 || least > 100)
+      throw new Unreadable("At least: write a percentage from 0 to 100, or choose “score”.");
     return { min_probability: least / 100 };
   }
 

@@ -54,7 +54,10 @@ export class Overlay {
   }
 
   lightRegion(region: number | null): void {
-    this.light(this.regions.map((_, n) => (n === region ? 1 : 0)), 1);
+    this.light(
+      this.regions.map((_, n) => (n === region ? 1 : 0)),
+      1,
+    );
   }
 
   /** Writes a region's label at its upper edge, inside the picture and as large on any screen; none for null. */

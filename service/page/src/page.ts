@@ -3,19 +3,33 @@ import { Adding } from "./adding";
 import { ask, canBeTriedAgain, isMissing, Latest, Unreachable } from "./api";
 import { areScoredAlike, askedPicture, LikePicture } from "./asked";
 import { infoOf } from "./changes";
-import { sideBySide, type Ranking } from "./comparing";
+import { type Ranking, sideBySide } from "./comparing";
 import { Deleted } from "./deleted";
 import { Detail, type Further, type Shown } from "./detail";
-import { onDrop } from "./dropping";
 import { button, find, isStillAt, refill, renew, workButton } from "./dom";
+import { onDrop } from "./dropping";
 import { greeting } from "./greeting";
-import { addressParameters, current, isLibrary, noteLeft, noteScrolling, noteSeen, putQuestionBelow, remember, seen, settle, wantedLarge, type PictureQuestion, type Question } from "./history";
+import {
+  addressParameters,
+  current,
+  isLibrary,
+  noteLeft,
+  noteScrolling,
+  noteSeen,
+  type PictureQuestion,
+  putQuestionBelow,
+  type Question,
+  remember,
+  seen,
+  settle,
+  wantedLarge,
+} from "./history";
 import { Library } from "./library";
-import { noteOfIdle, noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "./notes";
+import { type HowAsked, noteOfIdle, noteOfPictures, noteOfSentences, noteOfText } from "./notes";
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import { SearchOptions, Unreadable } from "./options";
 import { pictureForm, textRequest } from "./requests";
-import { resultGrid, sentenceList, showWords, type Actions } from "./results";
+import { type Actions, resultGrid, sentenceList, showWords } from "./results";
 import { checkSession, keepPictures, mayChange, offerKeys } from "./session";
 import { onTag } from "./tagged";
 import { asTaken, inLibrary, titleOf, withoutMisleadingProbabilities, withSimilarities } from "./text";
@@ -31,10 +45,20 @@ const query = find<HTMLInputElement>("query");
 const main = find("main");
 const status = find("status");
 const searches = new Latest();
-const adding = new Adding(() => void refreshLibrary(), () => void again());
-const detail = new Detail((picture) => void searchLike(picture), () => void again());
+const adding = new Adding(
+  () => void refreshLibrary(),
+  () => void again(),
+);
+const detail = new Detail(
+  (picture) => void searchLike(picture),
+  () => void again(),
+);
 const options = new SearchOptions(optionsChanged);
-const library = new Library((image) => void searchLike(image), (...shown) => detail.open(...shown), () => void refreshLibrary());
+const library = new Library(
+  (image) => void searchLike(image),
+  (...shown) => detail.open(...shown),
+  () => void refreshLibrary(),
+);
 const like = new LikePicture((question) => void askAnew(question));
 const deleted = new Deleted((image_id) => (library.forget(image_id), void refreshLibrary()));
 const greeted = greeting(() => adding.open());
@@ -96,9 +120,15 @@ function furtherResults(): Further {
 function more(shown: number): HTMLElement[] {
   if (k === MOST || shown < k) return [];
   const ask = async () => {
-    await tried(loadMost, "Searching…", () => {}, () => void ask());
+    await tried(
+      loadMost,
+      "Searching…",
+      () => {},
+      () => void ask(),
+    );
     const next = main.querySelectorAll("li")[shown];
-    if (next && [document.body, main].includes(document.activeElement as HTMLElement)) (next.querySelector("button") ?? main).focus({ preventScroll: !next.querySelector("button") });
+    if (next && [document.body, main].includes(document.activeElement as HTMLElement))
+      (next.querySelector("button") ?? main).focus({ preventScroll: !next.querySelector("button") });
   };
   return [workButton("Show more", ask, { class: "more" })];
 }
@@ -155,7 +185,7 @@ function attempt(question: Question, waiting: string): Promise<void> {
     const comesLater = fault instanceof Unreadable || canBeTriedAgain(fault);
     if (isLibrary(question) && library.element.isConnected && comesLater) return; // it comes to no harm
     const kept = fault instanceof Unreadable ? main.querySelectorAll(":scope > :not(.asked)") : []; // though it answers another one
-    if (!kept.length) (showWords(null), (answered = null));
+    if (!kept.length) showWords(null), (answered = null);
     const above = comesLater && question.kind === "pictures" ? [like.above(question)] : []; // where words besides may be written meanwhile
     refill(main, ...above, ...kept);
   };
@@ -190,7 +220,8 @@ async function answerWhereLeft(question: Question): Promise<void> {
   await answer(question);
   if (question !== latest) return;
   if (scrolled !== undefined) scrollTo(0, scrolled);
-  if (focused && isStillAt(main)) main.querySelector<HTMLElement>(`[data-image="${focused}"] button`)?.focus({ preventScroll: true });
+  if (focused && isStillAt(main))
+    main.querySelector<HTMLElement>(`[data-image="${focused}"] button`)?.focus({ preventScroll: true });
   await openWanted();
 }
 
@@ -243,7 +274,8 @@ async function searchPicture(question: PictureQuestion): Promise<void> {
   const [how, form] = [howAsked(), (model: string | null) => pictureForm(question, model, options, k)];
   await searches.run(
     (signal) => byEachModel((model) => ask<ImageAnswer>("/search/image", { form: form(model), signal })),
-    (answers) => show(answers.map(withSimilarities), noteOfPictures(answers, question.title, how), like.above(question)),
+    (answers) =>
+      show(answers.map(withSimilarities), noteOfPictures(answers, question.title, how), like.above(question)),
   );
 }
 
@@ -260,7 +292,11 @@ async function searchSentences(question: PictureQuestion): Promise<void> {
       showWords(null);
       refill(
         main,
-        askedPicture(asked, title, button("Pictures like it", () => void askAnew({ kind: "pictures", asked, title }))),
+        askedPicture(
+          asked,
+          title,
+          button("Pictures like it", () => void askAnew({ kind: "pictures", asked, title })),
+        ),
         sentenceList(hits),
         ...more(hits.length),
       );
@@ -287,9 +323,12 @@ async function showLibrary(): Promise<void> {
       answered = latest;
       showWords(null);
       const isEmpty = !page.images.length;
-      renew(status, [inLibrary(page, filter !== null), noteOfIdle(options.idleFor("library"), true)].filter(Boolean).join(" "));
+      renew(
+        status,
+        [inLibrary(page, filter !== null), noteOfIdle(options.idleFor("library"), true)].filter(Boolean).join(" "),
+      );
       const shown = isEmpty && !filter && !library.isHeld ? greeted : library.element;
-      if (!shown.isConnected) (refill(main, shown), main.append(deleted.element));
+      if (!shown.isConnected) refill(main, shown), main.append(deleted.element);
       found = library.pictures;
       void deleted.refresh();
     },
@@ -393,7 +432,12 @@ function begin(): Promise<void> {
     if (searches.begun || typing) return;
     await answerWhereLeft(current());
   };
-  return tried(work, "", () => {}, () => void again());
+  return tried(
+    work,
+    "",
+    () => {},
+    () => void again(),
+  );
 }
 
 start();

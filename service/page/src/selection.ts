@@ -43,7 +43,13 @@ export class Selection {
   private last: Card | null = null; // that was chosen or not, from which a row begins
   private isShift = false; // with the last key: Firefox's clicks by keys lack it
   private isBusy = false;
-  readonly element = el("div", { class: "selection change" }, this.begin, this.bar, el("p", {}, this.told, " ", this.undo));
+  readonly element = el(
+    "div",
+    { class: "selection change" },
+    this.begin,
+    this.bar,
+    el("p", {}, this.told, " ", this.undo),
+  );
 
   /** Pictures of `grid`, whose `cards` come in its order; `onchanged` hears that some were changed or deleted. */
   constructor(
@@ -147,7 +153,11 @@ export class Selection {
    * Does something with each that is chosen, or with `cards`, says how many that were, what `besides` has to say of them, and
    * why not all, and gives those.
    */
-  private async each(done: string, work: (card: Card) => Promise<void>, { cards = this.chosenCards(), besides = (): string => "" } = {}): Promise<Card[]> {
+  private async each(
+    done: string,
+    work: (card: Card) => Promise<void>,
+    { cards = this.chosenCards(), besides = (): string => "" } = {},
+  ): Promise<Card[]> {
     if (!cards.length) throw new Error("Select pictures first: press them.");
     const well: Card[] = [];
     const faults = new Map<string, number>();

@@ -78,7 +78,15 @@ function keyDialog(why: string): Promise<boolean> {
   return new Promise((resolve) => {
     const key = el("input", { id: "key", type: "password", required: true, autocomplete: "current-password" });
     // For password managers, which keep no secret without a name.
-    const name = el("input", { class: "hidden", type: "text", autocomplete: "username", value: "Regard", readonly: true, tabindex: -1, "aria-hidden": "true" });
+    const name = el("input", {
+      class: "hidden",
+      type: "text",
+      autocomplete: "username",
+      value: "Regard",
+      readonly: true,
+      tabindex: -1,
+      "aria-hidden": "true",
+    });
     const fault = el("p", { id: "key-fault", class: "fault", role: "alert" });
     const closed = () => {
       dialog.remove();
@@ -95,7 +103,13 @@ function keyDialog(why: string): Promise<boolean> {
         { onsubmit: (event: SubmitEvent) => (event.preventDefault(), void signIn(key, fault, dialog)) },
         el("h2", { id: "key-title" }, signedIn ? "Another key, or none" : KEY_WANTED.replace(/\.$/, "")),
         why && why !== KEY_WANTED && el("p", {}, why),
-        el("p", { class: "quiet" }, "Whoever runs the service makes one with ", el("code", {}, "regard keys create"), "."),
+        el(
+          "p",
+          { class: "quiet" },
+          "Whoever runs the service makes one with ",
+          el("code", {}, "regard keys create"),
+          ".",
+        ),
         fault,
         name,
         el("label", { for: "key" }, "API key"),

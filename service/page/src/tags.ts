@@ -1,5 +1,5 @@
 // The filter by tags: conditions are written one at a time, and each stands as a button that takes it away again.
-import { asWritten, condition, conditionOn, inFull, isSame, together, type Condition } from "./conditions";
+import { asWritten, type Condition, condition, conditionOn, inFull, isSame, together } from "./conditions";
 import { button, el, find, refill } from "./dom";
 import { isolated, messageOf } from "./text";
 
@@ -149,5 +149,9 @@ export class TagFilter {
 
 /** A condition in small letters, without accents and spaces about colons. */
 function folded(text: string): string {
-  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/\s*:\s*/g, ":");
+  return text
+    .normalize("NFKD")
+    .replace(/\p{M}/gu, "")
+    .toLowerCase()
+    .replace(/\s*:\s*/g, ":");
 }

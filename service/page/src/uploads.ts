@@ -1,6 +1,6 @@
 // Pictures sent in batches, with the progress of each batch's job followed by server-sent events.
 import { ask, canBeTriedAgain, isPassing, pause, Refusal } from "./api";
-import { identity, inOrder, named, nameOf, type Found } from "./finding";
+import { type Found, identity, inOrder, named, nameOf } from "./finding";
 import type { Accepted, IngestAnswer, JobAnswer, Rejected, RetryAnswer } from "./openapi";
 import { messageOf } from "./text";
 
@@ -30,7 +30,17 @@ export interface Progress {
 
 /** Pictures on their way. What is added while others are sent waits for its turn, and is counted with them. */
 export class Upload {
-  readonly progress: Progress = { total: 0, done: 0, known: [], restored: [], skipped: [], failed: [], refused: [], faults: [], waiting: "" };
+  readonly progress: Progress = {
+    total: 0,
+    done: 0,
+    known: [],
+    restored: [],
+    skipped: [],
+    failed: [],
+    refused: [],
+    faults: [],
+    waiting: "",
+  };
   private turn = Promise.resolve();
   private followed = Promise.resolve();
   private unsent = 0;
@@ -238,7 +248,13 @@ export async function checkThere(file: File): Promise<void> {
 
 /** Whether a byte of the file can be read; of one that is gone some browsers give none, and no error. */
 function isThere(file: File): Promise<boolean> {
-  return file.slice(0, 1).arrayBuffer().then((start) => start.byteLength > 0, () => false);
+  return file
+    .slice(0, 1)
+    .arrayBuffer()
+    .then(
+      (start) => start.byteLength > 0,
+      () => false,
+    );
 }
 
 /** No batch has a name twice, since the album of a file goes by its name. */

@@ -1,5 +1,5 @@
 // The words of a query as buttons: hovering or focusing one tells the listener, a region lights those that answer it.
-import { el, type Child } from "./dom";
+import { type Child, el } from "./dom";
 import { FAINTEST, wordStrengths } from "./explanation";
 import type { ExplanationAnswer } from "./openapi";
 import { offered } from "./parts";
