@@ -14,7 +14,7 @@ export class Adding {
   private readonly left = el("div", {});
   private readonly failures = el("div", {});
   private readonly failing = new Latest();
-  private readonly close = button("Close", () => ((this.panel.hidden = true), find("show-add").focus()));
+  private readonly close = button("Close", () => this.leave());
   private upload: Upload | null = null;
   private underWay = 0;
 
@@ -60,6 +60,11 @@ export class Adding {
     this.panel.querySelector("input")?.focus();
   }
 
+  private leave(): void {
+    this.panel.hidden = true;
+    find("show-add").focus();
+  }
+
   /** Sends the files. What could not be read of a folder is named by its paths, and told as left out. */
   take = async (files: Found[], unread: string[] = []): Promise<void> => {
     this.panel.hidden = false;
@@ -70,7 +75,8 @@ export class Adding {
 
   /** Begins some work. What comes while other work is under way joins it, so that one report is of both. */
   private async begin(work: (upload: Upload) => Promise<void>): Promise<void> {
-    const upload = (this.upload ??= new Upload(this.tell, this.onsent));
+    this.upload ??= new Upload(this.tell, this.onsent);
+    const { upload } = this;
     this.underWay++;
     await work(upload);
     this.underWay--;
@@ -129,7 +135,7 @@ export class Adding {
 
   /** Shows lists in an element. The focus stays where it was in them, or goes on to what is below. */
   private replace(lists: HTMLElement, ...shown: Node[][]): void {
-    const place = [...lists.querySelectorAll("button")].findIndex((one) => one === document.activeElement);
+    const place = [...lists.querySelectorAll<Element>("button")].indexOf(document.activeElement ?? lists);
     lists.replaceChildren(...shown.flat());
     if (place < 0) return;
     const buttons = lists.querySelectorAll("button");

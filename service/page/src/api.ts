@@ -195,14 +195,17 @@ export class Latest {
 
   /** Waits until nothing runs, also not what was begun meanwhile. */
   async settled(): Promise<void> {
-    let last;
-    do await (last = this.ended);
-    while (last !== this.ended);
+    let last: Promise<void>;
+    do {
+      last = this.ended;
+      await last;
+    } while (last !== this.ended);
   }
 
   async run<T>(work: (signal: AbortSignal) => Promise<T>, show: (outcome: T) => void): Promise<void> {
     this.running?.abort();
-    const mine = (this.running = new AbortController());
+    const mine = new AbortController();
+    this.running = mine;
     const before = this.ended;
     let end = () => {};
     this.ended = new Promise((resolve) => (end = resolve));

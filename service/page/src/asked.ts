@@ -16,12 +16,11 @@ function small(asked: Asked, title: string): HTMLElement {
   const source = "image" in asked ? URL.createObjectURL(asked.image) : `/images/${asked.image_id}/thumbnail`;
   const done = () => "image" in asked && URL.revokeObjectURL(source);
   // Browsers show no RAW and few HEIC files, which can be asked with all the same.
-  const shown = el("img", {
-    src: source,
-    alt: `Asked with: ${title}`,
-    onload: done,
-    onerror: () => (done(), shown.remove()),
-  });
+  const fail = () => {
+    done();
+    shown.remove();
+  };
+  const shown = el("img", { src: source, alt: `Asked with: ${title}`, onload: done, onerror: fail });
   return shown;
 }
 

@@ -33,7 +33,9 @@ export class Deleted {
         (signal) => ask<ImagesAnswer>(`/images?deleted=true&sort=latest&limit=${MOST}`, { signal }),
         ({ images, next }) => {
           if (this.isFault) this.tell("");
-          if (this.listed === (this.listed = JSON.stringify([images, next]))) return; // what has the focus stays
+          const before = this.listed;
+          this.listed = JSON.stringify([images, next]);
+          if (this.listed === before) return; // what has the focus stays
           const focused = document.activeElement?.closest<HTMLElement>("li")?.dataset.deleted;
           const besides = !images.length
             ? "None can be brought back."
@@ -96,7 +98,11 @@ function thumbnail(url: string): HTMLElement {
   const show = async () => {
     const source = URL.createObjectURL(await file(url));
     const done = () => URL.revokeObjectURL(source);
-    const image = el("img", { src: source, alt: "", onload: done, onerror: () => (done(), image.remove()) });
+    const fail = () => {
+      done();
+      image.remove();
+    };
+    const image = el("img", { src: source, alt: "", onload: done, onerror: fail });
     place.append(image);
   };
   const sight = new IntersectionObserver((seen) => {

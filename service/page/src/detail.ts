@@ -36,7 +36,7 @@ export class Detail {
     {
       id: "detail",
       "aria-labelledby": "detail-title",
-      oncancel: (event: Event) => (event.preventDefault(), void this.leave()),
+      oncancel: (event: Event) => this.cancel(event),
       onclose: () => this.closed(),
     },
     el(
@@ -98,6 +98,11 @@ export class Detail {
   async leave(): Promise<void> {
     if (this.dialog.open) await leaveLarge();
     this.close();
+  }
+
+  private cancel(event: Event): void {
+    event.preventDefault(); // it closes once the history is at what it lies over
+    void this.leave();
   }
 
   private closed(): void {
@@ -201,7 +206,7 @@ export class Detail {
       el(
         "p",
         { class: "actions" },
-        button("More like this", () => (this.close(), this.like(picture))),
+        button("More like this", () => this.askLike(picture)),
         button("Edit", () => this.edit(picture), { class: "change", "aria-label": `Edit ${titleOf(picture)}` }),
         downloadButton(picture, fault, "change"),
         workButton("Delete", () => this.delete(picture, fault), {
@@ -212,6 +217,11 @@ export class Detail {
       form,
       fault,
     ];
+  }
+
+  private askLike(picture: Shown): void {
+    this.close();
+    this.like(picture);
   }
 
   private edit(picture: Shown): void {

@@ -1,7 +1,7 @@
 // Elements made in one call. Styles are set by class alone: the page's policy allows no inline ones.
 
 export type Child = Node | string | null | undefined | false;
-export type Properties = Record<string, string | number | boolean | null | undefined | ((event: any) => void)>;
+export type Properties = Record<string, string | number | boolean | null | undefined | ((event: never) => void)>;
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -36,7 +36,8 @@ export function refill(parent: HTMLElement, ...children: Element[]): void {
   const buttons = () => [...parent.querySelectorAll<HTMLElement>(`[data-image="${image_id}"] button`)];
   const place = buttons().indexOf(focused!);
   for (const one of [...parent.children]) if (!children.includes(one)) one.remove();
-  children.forEach((one, n) => parent.children[n] === one || parent.insertBefore(one, parent.children[n] ?? null));
+  for (const [n, one] of children.entries())
+    if (parent.children[n] !== one) parent.insertBefore(one, parent.children[n] ?? null);
   if (isInside && !parent.contains(document.activeElement)) (buttons()[place] ?? parent).focus({ preventScroll: true });
 }
 
@@ -83,7 +84,7 @@ export function workButton(text: string, work: () => Promise<void>, properties: 
 
 function filled<T extends Element>(element: T, properties: Properties, children: Child[]): T {
   for (const [name, value] of Object.entries(properties)) {
-    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    if (typeof value === "function") element.addEventListener(name.slice(2), value as EventListener);
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
   }

@@ -153,7 +153,10 @@ export class SearchOptions {
         clearTimeout(this.typing);
         told = null;
         if (!isComplete(input.value.trim())) return;
-        this.typing = setTimeout(() => ((told = input), changed(true)), TYPING_MS);
+        this.typing = setTimeout(() => {
+          told = input;
+          changed(true);
+        }, TYPING_MS);
       });
     find("options").addEventListener("change", ({ target }) => {
       if (target === this.tags.input) return; // which tells of it by itself

@@ -30,7 +30,7 @@ export class Overlay {
       preserveAspectRatio: "xMidYMid meet",
       "aria-hidden": "true",
     });
-    this.regions.forEach((region, n) => this.add(region, n));
+    for (const [n, region] of this.regions.entries()) this.add(region, n);
     this.element.append(this.lights, this.name);
   }
 

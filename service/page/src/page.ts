@@ -60,7 +60,10 @@ const library = new Library(
   () => void refreshLibrary(),
 );
 const like = new LikePicture((question) => void askAnew(question));
-const deleted = new Deleted((image_id) => (library.forget(image_id), void refreshLibrary()));
+const deleted = new Deleted((image_id) => {
+  library.forget(image_id);
+  void refreshLibrary();
+});
 const greeted = greeting(() => adding.open());
 let found: Shown[] = []; // what can be shown large
 let typing = 0;
@@ -185,7 +188,10 @@ function attempt(question: Question, waiting: string): Promise<void> {
     const comesLater = fault instanceof Unreadable || canBeTriedAgain(fault);
     if (isLibrary(question) && library.element.isConnected && comesLater) return; // it comes to no harm
     const kept = fault instanceof Unreadable ? main.querySelectorAll(":scope > :not(.asked)") : []; // though it answers another one
-    if (!kept.length) showWords(null), (answered = null);
+    if (!kept.length) {
+      showWords(null);
+      answered = null;
+    }
     const above = comesLater && question.kind === "pictures" ? [like.above(question)] : []; // where words besides may be written meanwhile
     refill(main, ...above, ...kept);
   };
@@ -328,7 +334,10 @@ async function showLibrary(): Promise<void> {
         [inLibrary(page, filter !== null), noteOfIdle(options.idleFor("library"), true)].filter(Boolean).join(" "),
       );
       const shown = isEmpty && !filter && !library.isHeld ? greeted : library.element;
-      if (!shown.isConnected) refill(main, shown), main.append(deleted.element);
+      if (!shown.isConnected) {
+        refill(main, shown);
+        main.append(deleted.element);
+      }
       found = library.pictures;
       void deleted.refresh();
     },
@@ -422,7 +431,8 @@ function prepare(): Promise<void> {
     prepared = null;
     throw fault;
   };
-  return (prepared ??= learn().catch(forget));
+  prepared ??= learn().catch(forget);
+  return prepared;
 }
 
 /** Answers what the address asks, unless somebody typed meanwhile. */

@@ -32,7 +32,7 @@ export class Selection {
     button("All shown", () => this.chooseAll()),
     el(
       "form",
-      { onsubmit: (event: SubmitEvent) => (event.preventDefault(), void this.work(() => this.addTag())) },
+      { onsubmit: (event: SubmitEvent) => this.submit(event) },
       this.tag,
       el("button", { type: "submit" }, "Add tag"),
     ),
@@ -113,6 +113,11 @@ export class Selection {
     this.isBusy = false;
     this.bar.removeAttribute("aria-busy");
     this.recount();
+  }
+
+  private submit(event: SubmitEvent): void {
+    event.preventDefault();
+    void this.work(() => this.addTag());
   }
 
   private async addTag(): Promise<void> {

@@ -39,11 +39,14 @@ export function keepPictures(): void {
     loadLost();
   };
   document.addEventListener("error", () => void renew(), true); // such events do not bubble
-  document.addEventListener("visibilitychange", () => ((isTried = false), void renew()));
+  document.addEventListener("visibilitychange", () => {
+    isTried = false;
+    void renew();
+  });
 }
 
 function loadLost(): void {
-  for (const image of lost()) image.src = image.src;
+  for (const image of lost()) image.setAttribute("src", image.src);
 }
 
 /** Pictures of the service that could not be loaded. */
@@ -59,10 +62,13 @@ export function mayChange(): boolean {
 
 /** One dialog at a time: whoever asks meanwhile waits for the same key. */
 function askForKey(why: string): Promise<boolean> {
-  return (open ??= keyDialog(why).finally(() => (open = null)));
+  open ??= keyDialog(why).finally(() => {
+    open = null;
+  });
+  return open;
 }
 
-/** Hides what the key does not allow (see page.css), and keeps by which key somebody is here. */
+/** Hides what the key does not allow (see frame.css), and keeps by which key somebody is here. */
 function tell({ required, permission, name }: SessionAnswer): void {
   document.body.classList.toggle("read-only", permission !== "write" && permission !== "admin");
   signedIn = required && permission ? `Signed in as ${isolated(name ?? "")}, which may ${permission}` : "";
@@ -88,6 +94,10 @@ function keyDialog(why: string): Promise<boolean> {
       "aria-hidden": "true",
     });
     const fault = el("p", { id: "key-fault", class: "fault", role: "alert" });
+    const submit = (event: SubmitEvent) => {
+      event.preventDefault();
+      void signIn(key, fault, dialog);
+    };
     const closed = () => {
       dialog.remove();
       const focused = document.activeElement as HTMLElement | null;
@@ -100,7 +110,7 @@ function keyDialog(why: string): Promise<boolean> {
       { "aria-labelledby": "key-title", class: "small", onclose: closed },
       el(
         "form",
-        { onsubmit: (event: SubmitEvent) => (event.preventDefault(), void signIn(key, fault, dialog)) },
+        { onsubmit: submit },
         el("h2", { id: "key-title" }, signedIn ? "Another key, or none" : KEY_WANTED.replace(/\.$/, "")),
         why && why !== KEY_WANTED && el("p", {}, why),
         el(

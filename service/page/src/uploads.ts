@@ -178,7 +178,8 @@ export class Upload {
    * to a service, and the worker takes pictures in their order.
    */
   private follow(job_id: string, accepted: Accepted[] = []): Promise<void> {
-    return (this.followed = this.followed.then(() => this.hearOf(job_id, accepted)).catch((fault) => this.fail(fault)));
+    this.followed = this.followed.then(() => this.hearOf(job_id, accepted)).catch((fault) => this.fail(fault));
+    return this.followed;
   }
 
   /** Hears of a job to its end. Where no stream can be had the job itself is asked now and then. */

@@ -80,7 +80,7 @@ function byText(hit: PictureHit): Child[] {
 
 /**
  * What each word added: more or less than to the other results, where there are some, since below 0 may be much. Numbers,
- * and what is no word, are shown with the details alone (see page.css).
+ * and what is no word, are shown with the details alone (see large.css).
  */
 function bars(score: number, compared: Compared | null): Child[] {
   if (!compared) return [quiet(`Score ${score.toFixed(DIGITS)}. This model's score is no sum over the words.`)];

@@ -72,11 +72,15 @@ test("a result alone is compared with nothing, one that its text alone found is 
 
 test("rounded values add up to the rounded total, each within one unit", () => {
   let seed = 1;
-  const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647 - 0.5;
+  const random = () => {
+    seed = (seed * 48271) % 2147483647;
+    return seed / 2147483647 - 0.5;
+  };
   for (let round = 0; round < 500; round++) {
     const values = Array.from({ length: 1 + (round % 9) }, random);
     const rounded = roundedToSum(values, sum(values), 3);
     assert.ok(Math.abs(1000 * sum(rounded) - Math.round(1000 * sum(values))) < 1e-6);
-    values.forEach((value, n) => assert.ok(Math.abs(rounded[n]! - value) <= 0.001 + 1e-12, `${value} ${rounded[n]}`));
+    for (const [n, value] of values.entries())
+      assert.ok(Math.abs(rounded[n]! - value) <= 0.001 + 1e-12, `${value} ${rounded[n]}`);
   }
 });
