@@ -1,10 +1,7 @@
-// Renews package-lock.json, without indents and without programs for systems that the page is not built on, which were
-// most of it in a checkout whose size is bounded.
+// Renews package-lock.json, without indents and, as the locks of Python are, without what other systems than Linux need.
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 
-const SYSTEMS = ["linux", "darwin"];
-const PROCESSORS = ["x64", "arm64"];
 const LOCK = new URL("package-lock.json", import.meta.url);
 
 const { status } = spawnSync("npm", ["install", "--package-lock-only", "--no-audit", "--no-fund"], {
@@ -12,10 +9,10 @@ const { status } = spawnSync("npm", ["install", "--package-lock-only", "--no-aud
 });
 if (status !== 0) process.exit(1);
 const lock = JSON.parse(readFileSync(LOCK, "utf8"));
-const isElsewhere = ({ os, cpu }) => os && !(SYSTEMS.includes(os[0]) && PROCESSORS.includes(cpu[0]));
-const elsewhere = new Set(Object.keys(lock.packages).filter((path) => isElsewhere(lock.packages[path])));
-for (const path of elsewhere) delete lock.packages[path];
+const isNeeded = ({ os = ["linux"], cpu = ["x64"], libc = ["glibc"] }) =>
+  os.includes("linux") && /^(x64|arm64)$/.test(cpu[0]) && libc.includes("glibc");
+const others = Object.keys(lock.packages).filter((path) => !isNeeded(lock.packages[path]));
+for (const path of others) delete lock.packages[path];
 for (const { optionalDependencies = {} } of Object.values(lock.packages))
-  for (const name of Object.keys(optionalDependencies))
-    if (elsewhere.has(`node_modules/${name}`)) delete optionalDependencies[name];
+  for (const path of others) delete optionalDependencies[path.replace("node_modules/", "")];
 writeFileSync(LOCK, `${JSON.stringify(lock, null, 1).replace(/^ +/gm, "")}\n`);
