@@ -1,8 +1,9 @@
 // The panel that takes pictures in: files, folders, their progress, what was left out and why, what failed, to try again.
-import { ask, Latest } from "./api";
+import { ask } from "./api";
 import { button, el, find, renew, workButton } from "./dom";
 import { CAN_DROP } from "./dropping";
 import { type Found, nameOf } from "./finding";
+import { Latest } from "./latest";
 import type { FailuresAnswer } from "./openapi";
 import { counted, isolated, messageOf } from "./text";
 import { type Outcome, type Progress, Upload } from "./uploads";

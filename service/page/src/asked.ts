@@ -1,5 +1,5 @@
 // The picture that was asked with, small, before what else can be asked with it.
-import { button, el } from "./dom";
+import { button, el, imageOf } from "./dom";
 import type { Asked, PictureQuestion, Question } from "./history";
 
 /** Whether a limit that was chosen for the scores of one makes sense for the other: likeness and words are no likeness alone. */
@@ -13,15 +13,8 @@ export function askedPicture(asked: Asked, title: string, ...besides: HTMLElemen
 }
 
 function small(asked: Asked, title: string): HTMLElement {
-  const source = "image" in asked ? URL.createObjectURL(asked.image) : `/images/${asked.image_id}/thumbnail`;
-  const done = () => "image" in asked && URL.revokeObjectURL(source);
   // Browsers show no RAW and few HEIC files, which can be asked with all the same.
-  const fail = () => {
-    done();
-    shown.remove();
-  };
-  const shown = el("img", { src: source, alt: `Asked with: ${title}`, onload: done, onerror: fail });
-  return shown;
+  return imageOf("image" in asked ? asked.image : `/images/${asked.image_id}/thumbnail`, `Asked with: ${title}`);
 }
 
 /**

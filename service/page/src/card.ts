@@ -1,7 +1,7 @@
 // A stored picture as a card of the library: looked at, edited in place, and deleted, which can be undone there.
 import { deletePicture, reasonOf, restorePicture, retryPicture } from "./changes";
 import { breakable, button, el, find, isStillAt, workButton } from "./dom";
-import { editor, giveUp, isWritten } from "./editing";
+import { Editor } from "./editing";
 import type { ImageListed } from "./openapi";
 import { downloadButton } from "./original";
 import { thumbnail } from "./results";
@@ -13,7 +13,7 @@ export class Card {
   /** Whether it is among those that are chosen, to be changed together; shown in a grid where several are. */
   readonly pick = el("input", { type: "checkbox", class: "pick" });
   private readonly fault = el("p", { class: "fault", role: "alert" });
-  private form: HTMLFormElement | null = null;
+  private form: Editor | null = null;
   private deleted = false;
 
   /** `onchanged` hears of a deletion, and of its undoing. */
@@ -174,15 +174,16 @@ export class Card {
         if (this.form || this.deleted) this.image = image;
         else this.replace(image); // somebody cancelled while it was being saved
       };
-      this.form = editor(this.image, changed, close, (why) => this.tell("Saving", why));
-      this.form.addEventListener("keydown", ({ key, currentTarget }) => {
-        if (key === "Escape" && !isWritten(currentTarget as HTMLFormElement)) close();
+      const form = new Editor(this.image, { changed, done: close, failed: (why) => this.tell("Saving", why) });
+      form.element.addEventListener("keydown", ({ key }) => {
+        if (key === "Escape" && !form.isWritten) close();
       });
-      this.element.append(this.form);
+      this.form = form;
+      this.element.append(form.element);
       [this.pick.checked, this.pick.disabled] = [false, true];
     }
-    this.form.querySelector("textarea")?.focus();
-    this.form.scrollIntoView({ block: "nearest" });
+    this.form.focus();
+    this.form.element.scrollIntoView({ block: "nearest" });
   }
 
   private async retry(): Promise<void> {
@@ -204,7 +205,7 @@ export class Card {
       this.deleted = false;
       throw fault;
     }
-    giveUp(this.form ?? undefined);
+    this.form?.giveUp();
     this.form = null;
     this.fault.textContent = "";
     this.pick.checked = false;

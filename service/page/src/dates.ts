@@ -1,4 +1,5 @@
 // Dates as people write them, in words or numbers, for the service, which takes 2024, 2024-05, 2024-05-06 and moments.
+import { withoutAccents } from "./text";
 
 const LANGUAGES = ["en", "de", "fr", "es", "it"]; // whose names of months are known
 const MOMENT = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
@@ -76,9 +77,9 @@ function partsOf(said: string): (string | undefined)[] | null {
 
 /** The number of a month by its name, of which three letters are enough where no other begins so; "0" for no month. */
 function monthOf(name: string): string {
-  const wanted = plain(name);
+  const wanted = withoutAccents(name);
   for (const language of LANGUAGES) {
-    const names = Array.from({ length: 12 }, (_, month) => plain(nameOf(month, language)));
+    const names = Array.from({ length: 12 }, (_, month) => withoutAccents(nameOf(month, language)));
     const meant = names.flatMap((one, month) => (one.startsWith(wanted) ? [month + 1] : []));
     if (meant.length === 1) return String(meant[0]);
   }
@@ -87,11 +88,6 @@ function monthOf(name: string): string {
 
 function nameOf(month: number, language: string): string {
   return new Date(Date.UTC(2024, month, 1)).toLocaleDateString(language, { month: "long", timeZone: "UTC" });
-}
-
-/** A name in small letters without accents. */
-function plain(name: string): string {
-  return name.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 }
 
 /** A year, month or day in the numbers that are given; null where the calendar has none such. */

@@ -1,7 +1,8 @@
 // Deleted pictures below the library, small: each can be brought back as long as its deletion is not final.
-import { ask, file, Latest } from "./api";
+import { ask, fetchFile } from "./api";
 import { restorePicture } from "./changes";
-import { el, isStillAt, workButton } from "./dom";
+import { el, imageOf, isStillAt, workButton } from "./dom";
+import { Latest } from "./latest";
 import type { ImageListed, ImagesAnswer } from "./openapi";
 import { mayChange } from "./session";
 import { day, isolated, messageOf, spoken, time, titleOf } from "./text";
@@ -96,14 +97,7 @@ export class Deleted {
 function thumbnail(url: string): HTMLElement {
   const place = el("span", { class: "small" });
   const show = async () => {
-    const source = URL.createObjectURL(await file(url));
-    const done = () => URL.revokeObjectURL(source);
-    const fail = () => {
-      done();
-      image.remove();
-    };
-    const image = el("img", { src: source, alt: "", onload: done, onerror: fail });
-    place.append(image);
+    place.append(imageOf(await fetchFile(url), ""));
   };
   const sight = new IntersectionObserver((seen) => {
     if (!seen.some((one) => one.isIntersecting)) return;

@@ -1,7 +1,7 @@
 // One picture large: its regions and why it was found, where it was, and all that is known of it, to be changed there.
 import { deletePicture, restorePicture } from "./changes";
 import { breakable, button, type Child, el, find, isStillAt, workButton } from "./dom";
-import { editor, giveUp } from "./editing";
+import { Editor } from "./editing";
 import { enterLarge, leaveLarge, place } from "./history";
 import type { ImageListed, PictureHit } from "./openapi";
 import { downloadButton } from "./original";
@@ -59,7 +59,7 @@ export class Detail {
   private naming = 0;
   private changed = false;
   private readonly deleted = new Set<string>();
-  private readonly forms = new Map<string, HTMLFormElement>(); // of edits that are not done with, also of other pictures
+  private readonly forms = new Map<string, Editor>(); // of edits that are not done with, also of other pictures
 
   /** `onchanged` hears that pictures were changed or deleted, once it is closed. */
   constructor(
@@ -191,7 +191,7 @@ export class Detail {
   private known(picture: Shown): Child[] {
     const fault = el("p", { class: "fault", role: "alert" });
     const same = "near_duplicates" in picture ? (picture.near_duplicates ?? []) : [];
-    const form = el("div", {}, this.forms.get(picture.image_id));
+    const form = el("div", {}, this.forms.get(picture.image_id)?.element);
     return [
       el("h3", {}, "Picture"),
       el(
@@ -233,15 +233,14 @@ export class Detail {
     };
     const form =
       this.forms.get(picture.image_id) ??
-      editor(
-        picture,
-        (changed) => this.keep(changed),
+      new Editor(picture, {
+        changed: (changed) => this.keep(changed),
         done,
-        (why) => this.tell(picture, "Saving", why),
-      );
+        failed: (why) => this.tell(picture, "Saving", why),
+      });
     this.forms.set(picture.image_id, form);
     this.show();
-    form.querySelector("textarea")?.focus();
+    form.focus();
   }
 
   /** Says what was not done to a picture that is not looked at any more. */
@@ -278,7 +277,7 @@ export class Detail {
       return;
     }
     this.deleted.add(picture.image_id);
-    giveUp(this.forms.get(picture.image_id));
+    this.forms.get(picture.image_id)?.giveUp();
     this.forms.delete(picture.image_id);
     this.noteChange();
     if (!this.isShown(picture)) return;

@@ -21,6 +21,18 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return filled(document.createElementNS(SVG, tag), properties, children);
 }
 
+/** An image of a file, or of what is at an address; it goes where the browser cannot show it. */
+export function imageOf(source: Blob | string, alt: string): HTMLImageElement {
+  const src = typeof source === "string" ? source : URL.createObjectURL(source);
+  const done = () => URL.revokeObjectURL(src); // which does nothing to an address of the service
+  const fail = () => {
+    done();
+    image.remove();
+  };
+  const image = el("img", { src, alt, onload: done, onerror: fail });
+  return image;
+}
+
 export function find<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T;
 }

@@ -1,8 +1,7 @@
 // What is said of an answer, above its pictures or sentences.
+import type { CutOff } from "./cutoff";
 import type { CaptionHit, ImageAnswer, PictureHit, TextAnswer } from "./openapi";
 import { counted, isByText, isolated, loadedFirst } from "./text";
-
-type CutOff = { min_score?: number; min_probability?: number };
 
 /** How something was asked, as far as what is said of the answer depends on it. */
 export interface HowAsked {

@@ -1,11 +1,14 @@
 // How to search: model and second model, order, dates, tags, a least score. `onchange` hears of every change, and whether it is
 // of what is being typed.
-import { ask, kept, Latest } from "./api";
+import { ask } from "./api";
 import { inFull } from "./conditions";
+import { type CutOff, readCutOff, Unreadable } from "./cutoff";
 import { dayMeant, readDate, whyNoDate } from "./dates";
 import { button, el, find, mark } from "./dom";
 import type { Chosen, Question } from "./history";
+import { Latest } from "./latest";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
+import { tabStorage } from "./tab";
 import { TagFilter } from "./tags";
 import { readNumber } from "./text";
 
@@ -33,9 +36,6 @@ const OPEN = "regard-options"; // by which it is kept for this tab whether they 
 const MOST_TAGS = 50;
 const TAG = "tag."; // before the name of a tag, in an address
 const TYPING_MS = 200; // a pause after which what was typed is looked up
-
-/** An option has a value that cannot be read, so that nothing could be asked. */
-export class Unreadable extends Error {}
 
 export class SearchOptions {
   private readonly model = el("select", {});
@@ -88,6 +88,17 @@ export class SearchOptions {
       () => changed(false),
       () => this.suggest(),
     );
+    this.fill();
+    find("options").append(this.shows, this.tags.chips, this.panel);
+    this.unfold(!!tabStorage()[OPEN]);
+    this.listen(changed);
+    this.tags.input.addEventListener("input", () => {
+      clearTimeout(this.looking);
+      this.looking = setTimeout(() => void this.suggest().catch(() => {}), TYPING_MS); // those of before stay
+    });
+  }
+
+  private fill(): void {
     // What people use.
     const first: [string, HTMLElement][] = [
       ["Sort by", this.sort],
@@ -118,18 +129,11 @@ export class SearchOptions {
       el("div", { class: "line" }, ...rest.map(labelled)),
       this.known,
     );
-    find("options").append(this.shows, this.tags.chips, this.panel);
-    this.unfold(!!kept()[OPEN]);
-    this.listen(changed);
-    this.tags.input.addEventListener("input", () => {
-      clearTimeout(this.looking);
-      this.looking = setTimeout(() => void this.suggest().catch(() => {}), TYPING_MS); // those of before stay
-    });
   }
 
   private press(): void {
     this.unfold(!!this.panel.hidden);
-    kept()[OPEN] = this.panel.hidden ? "" : "open";
+    tabStorage()[OPEN] = this.panel.hidden ? "" : "open";
   }
 
   /** Shows all of them, or none but the conditions on tags. */
@@ -272,15 +276,8 @@ export class SearchOptions {
   }
 
   /** The limit that results have to reach, as the service takes it; none where nothing is written. Unreadable for no limit. */
-  get cutOff(): { min_score?: number; min_probability?: number } {
-    const [written, isScore] = [this.least.value.trim(), this.unit.value === "min_score"];
-    if (!written) return {};
-    const least = readNumber(written);
-    if (least === null || (isScore && written.endsWith("%"))) throw new Unreadable("At least: write a number.");
-    if (isScore) return { min_score: least };
-    if (least < 0 || least > 100)
-      throw new Unreadable("At least: write a percentage from 0 to 100, or choose “score”.");
-    return { min_probability: least / 100 };
+  get cutOff(): CutOff {
+    return readCutOff(this.least.value, this.unit.value === "min_score");
   }
 
   private get isLeastRead(): boolean {

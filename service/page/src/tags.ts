@@ -1,7 +1,7 @@
 // The filter by tags: conditions are written one at a time, and each stands as a button that takes it away again.
 import { asWritten, type Condition, condition, conditionOn, inFull, isSame, together } from "./conditions";
 import { button, el, find, refill } from "./dom";
-import { isolated, messageOf } from "./text";
+import { isolated, messageOf, withoutAccents } from "./text";
 
 export class TagFilter {
   readonly input = el("input", {
@@ -147,11 +147,7 @@ export class TagFilter {
   }
 }
 
-/** A condition in small letters, without accents and spaces about colons. */
+/** A condition by which it is looked up: spaces about colons tell it from no other. */
 function folded(text: string): string {
-  return text
-    .normalize("NFKD")
-    .replace(/\p{M}/gu, "")
-    .toLowerCase()
-    .replace(/\s*:\s*/g, ":");
+  return withoutAccents(text).replace(/\s*:\s*/g, ":");
 }

@@ -32,6 +32,11 @@ export function isolated(text: string): string {
   return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
 }
 
+/** A text in small letters without accents, by which it is looked up. */
+export function withoutAccents(text: string): string {
+  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+}
+
 export function tagLine([name, value]: [string, string | number]): string {
   return isolated(`${name}: ${value}`);
 }
