@@ -10,17 +10,17 @@ import { day, isolated, messageOf, spoken, time, titleOf } from "./text";
 const MOST = 1000; // that the service lists at once
 
 export class Deleted {
-  private readonly list = el("ul", { class: "deleted" });
-  private readonly told = el("p", { class: "quiet", role: "status" });
-  private readonly looks = new Latest();
-  private listed = "";
-  private isFault = false; // what is told is why they could not be listed
+  readonly #list = el("ul", { class: "deleted" });
+  readonly #told = el("p", { class: "quiet", role: "status" });
+  readonly #looks = new Latest();
+  #listed = "";
+  #isFault = false; // what is told is why they could not be listed
   readonly element: HTMLDetailsElement = el(
     "details",
     { class: "change", ontoggle: () => void this.refresh() },
     el("summary", {}, "Deleted pictures"),
-    this.told,
-    this.list,
+    this.#told,
+    this.#list,
   );
 
   /** `onback` hears the id of a picture that is there again. */
@@ -30,51 +30,51 @@ export class Deleted {
   async refresh(): Promise<void> {
     if (!this.element.open || !mayChange()) return; // who may not is not asked for another key
     try {
-      await this.looks.run(
+      await this.#looks.run(
         (signal) => ask<ImagesAnswer>(`/images?deleted=true&sort=latest&limit=${MOST}`, { signal }),
         ({ images, next }) => {
-          if (this.isFault) this.tell("");
-          const before = this.listed;
-          this.listed = JSON.stringify([images, next]);
-          if (this.listed === before) return; // what has the focus stays
+          if (this.#isFault) this.#tell("");
+          const before = this.#listed;
+          this.#listed = JSON.stringify([images, next]);
+          if (this.#listed === before) return; // what has the focus stays
           const focused = document.activeElement?.closest<HTMLElement>("li")?.dataset.deleted;
           const besides = !images.length
             ? "None can be brought back."
             : next
               ? "Older ones follow once these are back."
               : "";
-          const lines = images.map((image) => this.line(image));
-          this.list.replaceChildren(...lines, ...(besides ? [el("li", { class: "quiet" }, besides)] : []));
-          if (focused) this.focus(focused);
+          const lines = images.map((image) => this.#line(image));
+          this.#list.replaceChildren(...lines, ...(besides ? [el("li", { class: "quiet" }, besides)] : []));
+          if (focused) this.#focus(focused);
         },
       );
     } catch (fault) {
-      this.tell(messageOf(fault), true);
+      this.#tell(messageOf(fault), true);
     }
   }
 
-  private tell(what: string, isFault = false): void {
-    [this.told.textContent, this.isFault] = [what, isFault];
+  #tell(what: string, isFault = false): void {
+    [this.#told.textContent, this.#isFault] = [what, isFault];
   }
 
   /** Gives the focus to the button of a picture, or to what the list is opened by. */
-  private focus(image_id = ""): void {
-    const found = this.list.querySelector<HTMLElement>(`[data-deleted="${image_id}"] button`);
+  #focus(image_id = ""): void {
+    const found = this.#list.querySelector<HTMLElement>(`[data-deleted="${image_id}"] button`);
     (found ?? this.element.querySelector("summary")!).focus({ preventScroll: true });
   }
 
-  private line(image: ImageListed): HTMLElement {
+  #line(image: ImageListed): HTMLElement {
     const title = titleOf(image);
     const bringBack = async () => {
       try {
         await restorePicture(image.image_id);
       } catch (fault) {
-        this.tell(`${isolated(title)}: ${messageOf(fault)}`);
+        this.#tell(`${isolated(title)}: ${messageOf(fault)}`);
         return;
       }
       line.remove();
-      this.tell(`${isolated(title)} is back.`);
-      if (isStillAt(this.element)) this.focus();
+      this.#tell(`${isolated(title)} is back.`);
+      if (isStillAt(this.element)) this.#focus();
       this.onback(image.image_id);
     };
     const line = el(

@@ -29,46 +29,46 @@ export interface Hearers {
 
 /** A form with what is known of a picture. */
 export class Editor {
-  private readonly captions = el("textarea", { rows: 3, dir: "auto" });
-  private readonly tags = el("textarea", { rows: 3, dir: "auto", autocapitalize: "none" }); // a name with a capital is another one
-  private readonly date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01" });
-  private readonly fault = el("p", { id: `fault-${made++}`, class: "fault", role: "alert" });
-  private readonly submit = el("button", { type: "submit", class: "main" }, "Save");
-  private readonly captionsBefore: (readonly [line: string, caption: string])[];
-  private readonly untouched: string; // lines of captions
-  private readonly dateBefore: string;
-  private isOver = false; // by "Cancel", also while it was being saved
+  readonly #captions = el("textarea", { rows: 3, dir: "auto" });
+  readonly #tags = el("textarea", { rows: 3, dir: "auto", autocapitalize: "none" }); // a name with a capital is another one
+  readonly #date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01" });
+  readonly #fault = el("p", { id: `fault-${made++}`, class: "fault", role: "alert" });
+  readonly #submit = el("button", { type: "submit", class: "main" }, "Save");
+  readonly #captionsBefore: (readonly [line: string, caption: string])[];
+  readonly #untouched: string; // lines of captions
+  readonly #dateBefore: string;
+  #isOver = false; // by "Cancel", also while it was being saved
   readonly element: HTMLFormElement;
 
   constructor(
     private readonly image: Editable,
     private readonly hearers: Hearers,
   ) {
-    this.captionsBefore = image.captions.map((caption) => [oneLine(caption), caption] as const);
-    this.untouched = this.captionsBefore.map(([line]) => line).join("\n");
-    this.dateBefore = written(image.taken_at);
-    this.captions.value = this.untouched;
-    this.tags.value = tagLines(image.tags)
+    this.#captionsBefore = image.captions.map((caption) => [oneLine(caption), caption] as const);
+    this.#untouched = this.#captionsBefore.map(([line]) => line).join("\n");
+    this.#dateBefore = written(image.taken_at);
+    this.#captions.value = this.#untouched;
+    this.#tags.value = tagLines(image.tags)
       .map(([line]) => line)
       .join("\n");
-    this.date.value = this.dateBefore;
+    this.#date.value = this.#dateBefore;
     this.element = el(
       "form",
       {
         class: "editor",
         "aria-label": `Edit ${titleOf(image)}`,
         oninput: () => unsaved.add(this),
-        onsubmit: (event: SubmitEvent) => this.send(event),
+        onsubmit: (event: SubmitEvent) => this.#send(event),
       },
-      field("Captions, one a line", this.captions),
-      field("Tags, as name: value", this.tags),
-      field("Date", this.date),
+      field("Captions, one a line", this.#captions),
+      field("Tags, as name: value", this.#tags),
+      field("Date", this.#date),
       el(
         "div",
         { class: "actions" },
-        this.fault,
-        this.submit,
-        button("Cancel", () => this.end()),
+        this.#fault,
+        this.#submit,
+        button("Cancel", () => this.#end()),
       ),
     );
   }
@@ -84,59 +84,59 @@ export class Editor {
   }
 
   focus(): void {
-    this.captions.focus();
+    this.#captions.focus();
   }
 
-  private send(event: SubmitEvent): void {
+  #send(event: SubmitEvent): void {
     event.preventDefault();
-    if (this.submit.hasAttribute("aria-disabled")) return;
-    this.showSaving(true);
-    void this.save()
-      .catch((fault) => this.refuse(fault))
-      .finally(() => this.showSaving(false));
+    if (this.#submit.hasAttribute("aria-disabled")) return;
+    this.#showSaving(true);
+    void this.#save()
+      .catch((fault) => this.#refuse(fault))
+      .finally(() => this.#showSaving(false));
   }
 
-  private async save(): Promise<void> {
-    const json = await this.change();
+  async #save(): Promise<void> {
+    const json = await this.#change();
     this.hearers.changed(await ask<ImageListed>(`/images/${this.image.image_id}`, { method: "PATCH", json }));
-    this.end();
+    this.#end();
   }
 
   /** What became of the picture, as a merge patch. Error where a field cannot be read, which is marked. */
-  private async change(): Promise<Record<string, unknown>> {
-    const { image, captions, date, dateBefore, fault } = this;
+  async #change(): Promise<Record<string, unknown>> {
+    const [captions, date, fault] = [this.#captions, this.#date, this.#fault];
     const taken_at = readDate(date.value);
     mark(date, taken_at === null, fault.id);
     if (taken_at === null) throw new Error(`Date: ${whyNoDate(date.value)}`);
-    mark(this.tags, true, fault.id);
-    const tags = changedTags(image.tags, this.tags.value); // Error where they cannot be read
-    mark(this.tags, false, fault.id);
-    const wanted = captions.value !== this.untouched && changedCaptions(this.captionsBefore, captions.value);
+    mark(this.#tags, true, fault.id);
+    const tags = changedTags(this.image.tags, this.#tags.value); // Error where they cannot be read
+    mark(this.#tags, false, fault.id);
+    const wanted = captions.value !== this.#untouched && changedCaptions(this.#captionsBefore, captions.value);
     return {
-      ...(wanted && { captions: await captionsNow(image, wanted) }),
+      ...(wanted && { captions: await captionsNow(this.image, wanted) }),
       tags,
-      ...(date.value.trim() !== dateBefore && { taken_at: taken_at || null }),
+      ...(date.value.trim() !== this.#dateBefore && { taken_at: taken_at || null }),
     };
   }
 
-  private end(): void {
-    if (this.isOver) return;
-    this.isOver = true;
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
     this.giveUp();
     this.hearers.done();
   }
 
-  private refuse(fault: Error): void {
-    this.fault.textContent = isMissing(fault) ? `${GONE} meanwhile.` : fault.message;
+  #refuse(fault: Error): void {
+    this.#fault.textContent = isMissing(fault) ? `${GONE} meanwhile.` : fault.message;
     this.element.scrollIntoView({ block: "nearest" }); // the buttons, which it stands above, may cover a field by it
-    this.hearers.failed(this.fault.textContent);
+    this.hearers.failed(this.#fault.textContent);
   }
 
-  private showSaving(isSaving: boolean): void {
-    this.submit.textContent = isSaving ? "Saving…" : "Save";
-    for (const one of [this.captions, this.tags, this.date]) one.readOnly = isSaving; // what was written meanwhile would be lost
-    if (isSaving) this.submit.setAttribute("aria-disabled", "true");
-    else this.submit.removeAttribute("aria-disabled");
+  #showSaving(isSaving: boolean): void {
+    this.#submit.textContent = isSaving ? "Saving…" : "Save";
+    for (const one of [this.#captions, this.#tags, this.#date]) one.readOnly = isSaving; // what was written meanwhile would be lost
+    if (isSaving) this.#submit.setAttribute("aria-disabled", "true");
+    else this.#submit.removeAttribute("aria-disabled");
   }
 }
 
