@@ -99,34 +99,26 @@ export class SearchOptions {
   }
 
   #fill(): void {
-    // What people use.
-    const first: [string, HTMLElement][] = [
-      ["Sort by", this.#sort],
-      ["Show near duplicates as one", this.#grouped],
-    ];
-    // Which go on together where the line is too short for all.
-    const filters: [string, HTMLElement][] = [
-      ["From", this.#from],
-      ["to", this.#until],
-      ["Tag", this.#tags.input],
-    ];
-    // What compares models, and cuts off.
-    const rest: [string, HTMLElement][] = [
-      ["Model", this.#model],
-      ["beside", this.#second],
-      ["Look at", this.#looked],
-      ["At least", this.#least],
-      ["in", this.#unit],
-    ];
+    // What is filtered by goes on together where the line is too short for all.
+    const filters = [labelled("From", this.#from), labelled("to", this.#until), labelled("Tag", this.#tags.input)];
     this.#panel.append(
       el(
         "div",
         { class: "line" },
-        el("div", { class: "group" }, ...filters.map(labelled), this.#meant, this.#tags.fault),
-        ...first.map(labelled),
+        el("div", { class: "group" }, ...filters, this.#meant, this.#tags.fault),
+        labelled("Sort by", this.#sort),
+        labelled("Show near duplicates as one", this.#grouped),
       ),
       el("h2", {}, "Models and cut-off"),
-      el("div", { class: "line" }, ...rest.map(labelled)),
+      el(
+        "div",
+        { class: "line" },
+        labelled("Model", this.#model),
+        labelled("beside", this.#second),
+        labelled("Look at", this.#looked),
+        labelled("At least", this.#least),
+        labelled("in", this.#unit),
+      ),
       this.#known,
     );
   }
@@ -332,7 +324,7 @@ function dateOf(name: string, { value }: HTMLInputElement): string {
   return date;
 }
 
-function labelled([text, control]: [string, HTMLElement]): HTMLElement {
+function labelled(text: string, control: HTMLElement): HTMLElement {
   return el("label", {}, `${text} `, control);
 }
 

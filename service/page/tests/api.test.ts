@@ -2,8 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { canBeTriedAgain, isMissing, isPassing, Refusal, Unreachable } from "../src/api";
 
-const refused = (status: number, problem: object = { type: "urn:regard:problem:x" }, retryAfter = NaN) =>
-  new Refusal(status, problem, retryAfter);
+const refused = (
+  status: number,
+  problem: Record<string, string> = { type: "urn:regard:problem:x" },
+  retryAfter = NaN,
+) => new Refusal(status, problem, retryAfter);
 
 test("what waiting mends is tried again: no answer, a busy service, one that names a time or stands behind a proxy", () => {
   for (const fault of [new Unreachable(), refused(429), refused(502), refused(503, {}), refused(503, undefined, 5)])
