@@ -136,11 +136,12 @@ export class Adding {
 
   /** Shows lists in an element. The focus stays where it was in them, or goes on to what is below. */
   #replace(lists: HTMLElement, ...shown: Node[][]): void {
-    const place = [...lists.querySelectorAll<Element>("button")].indexOf(document.activeElement ?? lists);
+    const places = () => [...lists.querySelectorAll<HTMLElement>("button, [tabindex]")];
+    const place = places().indexOf(document.activeElement as HTMLElement);
     lists.replaceChildren(...shown.flat());
     if (place < 0) return;
-    const buttons = lists.querySelectorAll("button");
-    (buttons[Math.min(place, buttons.length - 1)] ?? this.#close).focus({ preventScroll: true });
+    const now = places();
+    (now[Math.min(place, now.length - 1)] ?? this.#close).focus({ preventScroll: true });
   }
 
   #retryButton(failure: Outcome): HTMLElement {
@@ -175,10 +176,12 @@ function whatWasThere({ known, restored }: Progress): Node[] {
   return [...reasons("There already", known), ...reasons("Deleted before, and there again as they were", restored)];
 }
 
-function reasons(title: string, outcomes: Outcome[], extra: (one: Outcome) => HTMLElement | null = () => null): Node[] {
+function reasons(title: string, outcomes: Outcome[], extra?: (one: Outcome) => HTMLElement): Node[] {
   if (!outcomes.length) return [];
   const items = outcomes.map((one) =>
-    el("li", {}, el("bdi", {}, one.filename), ` ${isolated(one.reason)} `, extra(one)),
+    el("li", {}, el("bdi", {}, one.filename), ` ${isolated(one.reason)} `, extra?.(one)),
   );
-  return [el("h3", {}, `${title}: ${counted(outcomes.length, "file")}`), el("ul", { class: "reasons" }, ...items)];
+  // A long list is scrolled by keys, too: from what is in it, or from itself.
+  const list = el("ul", { class: "reasons", tabindex: extra ? null : 0 }, ...items);
+  return [el("h3", {}, `${title}: ${counted(outcomes.length, "file")}`), list];
 }
