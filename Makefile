@@ -108,7 +108,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python clients/python/generate_answers.py > clients/python/regard_client/answers.py
 	client=$$($(BIN)/python clients/python/generate_client.py) && echo "$$client" > clients/python/regard_client/client.py
 
-# The built page is committed, so that nobody else needs node. esbuild builds it, tsc checks the types.
+# The built page is committed, so that nobody else needs node. esbuild builds it, Biome looks at its form, tsc at the types.
 page: docs
 	cd service/page && npm ci --no-audit --no-fund && npm run build && npm run check && npm test
 

@@ -1,7 +1,7 @@
 // Builds the page into service/web. The files are committed: whoever runs Regard needs no node.
 // The first line of page.js names the sources it was made of, but for src/openapi.ts, which is written anew each time.
 import { createHash } from "node:crypto";
-import { copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { build } from "esbuild";
 import { writeTypes } from "./types.mjs";
 

@@ -21,7 +21,7 @@ from tests.e2e.browser import Visit, chromium, search, send
 pytestmark = pytest.mark.browser
 
 FILES = marked_files()
-HALF_STROKE = 1.5  # pixels of the outline in page.css that lie beyond a box
+HALF_STROKE = 1.5  # pixels of the outline in pictures.css that lie beyond a box
 TOLERANCE = 2.0  # pixels: browsers round the place of a picture and of a box to pixels of the screen by themselves
 TINY = "tiny.png"
 TINY_BLUR = 2  # of its own pixels: a thumbnail, a JPEG, has one hue for two by two of them

@@ -67,6 +67,11 @@ def test_the_skip_link_leads_to_the_pictures_of_the_question(visit: Visit) -> No
     assert page.evaluate("location.hash") == "#q=red"
 
 
+def test_what_has_the_focus_is_seen_where_its_field_is_not(visit: Visit) -> None:
+    visit.page.get_by_label("Search with a picture").focus()
+    expect(visit.page.get_by_text("Picture…")).to_have_css("outline-style", "solid")
+
+
 def test_the_focus_stays_on_the_step_that_was_taken(visit: Visit) -> None:
     page = visit.page
     search(page, "red")

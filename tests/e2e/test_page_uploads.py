@@ -16,7 +16,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, Response, Route, expect
 
-from tests.e2e.browser import HeldRequests, Visit, query
+from tests.e2e.browser import HeldRequests, Visit, accessibility_faults, query
 
 pytestmark = pytest.mark.browser
 
@@ -50,6 +50,13 @@ def choose(page: Page, *files: Any) -> None:
 
 def told(page: Page) -> Locator:
     return page.locator("#add").get_by_role("status")
+
+
+def test_a_list_that_is_scrolled_is_reached_by_keys(visit: Visit) -> None:
+    files = ({"name": f"{n}.txt", "mimeType": "text/plain", "buffer": b"no"} for n in range(30))
+    choose(visit.page, *files)
+    expect(told(visit.page)).to_contain_text("30 left out")
+    assert accessibility_faults(visit.page) == []
 
 
 def test_a_question_to_an_empty_library_says_that_nothing_can_be_found_yet(visit: Visit) -> None:

@@ -45,7 +45,15 @@ def test_building_gives_the_files_that_are_committed(copy: Path) -> None:
     built, committed = files_of(copy / BUILT), files_of(ROOT / BUILT)
     assert built.keys() == committed.keys()
     assert [name for name in built if built[name] != committed[name]] == [], "run `make page`"
-    run(copy, "run", "check")  # that the page sends and reads what the document says
+    run(copy, "run", "check")  # that it is well written, and that it sends and reads what the document says
+
+
+@pytest.mark.node
+def test_what_is_written_otherwise_than_the_rest_is_refused(copy: Path) -> None:
+    (copy / "service/page/src/odd.ts").write_text("export const odd = 'one'\n")
+    with pytest.raises(AssertionError, match=r"odd\.ts"):
+        run(copy, "run", "check")
+    (copy / "service/page/src/odd.ts").unlink()
 
 
 def test_the_styles_hold_nothing_that_safari_16_lacks() -> None:

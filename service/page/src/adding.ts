@@ -1,82 +1,98 @@
 // The panel that takes pictures in: files, folders, their progress, what was left out and why, what failed, to try again.
-import { ask, Latest } from "./api";
+import { ask } from "./api";
 import { button, el, find, renew, workButton } from "./dom";
 import { CAN_DROP } from "./dropping";
-import { nameOf, type Found } from "./finding";
+import { type Found, nameOf } from "./finding";
+import { Latest } from "./latest";
 import type { FailuresAnswer } from "./openapi";
 import { counted, isolated, messageOf } from "./text";
-import { Upload, type Outcome, type Progress } from "./uploads";
+import { type Outcome, type Progress, Upload } from "./uploads";
 
 export class Adding {
-  private readonly panel = find("add");
-  private readonly bar = el("progress", { "aria-label": "Pictures taken in", max: 1, value: 0, hidden: true });
-  private readonly words = el("p", { role: "status" });
-  private readonly left = el("div", {});
-  private readonly failures = el("div", {});
-  private readonly failing = new Latest();
-  private readonly close = button("Close", () => ((this.panel.hidden = true), find("show-add").focus()));
-  private upload: Upload | null = null;
-  private underWay = 0;
+  readonly #panel = find("add");
+  readonly #bar = el("progress", { "aria-label": "Pictures taken in", max: 1, value: 0, hidden: true });
+  readonly #words = el("p", { role: "status" });
+  readonly #left = el("div", {});
+  readonly #failures = el("div", {});
+  readonly #failing = new Latest();
+  readonly #close = button("Close", () => this.#leave());
+  #upload: Upload | null = null;
+  #underWay = 0;
 
   /** `onsent` is called when the service took some pictures, `onadded` when all can be found. */
   constructor(
     private readonly onsent: () => void,
     private readonly onadded: () => void,
   ) {
-    this.panel.append(
+    this.#panel.append(
       el("h2", {}, "Add pictures"),
-      el("p", {}, CAN_DROP ? "Drop files or folders anywhere on this page, or choose them:" : "Choose files or a folder:"),
-      el("p", { class: "actions" }, chooser("Files…", "choose-files", false, this.take), chooser("A folder…", "choose-folder", true, this.take)),
-      this.bar,
-      this.words,
-      this.left,
-      this.failures,
-      this.close,
+      el(
+        "p",
+        {},
+        CAN_DROP ? "Drop files or folders anywhere on this page, or choose them:" : "Choose files or a folder:",
+      ),
+      el(
+        "p",
+        { class: "actions" },
+        chooser("Files…", "choose-files", false, this.take),
+        chooser("A folder…", "choose-folder", true, this.take),
+      ),
+      this.#bar,
+      this.#words,
+      this.#left,
+      this.#failures,
+      this.#close,
     );
     addEventListener("beforeunload", (event) => {
-      if (this.upload?.hasUnsent) event.preventDefault(); // the browser asks whether to leave
+      if (this.#upload?.hasUnsent) event.preventDefault(); // the browser asks whether to leave
     });
   }
 
   /** Folds all but the progress away, or not: what was found is to be seen. */
   fold(isFolded: boolean): void {
-    if (isFolded && this.bar.hidden) this.panel.hidden = true; // nothing was sent
-    this.panel.classList.toggle("folded", isFolded);
+    if (isFolded && this.#bar.hidden) this.#panel.hidden = true; // nothing was sent
+    this.#panel.classList.toggle("folded", isFolded);
   }
 
   open(): void {
-    this.panel.hidden = false;
+    this.#panel.hidden = false;
     this.fold(false);
     void this.showFailures();
-    this.panel.querySelector("input")?.focus();
+    this.#panel.querySelector("input")?.focus();
+  }
+
+  #leave(): void {
+    this.#panel.hidden = true;
+    find("show-add").focus();
   }
 
   /** Sends the files. What could not be read of a folder is named by its paths, and told as left out. */
   take = async (files: Found[], unread: string[] = []): Promise<void> => {
-    this.panel.hidden = false;
+    this.#panel.hidden = false;
     this.fold(false);
-    this.panel.scrollIntoView({ block: "nearest" });
-    if (files.length || unread.length) await this.begin((upload) => upload.add(files, unread));
+    this.#panel.scrollIntoView({ block: "nearest" });
+    if (files.length || unread.length) await this.#begin((upload) => upload.add(files, unread));
   };
 
   /** Begins some work. What comes while other work is under way joins it, so that one report is of both. */
-  private async begin(work: (upload: Upload) => Promise<void>): Promise<void> {
-    const upload = (this.upload ??= new Upload(this.tell, this.onsent));
-    this.underWay++;
+  async #begin(work: (upload: Upload) => Promise<void>): Promise<void> {
+    this.#upload ??= new Upload(this.#tell, this.onsent);
+    const upload = this.#upload;
+    this.#underWay++;
     await work(upload);
-    this.underWay--;
-    if (this.underWay) return;
-    this.upload = null;
-    this.tell(upload.progress, true);
+    this.#underWay--;
+    if (this.#underWay) return;
+    this.#upload = null;
+    this.#tell(upload.progress, true);
     this.onadded();
     await this.showFailures();
   }
 
-  private tell = (progress: Progress, over = false): void => {
+  #tell = (progress: Progress, over = false): void => {
     const left = progress.skipped.length + progress.failed.length + progress.refused.length;
-    this.bar.hidden = false;
-    this.bar.max = progress.total;
-    this.bar.value = progress.done + left;
+    this.#bar.hidden = false;
+    this.#bar.max = progress.total;
+    this.#bar.value = progress.done + left;
     const parts = [`${progress.done} of ${progress.total} can be found`];
     // Of pictures whose turn has not come it is known, too, whether they are there already: of those found so far it says nothing.
     if (over && progress.known.length) parts.push(`${progress.known.length} of them there already`);
@@ -87,14 +103,14 @@ export class Adding {
     const told = [...new Set(progress.faults), `${over ? "Done" : "Taking in"}: ${parts.join(", ")}.`];
     if (progress.waiting) told.push(`${progress.waiting} It is waited for.`);
     // Nobody wants to hear it picture by picture.
-    this.words.ariaLive = over || progress.waiting || !this.bar.value ? "polite" : "off";
-    renew(this.words, told.join(" "));
-    const atTheEnd = over ? [...this.refusedOf(progress), ...whatWasThere(progress)] : [];
-    this.replace(this.left, reasons("Left out", progress.skipped), atTheEnd);
+    this.#words.ariaLive = over || progress.waiting || !this.#bar.value ? "polite" : "off";
+    renew(this.#words, told.join(" "));
+    const atTheEnd = over ? [...this.#refusedOf(progress), ...whatWasThere(progress)] : [];
+    this.#replace(this.#left, reasons("Left out", progress.skipped), atTheEnd);
   };
 
   /** What was refused for what the service lacks, with the button that sends it again. */
-  private refusedOf({ refused }: Progress): Node[] {
+  #refusedOf({ refused }: Progress): Node[] {
     if (!refused.length) return [];
     const again = workButton("Try again", () => this.take(refused));
     const names = refused.map((one) => ({ filename: nameOf(one), reason: "" }));
@@ -104,27 +120,32 @@ export class Adding {
   /** Shows what was set aside. That it cannot be had says nothing of pictures that were taken in. */
   async showFailures(): Promise<void> {
     try {
-      await this.failing.run(
+      await this.#failing.run(
         (signal) => ask<FailuresAnswer>("/failures", { signal }),
-        ({ failures }) => this.replace(this.failures, reasons("Set aside so far", failures, (one) => this.retryButton(one))),
+        ({ failures }) =>
+          this.#replace(
+            this.#failures,
+            reasons("Set aside so far", failures, (one) => this.#retryButton(one)),
+          ),
       );
     } catch (fault) {
       const why = messageOf(fault);
-      this.replace(this.failures, [el("p", { class: "quiet" }, `What was set aside cannot be shown: ${why}`)]);
+      this.#replace(this.#failures, [el("p", { class: "quiet" }, `What was set aside cannot be shown: ${why}`)]);
     }
   }
 
   /** Shows lists in an element. The focus stays where it was in them, or goes on to what is below. */
-  private replace(lists: HTMLElement, ...shown: Node[][]): void {
-    const place = [...lists.querySelectorAll("button")].findIndex((one) => one === document.activeElement);
+  #replace(lists: HTMLElement, ...shown: Node[][]): void {
+    const places = () => [...lists.querySelectorAll<HTMLElement>("button, [tabindex]")];
+    const place = places().indexOf(document.activeElement as HTMLElement);
     lists.replaceChildren(...shown.flat());
     if (place < 0) return;
-    const buttons = lists.querySelectorAll("button");
-    (buttons[Math.min(place, buttons.length - 1)] ?? this.close).focus({ preventScroll: true });
+    const now = places();
+    (now[Math.min(place, now.length - 1)] ?? this.#close).focus({ preventScroll: true });
   }
 
-  private retryButton(failure: Outcome): HTMLElement {
-    return workButton("Try again", () => this.begin((upload) => upload.retry(failure.image_id!)), {
+  #retryButton(failure: Outcome): HTMLElement {
+    return workButton("Try again", () => this.#begin((upload) => upload.retry(failure.image_id!)), {
       "aria-label": `Try again: ${failure.filename}`,
     });
   }
@@ -136,7 +157,14 @@ function chooser(text: string, id: string, folder: boolean, take: (files: Found[
     input.value = ""; // the same files can be chosen again
     void take(files);
   };
-  const input = el("input", { id, type: "file", class: "hidden", multiple: true, webkitdirectory: folder, onchange: choose });
+  const input = el("input", {
+    id,
+    type: "file",
+    class: "hidden",
+    multiple: true,
+    webkitdirectory: folder,
+    onchange: choose,
+  });
   return el("label", { class: "button" }, text, input);
 }
 
@@ -148,8 +176,12 @@ function whatWasThere({ known, restored }: Progress): Node[] {
   return [...reasons("There already", known), ...reasons("Deleted before, and there again as they were", restored)];
 }
 
-function reasons(title: string, outcomes: Outcome[], extra: (one: Outcome) => HTMLElement | null = () => null): Node[] {
+function reasons(title: string, outcomes: Outcome[], extra?: (one: Outcome) => HTMLElement): Node[] {
   if (!outcomes.length) return [];
-  const items = outcomes.map((one) => el("li", {}, el("bdi", {}, one.filename), ` ${isolated(one.reason)} `, extra(one)));
-  return [el("h3", {}, `${title}: ${counted(outcomes.length, "file")}`), el("ul", { class: "reasons" }, ...items)];
+  const items = outcomes.map((one) =>
+    el("li", {}, el("bdi", {}, one.filename), ` ${isolated(one.reason)} `, extra?.(one)),
+  );
+  // A long list is scrolled by keys, too: from what is in it, or from itself.
+  const list = el("ul", { class: "reasons", tabindex: extra ? null : 0 }, ...items);
+  return [el("h3", {}, `${title}: ${counted(outcomes.length, "file")}`), list];
 }

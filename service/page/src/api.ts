@@ -1,8 +1,7 @@
-// Requests to the service. The API key, where one is needed, is kept for this tab and sent in a header, never in a URL.
+// Requests to the service. The API key, where one is needed, is sent in a header, never in a URL.
 import type { ProblemAnswer } from "./openapi";
 import { inWords } from "./problems";
-
-const KEY = "regard-key";
+import { keptKey } from "./tab";
 
 export class Refusal extends Error {
   /** `retryAfter` are the seconds after which the service wants to be asked again; NaN where it names none. */
@@ -64,30 +63,6 @@ export function onKeyNeeded(dialog: KeyDialog): void {
   askForKey = dialog;
 }
 
-const own: Record<string, string> = {};
-
-/** What the browser keeps for this tab, or, where it keeps nothing, the page. */
-export function kept(): Record<string, string> {
-  try {
-    return sessionStorage;
-  } catch {
-    return own;
-  }
-}
-
-export function keepKey(key: string): void {
-  kept()[KEY] = key;
-}
-
-/** The key that this tab was given; "" for none. */
-export function keptKey(): string {
-  return kept()[KEY] ?? "";
-}
-
-export function forgetKey(): void {
-  delete kept()[KEY];
-}
-
 export interface Options {
   method?: string;
   json?: unknown;
@@ -102,14 +77,14 @@ export async function ask<T>(path: string, options: Options = {}): Promise<T> {
 }
 
 /** A file of the service, for those whom the cookie of pictures is not enough: an element would not send the key. */
-export async function file(path: string): Promise<Blob> {
+export async function fetchFile(path: string): Promise<Blob> {
   return answered((await accepted(path, {})).blob(), {});
 }
 
 /** Has the browser save a file of the service by a name. */
-export async function save(path: string, name: string): Promise<void> {
+export async function saveFile(path: string, name: string): Promise<void> {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await file(path));
+  link.href = URL.createObjectURL(await fetchFile(path));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), SAVED_MS); // Safari fetches it after the click has returned
@@ -164,7 +139,10 @@ async function send(path: string, { method, json, form, signal }: Options): Prom
 
 /** Whether the service answers, were it with nothing but that. */
 export function isAnswering(): Promise<boolean> {
-  return fetch("/livez", { signal: AbortSignal.timeout(WATCH_MS) }).then(({ ok }) => ok, () => false);
+  return fetch("/livez", { signal: AbortSignal.timeout(WATCH_MS) }).then(
+    ({ ok }) => ok,
+    () => false,
+  );
 }
 
 /** What comes from the service; Unreachable where it breaks off, unless the page itself gave it up. */
@@ -172,46 +150,4 @@ function answered<T>(answer: Promise<T>, { signal }: Options): Promise<T> {
   return answer.catch((fault) => {
     throw signal?.aborted ? fault : new Unreachable();
   });
-}
-
-/** At most one piece of work at a time: a newer one ends the one before, whose outcome is never shown. */
-export class Latest {
-  private running: AbortController | null = null;
-  private ended: Promise<void> = Promise.resolve();
-
-  /** Whether anything was asked so far. */
-  get begun(): boolean {
-    return this.running !== null;
-  }
-
-  /** Ends what runs, whose outcome is never shown. */
-  end(): void {
-    this.running?.abort();
-    this.running = new AbortController();
-  }
-
-  /** Waits until nothing runs, also not what was begun meanwhile. */
-  async settled(): Promise<void> {
-    let last;
-    do await (last = this.ended);
-    while (last !== this.ended);
-  }
-
-  async run<T>(work: (signal: AbortSignal) => Promise<T>, show: (outcome: T) => void): Promise<void> {
-    this.running?.abort();
-    const mine = (this.running = new AbortController());
-    const before = this.ended;
-    let end = () => {};
-    this.ended = new Promise((resolve) => (end = resolve));
-    await before;
-    try {
-      if (mine !== this.running) return;
-      const outcome = await work(mine.signal);
-      if (mine === this.running) show(outcome);
-    } catch (fault) {
-      if (mine === this.running) throw fault;
-    } finally {
-      end();
-    }
-  }
 }

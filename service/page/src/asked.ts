@@ -1,5 +1,5 @@
 // The picture that was asked with, small, before what else can be asked with it.
-import { button, el } from "./dom";
+import { button, el, imageOf } from "./dom";
 import type { Asked, PictureQuestion, Question } from "./history";
 
 /** Whether a limit that was chosen for the scores of one makes sense for the other: likeness and words are no likeness alone. */
@@ -13,11 +13,8 @@ export function askedPicture(asked: Asked, title: string, ...besides: HTMLElemen
 }
 
 function small(asked: Asked, title: string): HTMLElement {
-  const source = "image" in asked ? URL.createObjectURL(asked.image) : `/images/${asked.image_id}/thumbnail`;
-  const done = () => "image" in asked && URL.revokeObjectURL(source);
   // Browsers show no RAW and few HEIC files, which can be asked with all the same.
-  const shown = el("img", { src: source, alt: `Asked with: ${title}`, onload: done, onerror: () => (done(), shown.remove()) });
-  return shown;
+  return imageOf("image" in asked ? asked.image : `/images/${asked.image_id}/thumbnail`, `Asked with: ${title}`);
 }
 
 /**
@@ -25,39 +22,46 @@ function small(asked: Asked, title: string): HTMLElement {
  * it is from one answer to the next, so that what is being written is not lost.
  */
 export class LikePicture {
-  private question: PictureQuestion | null = null; // that is answered below
-  private picture: HTMLElement | null = null;
-  private readonly line = el("input", { type: "search", dir: "auto", maxlength: 512, "aria-label": "What they should show besides" });
-  private readonly element: HTMLElement;
+  #question: PictureQuestion | null = null; // that is answered below
+  #picture: HTMLElement | null = null;
+  readonly #line = el("input", {
+    type: "search",
+    dir: "auto",
+    maxlength: 512,
+    "aria-label": "What they should show besides",
+  });
+  readonly #element: HTMLElement;
 
   constructor(ask: (question: PictureQuestion) => void) {
-    this.line.placeholder = "and show besides…";
-    this.line.enterKeyHint = "search";
+    this.#line.placeholder = "and show besides…";
+    this.#line.enterKeyHint = "search";
     const submit = (event?: Event) => {
       event?.preventDefault();
-      ask({ ...this.question!, words: this.line.value.trim() });
+      ask({ ...this.#question!, words: this.#line.value.trim() });
     };
     const find = button("Find", submit);
-    const sentences = button("Sentences for it", () => ask({ kind: "sentences", asked: this.question!.asked, title: this.question!.title }));
-    const form = el("form", { onsubmit: submit, autocomplete: "off" }, this.line, find);
-    this.element = el("div", { class: "asked" }, form, sentences);
+    const sentences = button("Sentences for it", () =>
+      ask({ kind: "sentences", asked: this.#question!.asked, title: this.#question!.title }),
+    );
+    const form = el("form", { onsubmit: submit, autocomplete: "off" }, this.#line, find);
+    this.#element = el("div", { class: "asked" }, form, sentences);
   }
 
   /** Has the line say what a question that is being asked says; what is written from then on stays. */
   begin(question: Question): void {
-    this.line.value = (question.kind !== "text" && question.words) || "";
+    this.#line.value = (question.kind !== "text" && question.words) || "";
   }
 
   /** The element above the answer to a question. */
   above(question: PictureQuestion): HTMLElement {
-    const isSamePicture = this.question && isSame(this.question.asked, question.asked);
-    this.question = question;
-    if (!isSamePicture || !this.picture!.isConnected) {
-      this.picture?.remove();
-      this.picture = small(question.asked, question.title);
-      this.element.prepend(this.picture);
+    const isSamePicture = this.#question && isSame(this.#question.asked, question.asked);
+    this.#question = question;
+    if (!isSamePicture || !this.#picture!.isConnected) {
+      this.#picture?.remove();
+      this.#picture = small(question.asked, question.title);
+      this.#element.prepend(this.#picture);
     }
-    return this.element;
+    return this.#element;
   }
 }
 

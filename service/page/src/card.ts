@@ -1,7 +1,7 @@
 // A stored picture as a card of the library: looked at, edited in place, and deleted, which can be undone there.
 import { deletePicture, reasonOf, restorePicture, retryPicture } from "./changes";
 import { breakable, button, el, find, isStillAt, workButton } from "./dom";
-import { editor, giveUp, isWritten } from "./editing";
+import { Editor } from "./editing";
 import type { ImageListed } from "./openapi";
 import { downloadButton } from "./original";
 import { thumbnail } from "./results";
@@ -12,9 +12,9 @@ export class Card {
   readonly element: HTMLElement;
   /** Whether it is among those that are chosen, to be changed together; shown in a grid where several are. */
   readonly pick = el("input", { type: "checkbox", class: "pick" });
-  private readonly fault = el("p", { class: "fault", role: "alert" });
-  private form: HTMLFormElement | null = null;
-  private deleted = false;
+  readonly #fault = el("p", { class: "fault", role: "alert" });
+  #form: Editor | null = null;
+  #deleted = false;
 
   /** `onchanged` hears of a deletion, and of its undoing. */
   constructor(
@@ -24,21 +24,21 @@ export class Card {
     private readonly onchanged: () => void,
   ) {
     this.element = el("li", { class: "card", "data-image": image.image_id });
-    this.look();
+    this.#look();
   }
 
   /** Whether it stands there however the list changes: it is being edited, or its deletion can be undone here. */
   get isHeld(): boolean {
-    return this.deleted || this.form !== null;
+    return this.#deleted || this.#form !== null;
   }
 
   /** The picture, where it can be shown. */
   get shown(): ImageListed | null {
-    return this.deleted || this.image.state !== "ready" ? null : this.image;
+    return this.#deleted || this.image.state !== "ready" ? null : this.image;
   }
 
   get isDeleted(): boolean {
-    return this.deleted;
+    return this.#deleted;
   }
 
   get image_id(): string {
@@ -60,13 +60,13 @@ export class Card {
 
   /** Shows what is known of the picture by now; what is held stays as it stands. */
   update(image: ImageListed): void {
-    if (!this.isHeld && JSON.stringify(image) !== JSON.stringify(this.image)) this.replace(image);
+    if (!this.isHeld && JSON.stringify(image) !== JSON.stringify(this.image)) this.#replace(image);
   }
 
-  private replace(image: ImageListed): void {
+  #replace(image: ImageListed): void {
     const hadFocus = this.element.contains(document.activeElement);
     this.image = image;
-    this.look();
+    this.#look();
     if (hadFocus) this.focus();
   }
 
@@ -75,25 +75,37 @@ export class Card {
     first?.focus({ preventScroll: true });
   }
 
-  private look(): void {
-    [this.form, this.deleted] = [null, false];
-    this.fault.textContent = "";
+  #look(): void {
+    [this.#form, this.#deleted] = [null, false];
+    this.#fault.textContent = "";
     this.pick.disabled = false;
-    this.pick.setAttribute("aria-label", this.selects);
-    this.element.replaceChildren(this.pick, this.picture(), this.about(), ...this.reason(), this.actions(), this.fault);
+    this.pick.setAttribute("aria-label", this.#selects);
+    this.element.replaceChildren(
+      this.pick,
+      this.#picture(),
+      this.#about(),
+      ...this.#reason(),
+      this.#actions(),
+      this.#fault,
+    );
   }
 
-  private get opens(): string {
+  get #opens(): string {
     return `${spoken(this.image)}: show large`;
   }
 
-  private get selects(): string {
+  get #selects(): string {
     return `Select ${spoken(this.image)}`;
   }
 
-  private picture(): HTMLElement {
+  #picture(): HTMLElement {
     const { state } = this.image;
-    const large = { type: "button", class: "picture", "aria-label": this.opens, onclick: (event: MouseEvent) => this.press(event) };
+    const large = {
+      type: "button",
+      class: "picture",
+      "aria-label": this.#opens,
+      onclick: (event: MouseEvent) => this.#press(event),
+    };
     if (state === "ready") return el("button", large, thumbnail(this.image));
     return el("div", { class: "picture none" }, state === "queued" ? "waiting" : state);
   }
@@ -102,123 +114,133 @@ export class Card {
   showChoice(isChoosing: boolean): void {
     const picture = this.element.querySelector<HTMLElement>("button.picture");
     if (!picture) return;
-    picture.ariaLabel = isChoosing ? this.selects : this.opens;
+    picture.ariaLabel = isChoosing ? this.#selects : this.#opens;
     picture.ariaPressed = isChoosing ? String(this.pick.checked) : null;
     picture.tabIndex = isChoosing ? -1 : 0; // the box is on the way of the keys
   }
 
   /** Opens the picture, or chooses it, or not, where several are. */
-  private press({ shiftKey, detail }: MouseEvent): void {
+  #press({ shiftKey, detail }: MouseEvent): void {
     if (!this.element.closest(".selecting")) this.open(this.image);
-    else if (this.canBeChosen) this.pick.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey, detail }));
+    else if (this.canBeChosen)
+      this.pick.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey, detail }));
   }
 
-  private about(): HTMLElement {
+  #about(): HTMLElement {
     return el(
       "p",
       { class: "about" },
-      this.title(),
+      this.#title(),
       el("span", { class: "quiet facts" }, el("span", {}, day(this.image.taken_at)), ...tagButtons(this.image.tags)),
     );
   }
 
   /** Why it cannot be found, where it was set aside; without an answer it stands there without. */
-  private reason(): HTMLElement[] {
+  #reason(): HTMLElement[] {
     const { state, image_id } = this.image;
     if (state !== "failed") return [];
     const reason = el("p", { class: "about quiet" });
-    void reasonOf(image_id).then((why) => (reason.textContent = why)).catch(() => {});
+    void reasonOf(image_id)
+      .then((why) => (reason.textContent = why))
+      .catch(() => {});
     return [reason];
   }
 
-  private title(): HTMLElement {
+  #title(): HTMLElement {
     return el("span", { class: "title", dir: "auto", title: titleOf(this.image) }, ...breakable(titleOf(this.image)));
   }
 
-  private actions(): HTMLElement {
+  #actions(): HTMLElement {
     const title = spoken(this.image);
     return el(
       "div",
       { class: "actions" },
-      button("Edit", () => this.edit(), { class: "link change", "aria-label": `Edit ${title}` }),
+      button("Edit", () => this.#edit(), { class: "link change", "aria-label": `Edit ${title}` }),
       this.image.state === "ready" &&
-        button("More like this", () => this.like(this.image), { class: "link", "aria-label": `More like this: ${title}` }),
+        button("More like this", () => this.like(this.image), {
+          class: "link",
+          "aria-label": `More like this: ${title}`,
+        }),
       this.image.state === "failed" &&
-        workButton("Try again", () => this.told("Trying again", () => this.retry()), { class: "link change", "aria-label": `Try again: ${title}` }),
-      downloadButton(this.image, this.fault, "link change"),
-      workButton("Delete", () => this.delete(), { class: "link change", "aria-label": `Delete ${title}` }),
+        workButton("Try again", () => this.#told("Trying again", () => this.#retry()), {
+          class: "link change",
+          "aria-label": `Try again: ${title}`,
+        }),
+      downloadButton(this.image, this.#fault, "link change"),
+      workButton("Delete", () => this.#delete(), { class: "link change", "aria-label": `Delete ${title}` }),
     );
   }
 
-  private edit(): void {
-    if (!this.form) {
+  #edit(): void {
+    if (!this.#form) {
       const close = () => {
-        this.look();
+        this.#look();
         if (isStillAt(this.element)) this.focus();
       };
       const changed = (image: ImageListed) => {
-        if (this.form || this.deleted) this.image = image;
-        else this.replace(image); // somebody cancelled while it was being saved
+        if (this.#form || this.#deleted) this.image = image;
+        else this.#replace(image); // somebody cancelled while it was being saved
       };
-      this.form = editor(this.image, changed, close, (why) => this.tell("Saving", why));
-      this.form.addEventListener("keydown", ({ key, currentTarget }) => {
-        if (key === "Escape" && !isWritten(currentTarget as HTMLFormElement)) close();
+      const form = new Editor(this.image, { changed, done: close, failed: (why) => this.#tell("Saving", why) });
+      form.element.addEventListener("keydown", ({ key }) => {
+        if (key === "Escape" && !form.isWritten) close();
       });
-      this.element.append(this.form);
+      this.#form = form;
+      this.element.append(form.element);
       [this.pick.checked, this.pick.disabled] = [false, true];
     }
-    this.form.querySelector("textarea")?.focus();
-    this.form.scrollIntoView({ block: "nearest" });
+    this.#form.focus();
+    this.#form.element.scrollIntoView({ block: "nearest" });
   }
 
-  private async retry(): Promise<void> {
+  async #retry(): Promise<void> {
     await retryPicture(this.image_id);
     this.image = { ...this.image, state: "queued" };
-    this.look();
+    this.#look();
   }
 
-  private delete(): Promise<void> {
-    return this.told("Deleting", () => this.remove());
+  #delete(): Promise<void> {
+    return this.#told("Deleting", () => this.remove());
   }
 
   /** Deletes the picture, which can be undone here. */
   async remove(): Promise<void> {
-    this.deleted = true; // before the service knows: a list that lacks it meanwhile must not take the card away
+    this.#deleted = true; // before the service knows: a list that lacks it meanwhile must not take the card away
     try {
       await deletePicture(this.image.image_id);
     } catch (fault) {
-      this.deleted = false;
+      this.#deleted = false;
       throw fault;
     }
-    giveUp(this.form ?? undefined);
-    this.form = null;
-    this.fault.textContent = "";
+    this.#form?.giveUp();
+    this.#form = null;
+    this.#fault.textContent = "";
     this.pick.checked = false;
-    const undo = workButton("Undo", () => this.undo(), { "aria-label": `Undo: ${spoken(this.image)} was deleted` });
+    const undo = workButton("Undo", () => this.#undo(), { "aria-label": `Undo: ${spoken(this.image)} was deleted` });
     this.element.replaceChildren(
       el("div", { class: "picture none" }, "deleted"), // as large as the picture was, so that nothing moves
-      el("p", { class: "about" }, this.title(), " was deleted. ", undo),
-      this.fault,
+      el("p", { class: "about" }, this.#title(), " was deleted. ", undo),
+      this.#fault,
     );
   }
 
-  private undo(): Promise<void> {
-    return this.told("Bringing back", () => this.bringBack());
+  #undo(): Promise<void> {
+    return this.#told("Bringing back", () => this.bringBack());
   }
 
   /** Undoes its deletion. */
   async bringBack(): Promise<void> {
     this.image = await restorePicture(this.image.image_id);
-    this.look();
+    this.#look();
   }
 
   /** Does what somebody asked of this card alone, where it is told why it was not done. */
-  private async told(name: string, work: () => Promise<void>): Promise<void> {
+  async #told(name: string, work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } catch (fault) {
-      this.fault.textContent = messageOf(fault);
-      this.tell(name, this.fault.textContent);
+      this.#fault.textContent = messageOf(fault);
+      this.#tell(name, this.#fault.textContent);
       return;
     }
     if (isStillAt(this.element)) this.focus();
@@ -226,7 +248,7 @@ export class Card {
   }
 
   /** Says what was not done where nobody sees this card any more. */
-  private tell(work: string, why: string): void {
+  #tell(work: string, why: string): void {
     if (!this.element.isConnected) find("status").textContent = failedTo(work, this.image, why);
   }
 }

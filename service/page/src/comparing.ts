@@ -1,7 +1,7 @@
 // Two models, one query: both lists side by side, and how far each picture moved from the one to the other.
 import { el } from "./dom";
 import type { PictureHit } from "./openapi";
-import { resultGrid, type Actions } from "./results";
+import { type Actions, resultGrid } from "./results";
 import { movement } from "./text";
 
 export interface Ranking {

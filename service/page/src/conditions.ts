@@ -55,7 +55,8 @@ export function inFull(one: Condition): string {
 
 /** Whether two conditions let the same pictures through: a number and its text are the same to the service. */
 export function isSame(one: Condition, other: Condition): boolean {
-  const texts = ({ is }: Condition) => (typeof is === "object" ? [is.gte, is.lte].map((end) => end?.toString()) : String(is));
+  const texts = ({ is }: Condition) =>
+    typeof is === "object" ? [is.gte, is.lte].map((end) => end?.toString()) : String(is);
   return one.name === other.name && JSON.stringify(texts(one)) === JSON.stringify(texts(other));
 }
 

@@ -1,4 +1,5 @@
 // Dates as people write them, in words or numbers, for the service, which takes 2024, 2024-05, 2024-05-06 and moments.
+import { withoutAccents } from "./text";
 
 const LANGUAGES = ["en", "de", "fr", "es", "it"]; // whose names of months are known
 const MOMENT = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
@@ -59,7 +60,10 @@ function calendarDate(said: string): string | null {
 function partsOf(said: string): (string | undefined)[] | null {
   const inNumbers = YEAR_FIRST.exec(said);
   if (inNumbers) return inNumbers.slice(1);
-  const inFull = said.replace(SHORT_YEAR, (_, rest: string, year: string) => `${rest}${Number(year) < FIRST_SHORT_YEAR ? 20 : 19}${year}`);
+  const inFull = said.replace(
+    SHORT_YEAR,
+    (_, rest: string, year: string) => `${rest}${Number(year) < FIRST_SHORT_YEAR ? 20 : 19}${year}`,
+  );
   const yearLast = YEAR_LAST.exec(inFull);
   if (yearLast) {
     const [, first, second, year] = yearLast;
@@ -73,9 +77,9 @@ function partsOf(said: string): (string | undefined)[] | null {
 
 /** The number of a month by its name, of which three letters are enough where no other begins so; "0" for no month. */
 function monthOf(name: string): string {
-  const wanted = plain(name);
+  const wanted = withoutAccents(name);
   for (const language of LANGUAGES) {
-    const names = Array.from({ length: 12 }, (_, month) => plain(nameOf(month, language)));
+    const names = Array.from({ length: 12 }, (_, month) => withoutAccents(nameOf(month, language)));
     const meant = names.flatMap((one, month) => (one.startsWith(wanted) ? [month + 1] : []));
     if (meant.length === 1) return String(meant[0]);
   }
@@ -86,15 +90,13 @@ function nameOf(month: number, language: string): string {
   return new Date(Date.UTC(2024, month, 1)).toLocaleDateString(language, { month: "long", timeZone: "UTC" });
 }
 
-/** A name in small letters without accents. */
-function plain(name: string): string {
-  return name.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
-}
-
 /** A year, month or day in the numbers that are given; null where the calendar has none such. */
 function asDate(year?: string, month?: string, day?: string): string | null {
   if (month === undefined) return year ?? null;
   const [wanted, inMonth] = [Number(month), new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()];
   if (wanted < 1 || wanted > 12 || (day !== undefined && (Number(day) < 1 || Number(day) > inMonth))) return null;
-  return [year, month, day].filter((part) => part !== undefined).map((part) => part.padStart(2, "0")).join("-");
+  return [year, month, day]
+    .filter((part) => part !== undefined)
+    .map((part) => part.padStart(2, "0"))
+    .join("-");
 }

@@ -1,7 +1,8 @@
 // Deleted pictures below the library, small: each can be brought back as long as its deletion is not final.
-import { ask, file, Latest } from "./api";
+import { ask, fetchFile } from "./api";
 import { restorePicture } from "./changes";
-import { el, isStillAt, workButton } from "./dom";
+import { el, imageOf, isStillAt, workButton } from "./dom";
+import { Latest } from "./latest";
 import type { ImageListed, ImagesAnswer } from "./openapi";
 import { mayChange } from "./session";
 import { day, isolated, messageOf, spoken, time, titleOf } from "./text";
@@ -9,17 +10,17 @@ import { day, isolated, messageOf, spoken, time, titleOf } from "./text";
 const MOST = 1000; // that the service lists at once
 
 export class Deleted {
-  private readonly list = el("ul", { class: "deleted" });
-  private readonly told = el("p", { class: "quiet", role: "status" });
-  private readonly looks = new Latest();
-  private listed = "";
-  private isFault = false; // what is told is why they could not be listed
+  readonly #list = el("ul", { class: "deleted" });
+  readonly #told = el("p", { class: "quiet", role: "status" });
+  readonly #looks = new Latest();
+  #listed = "";
+  #isFault = false; // what is told is why they could not be listed
   readonly element: HTMLDetailsElement = el(
     "details",
     { class: "change", ontoggle: () => void this.refresh() },
     el("summary", {}, "Deleted pictures"),
-    this.told,
-    this.list,
+    this.#told,
+    this.#list,
   );
 
   /** `onback` hears the id of a picture that is there again. */
@@ -29,45 +30,51 @@ export class Deleted {
   async refresh(): Promise<void> {
     if (!this.element.open || !mayChange()) return; // who may not is not asked for another key
     try {
-      await this.looks.run(
+      await this.#looks.run(
         (signal) => ask<ImagesAnswer>(`/images?deleted=true&sort=latest&limit=${MOST}`, { signal }),
         ({ images, next }) => {
-          if (this.isFault) this.tell("");
-          if (this.listed === (this.listed = JSON.stringify([images, next]))) return; // what has the focus stays
+          if (this.#isFault) this.#tell("");
+          const before = this.#listed;
+          this.#listed = JSON.stringify([images, next]);
+          if (this.#listed === before) return; // what has the focus stays
           const focused = document.activeElement?.closest<HTMLElement>("li")?.dataset.deleted;
-          const besides = !images.length ? "None can be brought back." : next ? "Older ones follow once these are back." : "";
-          const lines = images.map((image) => this.line(image));
-          this.list.replaceChildren(...lines, ...(besides ? [el("li", { class: "quiet" }, besides)] : []));
-          if (focused) this.focus(focused);
+          const besides = !images.length
+            ? "None can be brought back."
+            : next
+              ? "Older ones follow once these are back."
+              : "";
+          const lines = images.map((image) => this.#line(image));
+          this.#list.replaceChildren(...lines, ...(besides ? [el("li", { class: "quiet" }, besides)] : []));
+          if (focused) this.#focus(focused);
         },
       );
     } catch (fault) {
-      this.tell(messageOf(fault), true);
+      this.#tell(messageOf(fault), true);
     }
   }
 
-  private tell(what: string, isFault = false): void {
-    [this.told.textContent, this.isFault] = [what, isFault];
+  #tell(what: string, isFault = false): void {
+    [this.#told.textContent, this.#isFault] = [what, isFault];
   }
 
   /** Gives the focus to the button of a picture, or to what the list is opened by. */
-  private focus(image_id = ""): void {
-    const found = this.list.querySelector<HTMLElement>(`[data-deleted="${image_id}"] button`);
+  #focus(image_id = ""): void {
+    const found = this.#list.querySelector<HTMLElement>(`[data-deleted="${image_id}"] button`);
     (found ?? this.element.querySelector("summary")!).focus({ preventScroll: true });
   }
 
-  private line(image: ImageListed): HTMLElement {
+  #line(image: ImageListed): HTMLElement {
     const title = titleOf(image);
     const bringBack = async () => {
       try {
         await restorePicture(image.image_id);
       } catch (fault) {
-        this.tell(`${isolated(title)}: ${messageOf(fault)}`);
+        this.#tell(`${isolated(title)}: ${messageOf(fault)}`);
         return;
       }
       line.remove();
-      this.tell(`${isolated(title)} is back.`);
-      if (isStillAt(this.element)) this.focus();
+      this.#tell(`${isolated(title)} is back.`);
+      if (isStillAt(this.element)) this.#focus();
       this.onback(image.image_id);
     };
     const line = el(
@@ -75,7 +82,11 @@ export class Deleted {
       { "data-deleted": image.image_id },
       image.thumbnail_url && thumbnail(image.thumbnail_url),
       el("span", { dir: "auto" }, title),
-      el("span", { class: "quiet" }, `${day(image.taken_at)}${image.deleted_at ? ` · deleted ${time(image.deleted_at)}` : ""} `),
+      el(
+        "span",
+        { class: "quiet" },
+        `${day(image.taken_at)}${image.deleted_at ? ` · deleted ${time(image.deleted_at)}` : ""} `,
+      ),
       workButton("Bring back", bringBack, { class: "link", "aria-label": `Bring back ${spoken(image)}` }),
     );
     return line;
@@ -86,10 +97,7 @@ export class Deleted {
 function thumbnail(url: string): HTMLElement {
   const place = el("span", { class: "small" });
   const show = async () => {
-    const source = URL.createObjectURL(await file(url));
-    const done = () => URL.revokeObjectURL(source);
-    const image = el("img", { src: source, alt: "", onload: done, onerror: () => (done(), image.remove()) });
-    place.append(image);
+    place.append(imageOf(await fetchFile(url), ""));
   };
   const sight = new IntersectionObserver((seen) => {
     if (!seen.some((one) => one.isIntersecting)) return;

@@ -1,7 +1,7 @@
 // One picture large: its regions and why it was found, where it was, and all that is known of it, to be changed there.
 import { deletePicture, restorePicture } from "./changes";
-import { breakable, button, el, find, isStillAt, workButton, type Child } from "./dom";
-import { editor, giveUp } from "./editing";
+import { breakable, button, type Child, el, find, isStillAt, workButton } from "./dom";
+import { Editor } from "./editing";
 import { enterLarge, leaveLarge, place } from "./history";
 import type { ImageListed, PictureHit } from "./openapi";
 import { downloadButton } from "./original";
@@ -25,150 +25,174 @@ export interface Further {
 }
 
 export class Detail {
-  private readonly title = el("h2", { id: "detail-title", dir: "auto", "aria-live": "polite", "aria-atomic": "true" });
-  private readonly previous = button("Previous", () => this.step(-1));
-  private readonly next = button("Next", () => this.step(1));
-  private readonly full = el("a", { class: "button", target: "_blank", rel: "noopener" }, "Full size");
-  private readonly notice = el("p", { class: "fault", role: "alert" });
-  private readonly shown = el("div", { class: "large" });
-  private readonly dialog = el(
+  readonly #title = el("h2", { id: "detail-title", dir: "auto", "aria-live": "polite", "aria-atomic": "true" });
+  readonly #previous = button("Previous", () => this.#step(-1));
+  readonly #next = button("Next", () => this.#step(1));
+  readonly #full = el("a", { class: "button", target: "_blank", rel: "noopener" }, "Full size");
+  readonly #notice = el("p", { class: "fault", role: "alert" });
+  readonly #shown = el("div", { class: "large" });
+  readonly #dialog = el(
     "dialog",
-    { id: "detail", "aria-labelledby": "detail-title", oncancel: (event: Event) => (event.preventDefault(), void this.leave()), onclose: () => this.closed() },
-    el("header", {}, this.title, this.previous, this.next, this.full, button("Close", () => void this.leave())),
-    this.notice,
-    this.shown,
+    {
+      id: "detail",
+      "aria-labelledby": "detail-title",
+      oncancel: (event: Event) => this.#cancel(event),
+      onclose: () => this.#closed(),
+    },
+    el(
+      "header",
+      {},
+      this.#title,
+      this.#previous,
+      this.#next,
+      this.#full,
+      button("Close", () => void this.leave()),
+    ),
+    this.#notice,
+    this.#shown,
   );
-  private pictures: Shown[] = [];
-  private place = 0;
-  private openedAt = "";
-  private further: Further | null = null;
-  private isGoingOn = false;
-  private naming = 0;
-  private changed = false;
-  private readonly deleted = new Set<string>();
-  private readonly forms = new Map<string, HTMLFormElement>(); // of edits that are not done with, also of other pictures
+  #pictures: Shown[] = [];
+  #place = 0;
+  #openedAt = "";
+  #further: Further | null = null;
+  #isGoingOn = false;
+  #naming = 0;
+  #changed = false;
+  readonly #deleted = new Set<string>();
+  readonly #forms = new Map<string, Editor>(); // of edits that are not done with, also of other pictures
 
   /** `onchanged` hears that pictures were changed or deleted, once it is closed. */
   constructor(
     private readonly like: (picture: Shown) => void,
     private readonly onchanged: () => void,
   ) {
-    document.body.append(this.dialog);
+    document.body.append(this.#dialog);
     // Of the whole page: a click on what takes no focus must not make the keys deaf.
-    document.addEventListener("keydown", (event) => this.key(event));
-    onSwipe(this.shown, (by) => this.step(by));
+    document.addEventListener("keydown", (event) => this.#key(event));
+    onSwipe(this.#shown, (by) => this.#step(by));
   }
 
   /** Shows one of some pictures; `further` are those that follow the last of them. */
   open(pictures: Shown[], at: number, further: Further | null = null): void {
-    [this.pictures, this.place, this.openedAt, this.further] = [[...pictures], at, place(), further];
-    this.deleted.clear();
-    this.notice.textContent = "";
-    this.show();
-    if (this.dialog.open) return;
+    [this.#pictures, this.#place, this.#openedAt, this.#further] = [[...pictures], at, place(), further];
+    this.#deleted.clear();
+    this.#notice.textContent = "";
+    this.#show();
+    if (this.#dialog.open) return;
     enterLarge(pictures[at]!.image_id);
-    this.dialog.showModal();
+    this.#dialog.showModal();
   }
 
   close(): void {
-    this.dialog.close();
+    this.#dialog.close();
   }
 
   /** Closes it where the browser went back to what it lies over; false where it went elsewhere, or it is not open. */
   closesFor(): boolean {
-    const isBeneath = this.dialog.open && this.openedAt === place();
+    const isBeneath = this.#dialog.open && this.#openedAt === place();
     if (isBeneath) this.close();
     return isBeneath;
   }
 
   /** Closes it as Back does, so that Back leads on from there. */
   async leave(): Promise<void> {
-    if (this.dialog.open) await leaveLarge();
+    if (this.#dialog.open) await leaveLarge();
     this.close();
   }
 
-  private closed(): void {
-    const { image_id } = this.pictures[this.place]!;
+  #cancel(event: Event): void {
+    event.preventDefault(); // it closes once the history is at what it lies over
+    void this.leave();
+  }
+
+  #closed(): void {
+    const { image_id } = this.#pictures[this.#place]!;
     document.querySelector<HTMLElement>(`#main [data-image="${image_id}"] button.picture`)?.focus();
-    this.further = null; // what still comes is wanted no more
-    if (this.changed) this.onchanged();
-    this.changed = false;
+    this.#further = null; // what still comes is wanted no more
+    if (this.#changed) this.onchanged();
+    this.#changed = false;
   }
 
-  private key(event: KeyboardEvent): void {
-    if (!this.dialog.open || event.altKey || event.ctrlKey || event.metaKey) return;
+  #key(event: KeyboardEvent): void {
+    if (!this.#dialog.open || event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.target instanceof Element && event.target.matches("input, textarea")) return; // where arrows move in a text
-    if (event.key === "ArrowRight") this.step(1);
-    if (event.key === "ArrowLeft") this.step(-1);
+    if (event.key === "ArrowRight") this.#step(1);
+    if (event.key === "ArrowLeft") this.#step(-1);
   }
 
-  private step(by: number): void {
-    const next = this.place + by;
-    if (next === this.pictures.length) return void this.goOn();
+  #step(by: number): void {
+    const next = this.#place + by;
+    if (next === this.#pictures.length) return void this.#goOn();
     if (next < 0) return;
-    this.place = next;
-    clearTimeout(this.naming);
-    this.naming = setTimeout(() => this.dialog.open && enterLarge(this.pictures[this.place]!.image_id), NAMED_MS);
-    const inShown = this.shown.contains(document.activeElement); // which is replaced
-    this.show();
-    if (inShown || document.activeElement === document.body) (this.next.disabled ? this.previous : this.next).focus();
+    this.#place = next;
+    clearTimeout(this.#naming);
+    this.#naming = setTimeout(() => this.#dialog.open && enterLarge(this.#pictures[this.#place]!.image_id), NAMED_MS);
+    const inShown = this.#shown.contains(document.activeElement); // which is replaced
+    this.#show();
+    if (inShown || document.activeElement === document.body)
+      (this.#next.disabled ? this.#previous : this.#next).focus();
   }
 
   /** Goes on with the pictures that follow those that are listed, unless somebody went elsewhere meanwhile. */
-  private async goOn(): Promise<void> {
-    const { further, place } = this;
-    if (!further?.hasMore() || this.isGoingOn) return;
-    this.isGoingOn = true;
-    this.next.setAttribute("aria-disabled", "true");
+  async #goOn(): Promise<void> {
+    const [further, place] = [this.#further, this.#place];
+    if (!further?.hasMore() || this.#isGoingOn) return;
+    this.#isGoingOn = true;
+    this.#next.setAttribute("aria-disabled", "true");
     try {
       let fresh: Shown[] = [];
-      while (further === this.further && !fresh.length && further.hasMore()) {
-        const known = new Set(this.pictures.map(({ image_id }) => image_id));
+      while (further === this.#further && !fresh.length && further.hasMore()) {
+        const known = new Set(this.#pictures.map(({ image_id }) => image_id));
         fresh = (await further.load()).filter(({ image_id }) => !known.has(image_id));
       }
-      if (further !== this.further) return;
-      this.pictures.push(...fresh);
-      if (this.dialog.open && place === this.place && fresh.length) this.step(1);
+      if (further !== this.#further) return;
+      this.#pictures.push(...fresh);
+      if (this.#dialog.open && place === this.#place && fresh.length) this.#step(1);
     } catch (fault) {
-      if (further === this.further) this.notice.textContent = messageOf(fault);
+      if (further === this.#further) this.#notice.textContent = messageOf(fault);
     } finally {
-      this.isGoingOn = false;
-      this.next.removeAttribute("aria-disabled");
-      this.allow();
+      this.#isGoingOn = false;
+      this.#next.removeAttribute("aria-disabled");
+      this.#allow();
     }
   }
 
   /** Allows the steps that there are; the focus goes on from a button that is none any more. */
-  private allow(): void {
-    const isFirst = this.place === 0;
-    const isLast = this.place === this.pictures.length - 1 && !this.further?.hasMore();
+  #allow(): void {
+    const isFirst = this.#place === 0;
+    const isLast = this.#place === this.#pictures.length - 1 && !this.#further?.hasMore();
     const focused = document.activeElement;
-    this.previous.disabled = isFirst;
-    this.next.disabled = isLast;
-    if (isLast && focused === this.next) this.previous.focus();
-    if (isFirst && focused === this.previous) this.next.focus();
+    this.#previous.disabled = isFirst;
+    this.#next.disabled = isLast;
+    if (isLast && focused === this.#next) this.#previous.focus();
+    if (isFirst && focused === this.#previous) this.#next.focus();
   }
 
-  private show(): void {
-    const picture = this.pictures[this.place]!;
-    this.title.title = titleOf(picture);
-    this.title.replaceChildren(...(breakable(titleOf(picture)) as (Node | string)[]));
-    this.shown.classList.toggle("wide", isPanorama(picture));
-    this.allow();
-    this.full.hidden = !picture.url || this.deleted.has(picture.image_id);
-    if (picture.url) this.full.href = picture.url;
-    if (this.deleted.has(picture.image_id)) return void this.showDeleted(picture);
+  #show(): void {
+    const picture = this.#pictures[this.#place]!;
+    this.#title.title = titleOf(picture);
+    this.#title.replaceChildren(...(breakable(titleOf(picture)) as (Node | string)[]));
+    this.#shown.classList.toggle("wide", isPanorama(picture));
+    this.#allow();
+    this.#full.hidden = !picture.url || this.#deleted.has(picture.image_id);
+    if (picture.url) this.#full.href = picture.url;
+    if (this.#deleted.has(picture.image_id)) return void this.#showDeleted(picture);
     const overlay = new Overlay(picture, true);
-    this.shown.replaceChildren(
+    this.#shown.replaceChildren(
       el("figure", { class: "picture" }, picture.url && large(picture, picture.url), overlay.element),
-      el("div", { class: "why" }, ...("rank" in picture ? whyOf(picture, overlay, this.pictures as PictureHit[]) : []), ...this.known(picture)),
+      el(
+        "div",
+        { class: "why" },
+        ...("rank" in picture ? whyOf(picture, overlay, this.#pictures as PictureHit[]) : []),
+        ...this.#known(picture),
+      ),
     );
   }
 
-  private known(picture: Shown): Child[] {
+  #known(picture: Shown): Child[] {
     const fault = el("p", { class: "fault", role: "alert" });
     const same = "near_duplicates" in picture ? (picture.near_duplicates ?? []) : [];
-    const form = el("div", {}, this.forms.get(picture.image_id));
+    const form = el("div", {}, this.#forms.get(picture.image_id)?.element);
     return [
       el("h3", {}, "Picture"),
       el(
@@ -183,93 +207,112 @@ export class Detail {
       el(
         "p",
         { class: "actions" },
-        button("More like this", () => (this.close(), this.like(picture))),
-        button("Edit", () => this.edit(picture), { class: "change", "aria-label": `Edit ${titleOf(picture)}` }),
+        button("More like this", () => this.#askLike(picture)),
+        button("Edit", () => this.#edit(picture), { class: "change", "aria-label": `Edit ${titleOf(picture)}` }),
         downloadButton(picture, fault, "change"),
-        workButton("Delete", () => this.delete(picture, fault), { class: "change", "aria-label": `Delete ${titleOf(picture)}` }),
+        workButton("Delete", () => this.#delete(picture, fault), {
+          class: "change",
+          "aria-label": `Delete ${titleOf(picture)}`,
+        }),
       ),
       form,
       fault,
     ];
   }
 
-  private edit(picture: Shown): void {
+  #askLike(picture: Shown): void {
+    this.close();
+    this.like(picture);
+  }
+
+  #edit(picture: Shown): void {
     const done = () => {
-      this.forms.delete(picture.image_id);
-      if (!this.isShown(picture)) return;
-      this.show();
-      this.shown.querySelector<HTMLElement>(".actions button.change")?.focus();
+      this.#forms.delete(picture.image_id);
+      if (!this.#isShown(picture)) return;
+      this.#show();
+      this.#shown.querySelector<HTMLElement>(".actions button.change")?.focus();
     };
-    const form = this.forms.get(picture.image_id) ?? editor(picture, (changed) => this.keep(changed), done, (why) => this.tell(picture, "Saving", why));
-    this.forms.set(picture.image_id, form);
-    this.show();
-    form.querySelector("textarea")?.focus();
+    const form =
+      this.#forms.get(picture.image_id) ??
+      new Editor(picture, {
+        changed: (changed) => this.#keep(changed),
+        done,
+        failed: (why) => this.#tell(picture, "Saving", why),
+      });
+    this.#forms.set(picture.image_id, form);
+    this.#show();
+    form.focus();
   }
 
   /** Says what was not done to a picture that is not looked at any more. */
-  private tell(picture: Shown, work: string, why: string): void {
-    if (this.isShown(picture)) return;
-    const place = this.dialog.open ? this.notice : find("status");
+  #tell(picture: Shown, work: string, why: string): void {
+    if (this.#isShown(picture)) return;
+    const place = this.#dialog.open ? this.#notice : find("status");
     place.textContent = failedTo(work, picture, why);
   }
 
   /** Whether it is what is looked at: somebody may have gone on while the service answered. */
-  private isShown({ image_id }: Pick<Shown, "image_id">): boolean {
-    return this.dialog.open && this.pictures[this.place]!.image_id === image_id;
+  #isShown({ image_id }: Pick<Shown, "image_id">): boolean {
+    return this.#dialog.open && this.#pictures[this.#place]!.image_id === image_id;
   }
 
   /** Keeps what is said of a picture by now, beside why it is found by the question of today. */
-  private keep({ image_id, captions, tags, taken_at, filename }: ImageListed): void {
+  #keep({ image_id, captions, tags, taken_at, filename }: ImageListed): void {
     const said = { captions, tags, taken_at, filename };
-    this.pictures = this.pictures.map((one) => (one.image_id === image_id ? { ...one, ...said } : one));
-    this.noteChange();
-    if (this.isShown({ image_id }) && !this.forms.has(image_id)) this.show(); // cancelled while it was being saved
+    this.#pictures = this.#pictures.map((one) => (one.image_id === image_id ? { ...one, ...said } : one));
+    this.#noteChange();
+    if (this.#isShown({ image_id }) && !this.#forms.has(image_id)) this.#show(); // cancelled while it was being saved
   }
 
-  private noteChange(): void {
-    if (this.dialog.open) this.changed = true;
+  #noteChange(): void {
+    if (this.#dialog.open) this.#changed = true;
     else this.onchanged();
   }
 
-  private async delete(picture: Shown, fault: HTMLElement): Promise<void> {
+  async #delete(picture: Shown, fault: HTMLElement): Promise<void> {
     try {
       await deletePicture(picture.image_id);
     } catch (refused) {
       fault.textContent = messageOf(refused);
-      this.tell(picture, "Deleting", fault.textContent);
+      this.#tell(picture, "Deleting", fault.textContent);
       return;
     }
-    this.deleted.add(picture.image_id);
-    giveUp(this.forms.get(picture.image_id));
-    this.forms.delete(picture.image_id);
-    this.noteChange();
-    if (!this.isShown(picture)) return;
-    const undo = this.showDeleted(picture);
-    if (isStillAt(this.shown)) undo.focus();
+    this.#deleted.add(picture.image_id);
+    this.#forms.get(picture.image_id)?.giveUp();
+    this.#forms.delete(picture.image_id);
+    this.#noteChange();
+    if (!this.#isShown(picture)) return;
+    const undo = this.#showDeleted(picture);
+    if (isStillAt(this.#shown)) undo.focus();
   }
 
   /** Says that the picture is gone, with the button that brings it back. */
-  private showDeleted(picture: Shown): HTMLElement {
-    this.full.hidden = true;
+  #showDeleted(picture: Shown): HTMLElement {
+    this.#full.hidden = true;
     const told = el("p", { class: "fault", role: "alert" });
-    const undo = workButton("Undo", () => this.restore(picture, told), { "aria-label": `Undo: ${titleOf(picture)} was deleted` });
-    this.shown.replaceChildren(el("p", {}, el("span", { class: "title", dir: "auto" }, titleOf(picture)), " was deleted. ", undo), told);
+    const undo = workButton("Undo", () => this.#restore(picture, told), {
+      "aria-label": `Undo: ${titleOf(picture)} was deleted`,
+    });
+    this.#shown.replaceChildren(
+      el("p", {}, el("span", { class: "title", dir: "auto" }, titleOf(picture)), " was deleted. ", undo),
+      told,
+    );
     return undo;
   }
 
-  private async restore(picture: Shown, told: HTMLElement): Promise<void> {
+  async #restore(picture: Shown, told: HTMLElement): Promise<void> {
     try {
       await restorePicture(picture.image_id);
     } catch (refused) {
       told.textContent = messageOf(refused);
-      this.tell(picture, "Bringing back", told.textContent);
+      this.#tell(picture, "Bringing back", told.textContent);
       return;
     }
-    this.deleted.delete(picture.image_id);
-    this.noteChange();
-    if (!this.isShown(picture)) return;
-    this.show();
-    if (isStillAt(this.shown)) this.shown.querySelector("button")?.focus();
+    this.#deleted.delete(picture.image_id);
+    this.#noteChange();
+    if (!this.#isShown(picture)) return;
+    this.#show();
+    if (isStillAt(this.#shown)) this.#shown.querySelector("button")?.focus();
   }
 }
 
@@ -281,7 +324,13 @@ function isPanorama({ width, height }: Shown): boolean {
 /** The picture large; its thumbnail, until it is there. */
 function large(picture: Shown, src: string): HTMLElement {
   const { width, height, thumbnail_url } = picture;
-  const image = el("img", { src, width, height, alt: titleOf(picture), onload: () => (image.style.backgroundImage = "") });
+  const image = el("img", {
+    src,
+    width,
+    height,
+    alt: titleOf(picture),
+    onload: () => (image.style.backgroundImage = ""),
+  });
   if (thumbnail_url) image.style.backgroundImage = `url("${thumbnail_url}")`;
   return image;
 }

@@ -1,7 +1,7 @@
 // Elements made in one call. Styles are set by class alone: the page's policy allows no inline ones.
 
 export type Child = Node | string | null | undefined | false;
-export type Properties = Record<string, string | number | boolean | null | undefined | ((event: any) => void)>;
+export type Properties = Record<string, string | number | boolean | null | undefined | ((event: never) => void)>;
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -21,6 +21,18 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return filled(document.createElementNS(SVG, tag), properties, children);
 }
 
+/** An image of a file, or of what is at an address; it goes where the browser cannot show it. */
+export function imageOf(source: Blob | string, alt: string): HTMLImageElement {
+  const src = typeof source === "string" ? source : URL.createObjectURL(source);
+  const done = () => URL.revokeObjectURL(src); // which does nothing to an address of the service
+  const fail = () => {
+    done();
+    image.remove();
+  };
+  const image = el("img", { src, alt, onload: done, onerror: fail });
+  return image;
+}
+
 export function find<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T;
 }
@@ -36,7 +48,8 @@ export function refill(parent: HTMLElement, ...children: Element[]): void {
   const buttons = () => [...parent.querySelectorAll<HTMLElement>(`[data-image="${image_id}"] button`)];
   const place = buttons().indexOf(focused!);
   for (const one of [...parent.children]) if (!children.includes(one)) one.remove();
-  children.forEach((one, n) => parent.children[n] === one || parent.insertBefore(one, parent.children[n] ?? null));
+  for (const [n, one] of children.entries())
+    if (parent.children[n] !== one) parent.insertBefore(one, parent.children[n] ?? null);
   if (isInside && !parent.contains(document.activeElement)) (buttons()[place] ?? parent).focus({ preventScroll: true });
 }
 
@@ -83,10 +96,12 @@ export function workButton(text: string, work: () => Promise<void>, properties: 
 
 function filled<T extends Element>(element: T, properties: Properties, children: Child[]): T {
   for (const [name, value] of Object.entries(properties)) {
-    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    if (typeof value === "function") element.addEventListener(name.slice(2), value as EventListener);
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
   }
-  element.append(...children.filter((child): child is Node | string => child instanceof Node || typeof child === "string"));
+  element.append(
+    ...children.filter((child): child is Node | string => child instanceof Node || typeof child === "string"),
+  );
   return element;
 }

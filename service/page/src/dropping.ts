@@ -42,7 +42,8 @@ export function onDrop(takers: Takers): void {
     const isAsked = (event.target as HTMLElement).dataset.drop === "search" || !takers.mayAdd();
     void Promise.all([dropped(event.dataTransfer), begun]).then(([{ files, unread }]) => {
       if (!isAsked) takers.add(files, unread);
-      else if (files.length) takers.search((files.find(({ file }) => file.type.startsWith("image/")) ?? files[0]!).file);
+      else if (files.length)
+        takers.search((files.find(({ file }) => file.type.startsWith("image/")) ?? files[0]!).file);
     });
   });
   document.addEventListener("paste", (event) => {

@@ -2,104 +2,142 @@
 import { ask, isMissing } from "./api";
 import { GONE } from "./changes";
 import { readDate, whyNoDate, written } from "./dates";
-import { button, el, mark, type Child } from "./dom";
+import { button, type Child, el, mark } from "./dom";
 import { changedCaptions, changedTags, oneLine, tagLines } from "./lines";
 import type { ImageInfo, ImageListed } from "./openapi";
 import { titleOf } from "./text";
 
 /** What can be edited of a picture. */
 export type Editable = Pick<ImageListed, "image_id" | "filename" | "captions" | "tags" | "taken_at">;
-type Changed = (image: ImageListed) => void;
 
 let made = 0; // forms
-const unsaved = new Set<HTMLFormElement>(); // forms in which something was written
+const unsaved = new Set<Editor>(); // in which something was written
 
 addEventListener("beforeunload", (event) => {
   if (unsaved.size) event.preventDefault(); // the browser asks whether to leave
 });
 
-/** Lets go of what was written in a form, as of a picture that was deleted. */
-export function giveUp(form: HTMLFormElement | undefined): void {
-  if (form) unsaved.delete(form);
+/** Who hears of a picture that is edited. */
+export interface Hearers {
+  /** Of the picture as it is after a change. */
+  changed(image: ImageListed): void;
+  /** That the form is done with. */
+  done(): void;
+  /** Why a change was not made, which stands in the form, too. */
+  failed(why: string): void;
 }
 
-/** Whether something was written in a form that is not saved. */
-export function isWritten(form: HTMLFormElement): boolean {
-  return unsaved.has(form);
-}
+/** A form with what is known of a picture. */
+export class Editor {
+  readonly #captions = el("textarea", { rows: 3, dir: "auto" });
+  readonly #tags = el("textarea", { rows: 3, dir: "auto", autocapitalize: "none" }); // a name with a capital is another one
+  readonly #date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01" });
+  readonly #fault = el("p", { id: `fault-${made++}`, class: "fault", role: "alert" });
+  readonly #submit = el("button", { type: "submit", class: "main" }, "Save");
+  readonly #captionsBefore: (readonly [line: string, caption: string])[];
+  readonly #untouched: string; // lines of captions
+  readonly #dateBefore: string;
+  #isOver = false; // by "Cancel", also while it was being saved
+  readonly element: HTMLFormElement;
 
-/**
- * A form with what is known of the picture. `onchanged` hears of the picture as it is after a change, `ondone` that the
- * form is done with, `onfault` why a change was not made, which stands in the form, too.
- */
-export function editor(
-  image: Editable,
-  onchanged: Changed,
-  ondone: () => void,
-  onfault: (why: string) => void = () => {},
-): HTMLFormElement {
-  const captions = el("textarea", { rows: 3, dir: "auto" });
-  const captionsBefore = image.captions.map((caption) => [oneLine(caption), caption] as const);
-  captions.value = captionsBefore.map(([line]) => line).join("\n");
-  const untouched = captions.value;
-  const tags = el("textarea", { rows: 3, dir: "auto", autocapitalize: "none" }); // a name with a capital is another one
-  tags.value = tagLines(image.tags).map(([line]) => line).join("\n");
-  const dateBefore = written(image.taken_at);
-  const date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01", value: dateBefore });
-  const fault = el("p", { id: `fault-${made++}`, class: "fault", role: "alert" });
-  const save = async () => {
+  constructor(
+    private readonly image: Editable,
+    private readonly hearers: Hearers,
+  ) {
+    this.#captionsBefore = image.captions.map((caption) => [oneLine(caption), caption] as const);
+    this.#untouched = this.#captionsBefore.map(([line]) => line).join("\n");
+    this.#dateBefore = written(image.taken_at);
+    this.#captions.value = this.#untouched;
+    this.#tags.value = tagLines(image.tags)
+      .map(([line]) => line)
+      .join("\n");
+    this.#date.value = this.#dateBefore;
+    this.element = el(
+      "form",
+      {
+        class: "editor",
+        "aria-label": `Edit ${titleOf(image)}`,
+        oninput: () => unsaved.add(this),
+        onsubmit: (event: SubmitEvent) => this.#send(event),
+      },
+      field("Captions, one a line", this.#captions),
+      field("Tags, as name: value", this.#tags),
+      field("Date", this.#date),
+      el(
+        "div",
+        { class: "actions" },
+        this.#fault,
+        this.#submit,
+        button("Cancel", () => this.#end()),
+      ),
+    );
+  }
+
+  /** Whether something was written that is not saved. */
+  get isWritten(): boolean {
+    return unsaved.has(this);
+  }
+
+  /** Lets go of what was written, as of a picture that was deleted. */
+  giveUp(): void {
+    unsaved.delete(this);
+  }
+
+  focus(): void {
+    this.#captions.focus();
+  }
+
+  #send(event: SubmitEvent): void {
+    event.preventDefault();
+    if (this.#submit.hasAttribute("aria-disabled")) return;
+    this.#showSaving(true);
+    void this.#save()
+      .catch((fault) => this.#refuse(fault))
+      .finally(() => this.#showSaving(false));
+  }
+
+  async #save(): Promise<void> {
+    const json = await this.#change();
+    this.hearers.changed(await ask<ImageListed>(`/images/${this.image.image_id}`, { method: "PATCH", json }));
+    this.#end();
+  }
+
+  /** What became of the picture, as a merge patch. Error where a field cannot be read, which is marked. */
+  async #change(): Promise<Record<string, unknown>> {
+    const [captions, date, fault] = [this.#captions, this.#date, this.#fault];
     const taken_at = readDate(date.value);
     mark(date, taken_at === null, fault.id);
     if (taken_at === null) throw new Error(`Date: ${whyNoDate(date.value)}`);
-    mark(tags, true, fault.id);
-    const tagsNow = changedTags(image.tags, tags.value); // Error where they cannot be read
-    mark(tags, false, fault.id);
-    const change = {
-      ...(captions.value !== untouched && { captions: await captionsNow(image, changedCaptions(captionsBefore, captions.value)) }),
-      tags: tagsNow,
-      ...(date.value.trim() !== dateBefore && { taken_at: taken_at || null }),
+    mark(this.#tags, true, fault.id);
+    const tags = changedTags(this.image.tags, this.#tags.value); // Error where they cannot be read
+    mark(this.#tags, false, fault.id);
+    const wanted = captions.value !== this.#untouched && changedCaptions(this.#captionsBefore, captions.value);
+    return {
+      ...(wanted && { captions: await captionsNow(this.image, wanted) }),
+      tags,
+      ...(date.value.trim() !== this.#dateBefore && { taken_at: taken_at || null }),
     };
-    onchanged(await ask<ImageListed>(`/images/${image.image_id}`, { method: "PATCH", json: change }));
-    done();
-  };
-  let isOver = false; // by "Cancel", while it was being saved
-  const done = () => {
-    if (isOver) return;
-    isOver = true;
-    unsaved.delete(form);
-    ondone();
-  };
-  const refuse = (refusal: Error) => {
-    fault.textContent = isMissing(refusal) ? `${GONE} meanwhile.` : refusal.message;
-    form.scrollIntoView({ block: "nearest" }); // the buttons, which it stands above, may cover a field by it
-    onfault(fault.textContent);
-  };
-  const submit = el("button", { type: "submit", class: "main" }, "Save");
-  const saving = (isSaving: boolean) => {
-    submit.textContent = isSaving ? "Saving…" : "Save";
-    for (const one of [captions, tags, date]) one.readOnly = isSaving; // what was written meanwhile would be lost
-    if (isSaving) submit.setAttribute("aria-disabled", "true");
-    else submit.removeAttribute("aria-disabled");
-  };
-  const form = el(
-    "form",
-    {
-      class: "editor",
-      "aria-label": `Edit ${titleOf(image)}`,
-      oninput: () => unsaved.add(form),
-      onsubmit: (event: SubmitEvent) => {
-        event.preventDefault();
-        if (submit.hasAttribute("aria-disabled")) return;
-        saving(true);
-        void save().catch(refuse).finally(() => saving(false));
-      },
-    },
-    field("Captions, one a line", captions),
-    field("Tags, as name: value", tags),
-    field("Date", date),
-    el("div", { class: "actions" }, fault, submit, button("Cancel", done)),
-  );
-  return form;
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.giveUp();
+    this.hearers.done();
+  }
+
+  #refuse(fault: Error): void {
+    this.#fault.textContent = isMissing(fault) ? `${GONE} meanwhile.` : fault.message;
+    this.element.scrollIntoView({ block: "nearest" }); // the buttons, which it stands above, may cover a field by it
+    this.hearers.failed(this.#fault.textContent);
+  }
+
+  #showSaving(isSaving: boolean): void {
+    this.#submit.textContent = isSaving ? "Saving…" : "Save";
+    for (const one of [this.#captions, this.#tags, this.#date]) one.readOnly = isSaving; // what was written meanwhile would be lost
+    if (isSaving) this.#submit.setAttribute("aria-disabled", "true");
+    else this.#submit.removeAttribute("aria-disabled");
+  }
 }
 
 function field(text: string, control: HTMLElement): Child {

@@ -1,6 +1,6 @@
 // What an explanation says, in numbers: how strongly a region answers a word, and contributions as they are shown.
 import type { ExplanationAnswer, PictureHit } from "./openapi";
-import { offered, partsOf, sumsOf, type Part } from "./parts";
+import { offered, type Part, partsOf, sumsOf } from "./parts";
 
 export const FAINTEST = 0.08; // of the strongest: what is weaker is not lit
 const COMPARED = 24; // results that others are compared with: as many as are shown at first, also once there are more
@@ -27,7 +27,9 @@ export function strongest(explanations: ExplanationAnswer[], word: number): numb
 /** What a result has regions for that are lit among `all` of them, word by word. */
 export function litWords(one: ExplanationAnswer, all: ExplanationAnswer[]): string[] {
   const isLit = (word: number) => strongest([one], word) / strongest(all, word) >= FAINTEST;
-  const words = offered(one.words).filter(isLit).map((word) => one.words[word]!.text);
+  const words = offered(one.words)
+    .filter(isLit)
+    .map((word) => one.words[word]!.text);
   return words.length ? [`regions for ${words.join(", ")}`] : [];
 }
 

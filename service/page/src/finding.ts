@@ -23,7 +23,10 @@ export function nameOf({ path }: Found): string {
 
 /** The files in the order of their names, those of a folder before its folders: browsers give them as the disk has them. */
 export function inOrder(files: Found[]): Found[] {
-  return files.map((one) => ({ one, parts: one.path.split("/") })).sort(byPath).map(({ one }) => one);
+  return files
+    .map((one) => ({ one, parts: one.path.split("/") }))
+    .sort(byPath)
+    .map(({ one }) => one);
 }
 
 function byPath({ parts }: { parts: string[] }, { parts: others }: { parts: string[] }): number {

@@ -74,7 +74,10 @@ export function noteScrolling(): void {
 
 /** Notes where the answer is left. */
 export function noteLeft(): void {
-  noteSeen({ scrolled: scrollY, focused: document.activeElement?.closest<HTMLElement>("#main [data-image]")?.dataset.image });
+  noteSeen({
+    scrolled: scrollY,
+    focused: document.activeElement?.closest<HTMLElement>("#main [data-image]")?.dataset.image,
+  });
 }
 
 /** What was noted. */
@@ -85,7 +88,10 @@ export function seen(): Seen {
 /** Begins an entry for a picture shown large, or has the one that there is name another. */
 export function enterLarge(image_id: string): void {
   const address = `#${new URLSearchParams([...addressParameters(LARGE), [LARGE, image_id]])}`;
-  if (entry().large) return history.replaceState(entry(), "", address);
+  if (entry().large) {
+    history.replaceState(entry(), "", address);
+    return;
+  }
   settle();
   noteLeft();
   history.pushState({ ...entry(), large: true }, "", address);
@@ -104,7 +110,13 @@ export function putQuestionBelow(): void {
 /** Leaves the entry of a picture shown large, if the browser is at one: once, as often as that is wanted until it is left. */
 export function leaveLarge(): Promise<void> | null {
   if (leaving || !entry().large) return leaving;
-  leaving = new Promise((resolve) => addEventListener("popstate", () => ((leaving = null), resolve()), { once: true }));
+  leaving = new Promise((resolve) => {
+    const left = () => {
+      leaving = null;
+      resolve();
+    };
+    addEventListener("popstate", left, { once: true });
+  });
   history.back();
   return leaving;
 }

@@ -19,16 +19,20 @@ export interface Listed {
 }
 
 export class Library {
-  private readonly grid = el("ol", { class: "grid", "aria-label": "Library" });
-  private readonly more = workButton(MORE, () => this.next(), { class: "more" });
-  private readonly cards = new Map<string, Card>();
-  private listed: Listed = { sort: "", filter: null };
-  private after: string | null = null;
+  readonly #grid = el("ol", { class: "grid", "aria-label": "Library" });
+  readonly #more = workButton(MORE, () => this.#next(), { class: "more" });
+  readonly #cards = new Map<string, Card>();
+  #listed: Listed = { sort: "", filter: null };
+  #after: string | null = null;
   shown = 0; // which the history keeps once there are more, for when the page is loaded anew
-  private queued = 0; // of all that are listed, shown or not
-  private timer = 0;
-  private readonly selection = new Selection(this.grid, () => this.inOrder(), () => this.onchange());
-  readonly element = el("div", {}, this.selection.element, this.grid, this.more);
+  #queued = 0; // of all that are listed, shown or not
+  #timer = 0;
+  readonly #selection = new Selection(
+    this.#grid,
+    () => this.#inOrder(),
+    () => this.onchange(),
+  );
+  readonly element = el("div", {}, this.#selection.element, this.#grid, this.#more);
 
   /** `open` shows one of some pictures large; `onchange` hears that the list may be another by now. */
   constructor(
@@ -39,12 +43,12 @@ export class Library {
 
   /** Whether somebody is editing one of its pictures, or can undo a deletion. */
   get isHeld(): boolean {
-    return [...this.cards.values()].some((card) => card.isHeld);
+    return [...this.#cards.values()].some((card) => card.isHeld);
   }
 
   /** The first page, or as many pictures as are shown where the same is listed again. */
   async load(listed: Listed, signal: AbortSignal): Promise<ImagesAnswer> {
-    const wanted = () => (isSame(listed, this.listed) ? this.shown : (seen().shown ?? 0)); // more, once somebody asked for more meanwhile
+    const wanted = () => (isSame(listed, this.#listed) ? this.shown : (seen().shown ?? 0)); // more, once somebody asked for more meanwhile
     const load = (after: string | null, missing: number): Promise<ImagesAnswer> =>
       ask(path(listed, Math.min(MOST, Math.max(PAGE, missing)), after), { signal });
     const answer = await load(null, wanted());
@@ -58,111 +62,115 @@ export class Library {
 
   show(listed: Listed, { images, next, queued }: ImagesAnswer): void {
     const isNew = !this.element.isConnected;
-    if (isNew || !isSame(listed, this.listed)) this.more.textContent = MORE; // what failed was of another list
-    this.listed = listed;
+    if (isNew || !isSame(listed, this.#listed)) this.#more.textContent = MORE; // what failed was of another list
+    this.#listed = listed;
     this.shown = images.length;
-    this.queued = queued ?? 0;
-    this.goOn(next);
+    this.#queued = queued ?? 0;
+    this.#goOn(next);
     const focused = document.activeElement;
     const wanted = new Set(images.map(({ image_id }) => image_id));
-    for (const [image_id, card] of this.cards) {
+    for (const [image_id, card] of this.#cards) {
       const stays = card.isDeleted ? !isNew : card.isHeld || wanted.has(image_id);
       if (stays) continue;
       card.element.remove();
-      this.cards.delete(image_id);
+      this.#cards.delete(image_id);
     }
     if (focused !== document.activeElement) find("main").focus({ preventScroll: true }); // it was in one that is gone
-    this.place(images);
-    this.selection.recount();
+    this.#place(images);
+    this.#selection.recount();
   }
 
   /** Takes away the card of a picture, which may be listed again as it is by then. */
   forget(image_id: string): void {
-    this.cards.get(image_id)?.element.remove();
-    this.cards.delete(image_id);
+    this.#cards.get(image_id)?.element.remove();
+    this.#cards.delete(image_id);
   }
 
   /** Puts the pictures into this order; what is held and none of them stays where it stands. */
-  private place(images: ImageListed[]): void {
+  #place(images: ImageListed[]): void {
     const focused = document.activeElement;
-    const inOrder = images.map((image) => this.card(image).element);
+    const inOrder = images.map((image) => this.#card(image).element);
     const placed = new Set<Element>(inOrder);
-    let at = this.grid.firstElementChild;
+    let at = this.#grid.firstElementChild;
     for (const element of inOrder) {
       while (at && !placed.has(at)) at = at.nextElementSibling;
       if (element === at) at = at.nextElementSibling;
-      else this.grid.insertBefore(element, at);
+      else this.#grid.insertBefore(element, at);
     }
     if (focused !== document.activeElement) (focused as HTMLElement).focus({ preventScroll: true }); // it was moved
   }
 
   /** The card of a picture, which says what is known of it by now. */
-  private card(image: ImageListed): Card {
-    const before = this.cards.get(image.image_id);
+  #card(image: ImageListed): Card {
+    const before = this.#cards.get(image.image_id);
     before?.update(image);
-    const card = before ?? new Card(image, this.like, (opened) => this.openLarge(opened), this.onchange);
-    this.cards.set(image.image_id, card);
+    const card = before ?? new Card(image, this.like, (opened) => this.#openLarge(opened), this.onchange);
+    this.#cards.set(image.image_id, card);
     return card;
   }
 
   /** The cards as they stand. */
-  private inOrder(): Card[] {
-    return [...this.grid.children].flatMap((one) => this.cards.get((one as HTMLElement).dataset.image!) ?? []);
+  #inOrder(): Card[] {
+    return [...this.#grid.children].flatMap((one) => this.#cards.get((one as HTMLElement).dataset.image!) ?? []);
   }
 
   /** The pictures that can be shown large, as they stand. */
   get pictures(): ImageListed[] {
-    return this.inOrder().flatMap((card) => card.shown ?? []);
+    return this.#inOrder().flatMap((card) => card.shown ?? []);
   }
 
-  private openLarge(opened: ImageListed): void {
+  #openLarge(opened: ImageListed): void {
     const images = this.pictures;
-    this.open(images, images.findIndex(({ image_id }) => image_id === opened.image_id), this.further());
+    this.open(
+      images,
+      images.findIndex(({ image_id }) => image_id === opened.image_id),
+      this.further(),
+    );
   }
 
   /** The pictures that follow those that are shown. */
   further(): Further {
     const load = async () => {
-      await this.nextPage();
+      await this.#nextPage();
       return this.pictures;
     };
-    return { hasMore: () => this.after !== null, load };
+    return { hasMore: () => this.#after !== null, load };
   }
 
-  private goOn(next: string | null): void {
-    this.after = next;
-    this.more.hidden = !next;
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.look(), WAITING_MS);
+  #goOn(next: string | null): void {
+    this.#after = next;
+    this.#more.hidden = !next;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#look(), WAITING_MS);
   }
 
-  private look(): void {
-    const waits = this.queued > 0 || [...this.cards.values()].some((card) => card.isWaiting);
+  #look(): void {
+    const waits = this.#queued > 0 || [...this.#cards.values()].some((card) => card.isWaiting);
     if (this.element.isConnected && waits) this.onchange();
   }
 
-  private async next(): Promise<void> {
-    const { listed } = this;
+  async #next(): Promise<void> {
+    const listed = this.#listed;
     try {
-      await this.nextPage();
+      await this.#nextPage();
     } catch (fault) {
-      if (isSame(listed, this.listed)) this.more.textContent = `${MORE} (${messageOf(fault)})`;
+      if (isSame(listed, this.#listed)) this.#more.textContent = `${MORE} (${messageOf(fault)})`;
     }
   }
 
-  private async nextPage(): Promise<void> {
-    const { listed, after } = this;
+  async #nextPage(): Promise<void> {
+    const [listed, after] = [this.#listed, this.#after];
     const { images, next } = await ask<ImagesAnswer>(path(listed, PAGE, after));
-    if (!isSame(listed, this.listed)) return; // something else is listed by now
-    if (after !== this.after) return this.nextPage(); // pictures came meanwhile
-    const fresh = images.filter(({ image_id }) => !this.cards.has(image_id)).map((image) => this.card(image));
-    this.grid.append(...fresh.map(({ element }) => element));
+    if (!isSame(listed, this.#listed)) return; // something else is listed by now
+    if (after !== this.#after) return this.#nextPage(); // pictures came meanwhile
+    const fresh = images.filter(({ image_id }) => !this.#cards.has(image_id)).map((image) => this.#card(image));
+    this.#grid.append(...fresh.map(({ element }) => element));
     this.shown += images.length;
     noteSeen({ shown: this.shown });
-    this.selection.recount();
-    this.more.textContent = MORE;
-    this.goOn(next);
-    if (isStillAt(this.more)) fresh[0]?.focus();
+    this.#selection.recount();
+    this.#more.textContent = MORE;
+    this.#goOn(next);
+    if (isStillAt(this.#more)) fresh[0]?.focus();
   }
 }
 

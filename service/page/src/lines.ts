@@ -38,14 +38,19 @@ export function changedTags(before: Tags, text: string): Record<string, string |
  * Error where it has no colon.
  */
 function tagOf(line: string, known: string[]): [name: string, value: string | number] {
-  const named = known.filter((one) => line.startsWith(`${oneLine(one)}:`)).sort((one, other) => other.length - one.length)[0];
+  const named = known
+    .filter((one) => line.startsWith(`${oneLine(one)}:`))
+    .sort((one, other) => other.length - one.length)[0];
   const end = named === undefined ? line.indexOf(":") : oneLine(named).length;
   if (end < 0) throw new Error(`Write each tag as name: value on a line of its own; “${line}” has no colon.`);
   return [named ?? line.slice(0, end).trim(), value(line.slice(end + 1))];
 }
 
 function lines(text: string): string[] {
-  return text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
+  return text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
 }
 
 export function oneLine(text: string): string {

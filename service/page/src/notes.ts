@@ -1,8 +1,7 @@
 // What is said of an answer, above its pictures or sentences.
+import type { CutOff } from "./cutoff";
 import type { CaptionHit, ImageAnswer, PictureHit, TextAnswer } from "./openapi";
 import { counted, isByText, isolated, loadedFirst } from "./text";
-
-type CutOff = { min_score?: number; min_probability?: number };
 
 /** How something was asked, as far as what is said of the answer depends on it. */
 export interface HowAsked {
@@ -31,14 +30,27 @@ const NO_CAPTIONS = "No captions are stored that could describe it.";
 export function noteOfText(answer: TextAnswer, how: HowAsked): string {
   const shortened = how.isShortened && "The question is long: its beginning alone was asked.";
   const gone = how.isCutOffGone && CUT_OFF_GONE;
-  return [loadedFirst(answer), shortened, ...readings(inText(answer)), gone, ...belowCutOff(answer), ...keptByText(answer.results, how.cutOff), ...howMany(answer, how)].filter(Boolean).join(" ");
+  return [
+    loadedFirst(answer),
+    shortened,
+    ...readings(inText(answer)),
+    gone,
+    ...belowCutOff(answer),
+    ...keptByText(answer.results, how.cutOff),
+    ...howMany(answer, how),
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 /** What is said of the pictures that each of some models finds like one. */
 export function noteOfPictures(answers: ImageAnswer[], title: string, how: HowAsked): string {
   const { left_out, results } = answers[0]!;
   const { query } = answers[0]!;
-  const notes = [`Pictures like ${asName(title)}${query ? ` that show “${isolated(query)}”` : ""}.`, ...readings(answers[0]!)];
+  const notes = [
+    `Pictures like ${asName(title)}${query ? ` that show “${isolated(query)}”` : ""}.`,
+    ...readings(answers[0]!),
+  ];
   if (!results.length && !left_out) notes.push(nothing("No other picture can be found.", how));
   notes.push(...belowCutOff(answers[0]!));
   if (how.isCutOffGone) notes.push(CUT_OFF_GONE);
@@ -72,7 +84,8 @@ function inText(answer: TextAnswer): TextAnswer {
 /** What is said of words: how they were read. */
 function readings({ unknown_words, read_as, note }: Pick<ImageAnswer, "unknown_words" | "read_as" | "note">): string[] {
   const notes = unknown_words?.length ? [`Not understood: ${unknown_words.map(isolated).join(", ")}.`] : [];
-  for (const [word, other] of Object.entries(read_as ?? {})) notes.push(`“${isolated(word)}” was read as “${isolated(other)}”.`);
+  for (const [word, other] of Object.entries(read_as ?? {}))
+    notes.push(`“${isolated(word)}” was read as “${isolated(other)}”.`);
   return note ? [...notes, note] : notes;
 }
 
@@ -80,12 +93,18 @@ function howMany({ matched, matched_by_pictures, left_out, results }: TextAnswer
   if (!results.length && left_out) return []; // which was said
   const byText = results.filter(isByText).length;
   if (byText && byText < results.length && matched_by_pictures === false)
-    return [`${counted(byText, "picture")} by ${byText === 1 ? "its" : "their"} text. Nothing matches well by what it shows; the others come nearest.`];
-  if (matched === false && how.match !== "text") return [`Nothing matches well.${results.length ? " These come nearest:" : ""}`];
+    return [
+      `${counted(byText, "picture")} by ${byText === 1 ? "its" : "their"} text. Nothing matches well by what it shows; the others come nearest.`,
+    ];
+  if (matched === false && how.match !== "text")
+    return [`Nothing matches well.${results.length ? " These come nearest:" : ""}`];
   if (!results.length)
-    return [nothing(how.match === "text" ? "No picture has these words in its text." : "No picture can be found yet.", how)];
+    return [
+      nothing(how.match === "text" ? "No picture has these words in its text." : "No picture can be found yet.", how),
+    ];
   if (matched === null) {
-    const [nearest, one] = results.length === 1 ? ["nearest picture", "it"] : [`${results.length} nearest pictures`, "one of them"];
+    const [nearest, one] =
+      results.length === 1 ? ["nearest picture", "it"] : [`${results.length} nearest pictures`, "one of them"];
     return [`The ${nearest}; whether ${one} shows this cannot be told.`];
   }
   return [results.length === how.k ? `The best ${how.k} pictures.` : `${counted(results.length, "picture")}.`];
@@ -94,15 +113,20 @@ function howMany({ matched, matched_by_pictures, left_out, results }: TextAnswer
 function belowCutOff({ left_out, results }: { left_out: number; results: unknown[] }): string[] {
   if (!left_out) return [];
   const num = left_out.toLocaleString("en");
-  return [results.length ? `“At least” leaves ${num} more out.` : `Nothing reaches “At least”, which leaves ${num} out.`];
+  return [
+    results.length ? `“At least” leaves ${num} more out.` : `Nothing reaches “At least”, which leaves ${num} out.`,
+  ];
 }
 
 /** Why pictures are shown that do not reach what is wanted, where there are some. */
 function keptByText(results: PictureHit[], { min_score = -Infinity, min_probability = 0 }: CutOff): string[] {
-  const isBelow = ({ score, probability }: PictureHit) => score !== null && (score < min_score || (probability ?? 1) < min_probability);
+  const isBelow = ({ score, probability }: PictureHit) =>
+    score !== null && (score < min_score || (probability ?? 1) < min_probability);
   const num = results.filter((hit) => isByText(hit) && isBelow(hit)).length;
   if (!num) return [];
-  return [`${counted(num, "picture")} below “At least” ${num === 1 ? "was found by its text and is" : "were found by their text and are"} shown anyway.`];
+  return [
+    `${counted(num, "picture")} below “At least” ${num === 1 ? "was found by its text and is" : "were found by their text and are"} shown anyway.`,
+  ];
 }
 
 /** What is said where nothing was found: that of the filter, too, since on a phone it is out of sight, else `why`. */

@@ -1,11 +1,14 @@
 // How to search: model and second model, order, dates, tags, a least score. `onchange` hears of every change, and whether it is
 // of what is being typed.
-import { ask, kept, Latest } from "./api";
+import { ask } from "./api";
 import { inFull } from "./conditions";
+import { type CutOff, readCutOff, Unreadable } from "./cutoff";
 import { dayMeant, readDate, whyNoDate } from "./dates";
 import { button, el, find, mark } from "./dom";
 import type { Chosen, Question } from "./history";
+import { Latest } from "./latest";
 import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
+import { tabStorage } from "./tab";
 import { TagFilter } from "./tags";
 import { readNumber } from "./text";
 
@@ -34,121 +37,126 @@ const MOST_TAGS = 50;
 const TAG = "tag."; // before the name of a tag, in an address
 const TYPING_MS = 200; // a pause after which what was typed is looked up
 
-/** An option has a value that cannot be read, so that nothing could be asked. */
-export class Unreadable extends Error {}
-
 export class SearchOptions {
-  private readonly model = el("select", {});
-  private readonly second = el("select", { title: "A second model" });
-  private readonly usual = el("option", { value: "relevance", selected: true }, "relevance");
-  private readonly sort = el("select", {}, this.usual, el("option", { value: "date" }, "date"));
-  private readonly from = el("input", { type: "text", placeholder: "2023", size: 10, title: "The earliest date" });
-  private readonly until = el("input", { type: "text", placeholder: "2024-05", size: 10, title: "The latest date" });
-  private readonly meant = el("span", { class: "quiet", "aria-live": "polite" }); // which days those are read as
-  private readonly tags: TagFilter;
-  private readonly suggesting = new Latest();
-  private looking = 0; // the pause after which it is looked up which tags may be meant
-  private typing = 0; // the pause after which it is told what was typed
-  private readonly least = el("input", { type: "text", class: "few", placeholder: "any" });
-  private readonly unit = el(
+  readonly #model = el("select", {});
+  readonly #second = el("select", { title: "A second model" });
+  readonly #usual = el("option", { value: "relevance", selected: true }, "relevance");
+  readonly #sort = el("select", {}, this.#usual, el("option", { value: "date" }, "date"));
+  readonly #from = el("input", { type: "text", placeholder: "2023", size: 10, title: "The earliest date" });
+  readonly #until = el("input", { type: "text", placeholder: "2024-05", size: 10, title: "The latest date" });
+  readonly #meant = el("span", { class: "quiet", "aria-live": "polite" }); // which days those are read as
+  readonly #tags: TagFilter;
+  readonly #suggesting = new Latest();
+  #looking = 0; // the pause after which it is looked up which tags may be meant
+  #typing = 0; // the pause after which it is told what was typed
+  readonly #least = el("input", { type: "text", class: "few", placeholder: "any" });
+  readonly #unit = el(
     "select",
     { "aria-label": "in percent or score" },
     el("option", { value: "min_probability", selected: true }, "% likely"),
     el("option", { value: "min_score" }, "score"),
   );
-  private readonly looked = el(
+  readonly #looked = el(
     "select",
     {},
     el("option", { value: "both", selected: true }, "pictures and text"),
     el("option", { value: "pictures" }, "pictures alone"),
     el("option", { value: "text" }, "text alone"),
   );
-  private readonly grouped = el("input", { type: "checkbox" });
-  private readonly known = el("datalist", { id: "tags" });
-  private readonly shows = button("Options", () => this.press(), { id: "show-options", "aria-controls": "panel" });
-  private readonly panel = el("div", { id: "panel" });
+  readonly #grouped = el("input", { type: "checkbox" });
+  readonly #known = el("datalist", { id: "tags" });
+  readonly #shows = button("Options", () => this.#press(), { id: "show-options", "aria-controls": "panel" });
+  readonly #panel = el("div", { id: "panel" });
   /** By their names in an address. */
-  private readonly controls: Record<string, Control> = {
-    model: this.model,
-    beside: this.second,
-    sort: this.sort,
-    from: this.from,
-    to: this.until,
-    look: this.looked,
-    least: this.least,
-    in: this.unit,
+  readonly #controls: Record<string, Control> = {
+    model: this.#model,
+    beside: this.#second,
+    sort: this.#sort,
+    from: this.#from,
+    to: this.#until,
+    look: this.#looked,
+    least: this.#least,
+    in: this.#unit,
   };
 
   constructor(onchange: (isTyped: boolean) => void) {
     const changed = (isTyped: boolean) => {
-      this.count();
+      this.#count();
       onchange(isTyped);
     };
-    this.tags = new TagFilter(
+    this.#tags = new TagFilter(
       () => changed(false),
-      () => this.suggest(),
+      () => this.#suggest(),
     );
-    // What people use.
-    const first: [string, HTMLElement][] = [
-      ["Sort by", this.sort],
-      ["Show near duplicates as one", this.grouped],
-    ];
-    // Which go on together where the line is too short for all.
-    const filters: [string, HTMLElement][] = [
-      ["From", this.from],
-      ["to", this.until],
-      ["Tag", this.tags.input],
-    ];
-    // What compares models, and cuts off.
-    const rest: [string, HTMLElement][] = [
-      ["Model", this.model],
-      ["beside", this.second],
-      ["Look at", this.looked],
-      ["At least", this.least],
-      ["in", this.unit],
-    ];
-    this.panel.append(
-      el("div", { class: "line" }, el("div", { class: "group" }, ...filters.map(labelled), this.meant, this.tags.fault), ...first.map(labelled)),
-      el("h2", {}, "Models and cut-off"),
-      el("div", { class: "line" }, ...rest.map(labelled)),
-      this.known,
-    );
-    find("options").append(this.shows, this.tags.chips, this.panel);
-    this.unfold(!!kept()[OPEN]);
-    this.listen(changed);
-    this.tags.input.addEventListener("input", () => {
-      clearTimeout(this.looking);
-      this.looking = setTimeout(() => void this.suggest().catch(() => {}), TYPING_MS); // those of before stay
+    this.#fill();
+    find("options").append(this.#shows, this.#tags.chips, this.#panel);
+    this.#unfold(!!tabStorage()[OPEN]);
+    this.#listen(changed);
+    this.#tags.input.addEventListener("input", () => {
+      clearTimeout(this.#looking);
+      this.#looking = setTimeout(() => void this.#suggest().catch(() => {}), TYPING_MS); // those of before stay
     });
   }
 
-  private press(): void {
-    this.unfold(!!this.panel.hidden);
-    kept()[OPEN] = this.panel.hidden ? "" : "open";
+  #fill(): void {
+    // What is filtered by goes on together where the line is too short for all.
+    const filters = [labelled("From", this.#from), labelled("to", this.#until), labelled("Tag", this.#tags.input)];
+    this.#panel.append(
+      el(
+        "div",
+        { class: "line" },
+        el("div", { class: "group" }, ...filters, this.#meant, this.#tags.fault),
+        labelled("Sort by", this.#sort),
+        labelled("Show near duplicates as one", this.#grouped),
+      ),
+      el("h2", {}, "Models and cut-off"),
+      el(
+        "div",
+        { class: "line" },
+        labelled("Model", this.#model),
+        labelled("beside", this.#second),
+        labelled("Look at", this.#looked),
+        labelled("At least", this.#least),
+        labelled("in", this.#unit),
+      ),
+      this.#known,
+    );
+  }
+
+  #press(): void {
+    this.#unfold(!!this.#panel.hidden);
+    tabStorage()[OPEN] = this.#panel.hidden ? "" : "open";
   }
 
   /** Shows all of them, or none but the conditions on tags. */
-  private unfold(isOpen: boolean): void {
-    this.panel.hidden = !isOpen;
-    this.shows.ariaExpanded = String(isOpen);
+  #unfold(isOpen: boolean): void {
+    this.#panel.hidden = !isOpen;
+    this.#shows.ariaExpanded = String(isOpen);
   }
 
   /** Has changes told: of what is typed once it may be complete, and of all else once it is chosen. */
-  private listen(changed: (isTyped: boolean) => void): void {
+  #listen(changed: (isTyped: boolean) => void): void {
     const isDate = (text: string) => readDate(text) !== null;
     const isNumber = (text: string) => !text || readNumber(text) !== null;
-    const typed = [[this.from, isDate], [this.until, isDate], [this.least, isNumber]] as const;
+    const typed = [
+      [this.#from, isDate],
+      [this.#until, isDate],
+      [this.#least, isNumber],
+    ] as const;
     let told: HTMLInputElement | null = null; // whose value was told while it was typed
     for (const [input, isComplete] of typed)
       input.addEventListener("input", () => {
-        clearTimeout(this.typing);
+        clearTimeout(this.#typing);
         told = null;
         if (!isComplete(input.value.trim())) return;
-        this.typing = setTimeout(() => ((told = input), changed(true)), TYPING_MS);
+        this.#typing = setTimeout(() => {
+          told = input;
+          changed(true);
+        }, TYPING_MS);
       });
     find("options").addEventListener("change", ({ target }) => {
-      if (target === this.tags.input) return; // which tells of it by itself
-      clearTimeout(this.typing);
+      if (target === this.#tags.input) return; // which tells of it by itself
+      clearTimeout(this.#typing);
       if (told === null || target !== told) changed(false);
       told = null;
     });
@@ -158,105 +166,113 @@ export class SearchOptions {
   async load(): Promise<void> {
     const { models } = await ask<ModelsAnswer>("/models");
     const ready = models.filter((one) => one.state !== "not built");
-    const [first, second] = [this.model.value, this.second.value]; // of an address
-    this.model.replaceChildren(...ready.map((one) => choice(one)));
-    this.second.replaceChildren(el("option", { value: "" }, "no other"), ...ready.map((one) => choice({ ...one, default: false })));
-    this.second.parentElement!.hidden = ready.length < 2;
-    if (first) choose(this.model, first);
-    if (second) choose(this.second, second);
-    void this.suggest().catch(() => {}); // nothing waits for them, and they are looked up again with what is written
+    const [first, second] = [this.#model.value, this.#second.value]; // of an address
+    this.#model.replaceChildren(...ready.map((one) => choice(one)));
+    this.#second.replaceChildren(
+      el("option", { value: "" }, "no other"),
+      ...ready.map((one) => choice({ ...one, default: false })),
+    );
+    this.#second.parentElement!.hidden = ready.length < 2;
+    if (first) choose(this.#model, first);
+    if (second) choose(this.#second, second);
+    void this.#suggest().catch(() => {}); // nothing waits for them, and they are looked up again with what is written
   }
 
   /** Offers the tags that fit what is written. */
-  private async suggest(): Promise<void> {
-    clearTimeout(this.looking);
-    const search = this.tags.input.value.split(":").at(-1)!.trim().replace(/^"|"$/g, "");
+  async #suggest(): Promise<void> {
+    clearTimeout(this.#looking);
+    const search = this.#tags.input.value.split(":").at(-1)!.trim().replace(/^"|"$/g, "");
     const address = `/tags?${new URLSearchParams({ search, limit: "20", values: "10" })}`;
-    await this.suggesting.run((signal) => ask<TagsAnswer>(address, { signal }), ({ tags }) => {
-      const found = tags.flatMap(({ name, values }) => values.map(({ value }) => ({ name, is: value })));
-      this.tags.know(tags.map((tag) => tag.name), found);
-      this.known.replaceChildren(...found.slice(0, MOST_TAGS).map((one) => el("option", { value: inFull(one) })));
-    });
-    await this.suggesting.settled(); // a later look-up that this one was given up for
+    await this.#suggesting.run(
+      (signal) => ask<TagsAnswer>(address, { signal }),
+      ({ tags }) => {
+        const found = tags.flatMap(({ name, values }) => values.map(({ value }) => ({ name, is: value })));
+        this.#tags.know(
+          tags.map((tag) => tag.name),
+          found,
+        );
+        this.#known.replaceChildren(...found.slice(0, MOST_TAGS).map((one) => el("option", { value: inFull(one) })));
+      },
+    );
+    await this.#suggesting.settled(); // a later look-up that this one was given up for
   }
 
   /** Has pictures of a tag alone found, too; false where that is so already, or cannot be. */
   addTag(name: string, value: string | number): boolean {
-    const isNew = this.tags.put(name, value);
-    if (this.tags.input.ariaInvalid) this.unfold(true); // why is told there
+    const isNew = this.#tags.put(name, value);
+    if (this.#tags.input.ariaInvalid) this.#unfold(true); // why is told there
     return isNew;
   }
 
   /** What is not as it was at first. */
   get chosen(): Chosen {
-    const controls = Object.entries(this.controls).filter(([, one]) => one.value.trim() !== initial(one));
+    const controls = Object.entries(this.#controls).filter(([, one]) => one.value.trim() !== initial(one));
     return [
-      ...controls.filter(([name]) => name !== "in" || this.least.value.trim()).map(([name, one]): [string, string] => [name, one.value.trim()]),
+      ...controls
+        .filter(([name]) => name !== "in" || this.#least.value.trim())
+        .map(([name, one]): [string, string] => [name, one.value.trim()]),
       ...(this.groups ? [["alike", "one"] as [string, string]] : []),
-      ...this.tags.conditions.map(([name, said]): [string, string] => [`${TAG}${name}`, said]),
+      ...this.#tags.conditions.map(([name, said]): [string, string] => [`${TAG}${name}`, said]),
     ];
   }
 
   /** Chooses what an address says, which is to be seen, and all else as it was at first. */
   restore(said: URLSearchParams): void {
     const before = `${this.chosen}`;
-    clearTimeout(this.typing); // which is of what was left
-    for (const [name, one] of Object.entries(this.controls)) choose(one, said.get(name) ?? initial(one));
-    this.grouped.checked = said.has("alike");
+    clearTimeout(this.#typing); // which is of what was left
+    for (const [name, one] of Object.entries(this.#controls)) choose(one, said.get(name) ?? initial(one));
+    this.#grouped.checked = said.has("alike");
     const conditions = [...said].filter(([name]) => name.startsWith(TAG));
-    this.tags.replace(conditions.map(([name, value]) => [name.slice(TAG.length), value]));
-    this.count();
-    if (this.chosen.length && `${this.chosen}` !== before) this.unfold(true);
+    this.#tags.replace(conditions.map(([name, value]) => [name.slice(TAG.length), value]));
+    this.#count();
+    if (this.chosen.length && `${this.chosen}` !== before) this.#unfold(true);
   }
 
   /** Names the order of what is looked at: nothing in the library answers a question. */
   lookAt(asked: Question["kind"] | "library"): void {
-    this.usual.textContent = asked === "library" ? "last added" : "relevance";
+    this.#usual.textContent = asked === "library" ? "last added" : "relevance";
   }
 
   /** Says how many are not as they were at first, what is meant by a date that could be another one, and what cannot be read. */
-  private count(): void {
-    const days = [["from", dayMeant(this.from.value)], ["to", dayMeant(this.until.value)]].filter(([, day]) => day);
-    this.meant.textContent = days.length ? `read as ${days.flat().join(" ")}` : "";
-    for (const one of [this.from, this.until]) mark(one, readDate(one.value) === null, "status");
-    mark(this.least, !this.isLeastRead, "status");
-    this.least.inputMode = this.unit.value === "min_score" ? "text" : "decimal"; // which has no minus on some phones
+  #count(): void {
+    const days = [
+      ["from", dayMeant(this.#from.value)],
+      ["to", dayMeant(this.#until.value)],
+    ].filter(([, day]) => day);
+    this.#meant.textContent = days.length ? `read as ${days.flat().join(" ")}` : "";
+    for (const one of [this.#from, this.#until]) mark(one, readDate(one.value) === null, "status");
+    mark(this.#least, !this.#isLeastRead, "status");
+    this.#least.inputMode = this.#unit.value === "min_score" ? "text" : "decimal"; // which has no minus on some phones
     const num = this.chosen.filter(([name]) => name !== "in").length;
-    this.shows.textContent = num ? `Options (${num})` : "Options";
+    this.#shows.textContent = num ? `Options (${num})` : "Options";
   }
 
   /** The model asked, and the one shown beside it, null for none. */
   get models(): [string | null, string | null] {
-    const first = this.model.value || null;
-    return [first, this.second.value && this.second.value !== first ? this.second.value : null];
+    const first = this.#model.value || null;
+    return [first, this.#second.value && this.#second.value !== first ? this.#second.value : null];
   }
 
   get order(): "relevance" | "date" {
-    return this.sort.value as "relevance" | "date";
+    return this.#sort.value as "relevance" | "date";
   }
 
   /** What a sentence is compared with. */
   get match(): "both" | "pictures" | "text" {
-    return this.looked.value as "both" | "pictures" | "text";
+    return this.#looked.value as "both" | "pictures" | "text";
   }
 
   /** Whether pictures that look the same are shown as one. */
   get groups(): boolean {
-    return this.grouped.checked;
+    return this.#grouped.checked;
   }
 
   /** The limit that results have to reach, as the service takes it; none where nothing is written. Unreadable for no limit. */
-  get cutOff(): { min_score?: number; min_probability?: number } {
-    const [written, isScore] = [this.least.value.trim(), this.unit.value === "min_score"];
-    if (!written) return {};
-    const least = readNumber(written);
-    if (least === null || (isScore && written.endsWith("%"))) throw new Unreadable("At least: write a number.");
-    if (isScore) return { min_score: least };
-    if (least < 0 || least > 100) throw new Unreadable("At least: write a percentage from 0 to 100, or choose “score”.");
-    return { min_probability: least / 100 };
+  get cutOff(): CutOff {
+    return readCutOff(this.#least.value, this.#unit.value === "min_score");
   }
 
-  private get isLeastRead(): boolean {
+  get #isLeastRead(): boolean {
     try {
       return !!this.cutOff;
     } catch {
@@ -266,9 +282,9 @@ export class SearchOptions {
 
   /** Takes a limit of the score away, which means nothing to scores of another scale; false where none is set. */
   forgetLeastScore(): boolean {
-    if (this.unit.value !== "min_score" || !this.least.value) return false;
-    this.least.value = "";
-    this.count();
+    if (this.#unit.value !== "min_score" || !this.#least.value) return false;
+    this.#least.value = "";
+    this.#count();
     return true;
   }
 
@@ -280,7 +296,7 @@ export class SearchOptions {
 
   /** The filter as the service takes it; null for none. Unreadable where a date is none. */
   get filter(): Record<string, unknown> | null {
-    const [gte, lte, tags] = [dateOf("From", this.from), dateOf("To", this.until), this.tags.filter];
+    const [gte, lte, tags] = [dateOf("From", this.#from), dateOf("To", this.#until), this.#tags.filter];
     const filter = {
       ...((gte || lte) && { taken_at: { ...(gte && { gte }), ...(lte && { lte }) } }),
       ...(tags && { tags }),
@@ -308,7 +324,7 @@ function dateOf(name: string, { value }: HTMLInputElement): string {
   return date;
 }
 
-function labelled([text, control]: [string, HTMLElement]): HTMLElement {
+function labelled(text: string, control: HTMLElement): HTMLElement {
   return el("label", {}, `${text} `, control);
 }
 

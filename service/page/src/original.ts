@@ -1,5 +1,5 @@
 // The button that saves a picture's file as it was uploaded, for those who may.
-import { save } from "./api";
+import { saveFile } from "./api";
 import { workButton } from "./dom";
 import { messageOf, spoken } from "./text";
 
@@ -16,7 +16,7 @@ export function downloadButton(picture: Stored, fault: HTMLElement, looks: strin
   const download = async () => {
     fault.textContent = "";
     try {
-      await save(`/images/${picture.image_id}/original`, picture.filename.split("/").pop()!);
+      await saveFile(`/images/${picture.image_id}/original`, picture.filename.split("/").pop()!);
     } catch (refused) {
       fault.textContent = messageOf(refused);
     }

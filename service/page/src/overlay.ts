@@ -15,9 +15,9 @@ export interface Explained {
 
 export class Overlay {
   readonly element: SVGSVGElement;
-  private readonly rects = new Map<number, SVGRectElement>();
-  private readonly lights = svg("g", { opacity: CEILING });
-  private readonly name = svg("text", { class: "name" });
+  readonly #rects = new Map<number, SVGRectElement>();
+  readonly #lights = svg("g", { opacity: CEILING });
+  readonly #name = svg("text", { class: "name" });
 
   /** `names`: the strongest of the regions that are lit bears its label. */
   constructor(
@@ -30,64 +30,67 @@ export class Overlay {
       preserveAspectRatio: "xMidYMid meet",
       "aria-hidden": "true",
     });
-    this.regions.forEach((region, n) => this.add(region, n));
-    this.element.append(this.lights, this.name);
+    for (const [n, region] of this.#regions.entries()) this.#add(region, n);
+    this.element.append(this.#lights, this.#name);
   }
 
-  private get regions(): Box[] {
+  get #regions(): Box[] {
     return this.hit.explanation?.regions ?? [];
   }
 
-  private add(region: Box, n: number): void {
+  #add(region: Box, n: number): void {
     if (!region.box) return;
     const [left, top, right, bottom] = region.box;
     const size = { width: right - left, height: bottom - top };
     const rect = svg("rect", { x: left, y: top, ...size, "fill-opacity": 0, "data-region": n });
-    this.rects.set(n, rect);
-    this.lights.append(rect);
+    this.#rects.set(n, rect);
+    this.#lights.append(rect);
   }
 
   /** Light the regions that answer a word, as brightly as they do compared with `most`; none for null. */
   lightWord(word: number | null, most: number): void {
     const shown = word === null || !this.hit.explanation ? [] : strengths(this.hit.explanation, word);
-    this.light(shown, most);
+    this.#light(shown, most);
   }
 
   lightRegion(region: number | null): void {
-    this.light(this.regions.map((_, n) => (n === region ? 1 : 0)), 1);
+    this.#light(
+      this.#regions.map((_, n) => (n === region ? 1 : 0)),
+      1,
+    );
   }
 
   /** Writes a region's label at its upper edge, inside the picture and as large on any screen; none for null. */
-  private label(region: Box | null): void {
+  #label(region: Box | null): void {
     const [left, top, right] = region?.box ?? [0, 0, 0];
     const one = LABEL_PX / (this.element.getScreenCTM()?.a || 1);
     const atRight = left > (this.hit.width ?? 1) / 2;
-    this.name.textContent = region?.box ? region.label : "";
-    this.name.setAttribute("font-size", String(one));
-    this.name.setAttribute("text-anchor", atRight ? "end" : "start");
-    this.name.setAttribute("x", String(atRight ? right - one / 4 : left + one / 4));
-    this.name.setAttribute("y", String(top + 1.1 * one));
+    this.#name.textContent = region?.box ? region.label : "";
+    this.#name.setAttribute("font-size", String(one));
+    this.#name.setAttribute("text-anchor", atRight ? "end" : "start");
+    this.#name.setAttribute("x", String(atRight ? right - one / 4 : left + one / 4));
+    this.#name.setAttribute("y", String(top + 1.1 * one));
   }
 
-  private light(shown: number[], most: number): void {
+  #light(shown: number[], most: number): void {
     const best = Math.max(...shown);
     for (const edge of this.element.querySelectorAll(".edge")) edge.remove();
-    for (const [n, rect] of this.rects) {
+    for (const [n, rect] of this.#rects) {
       const strength = most > 0 ? (shown[n] ?? 0) / most : 0;
       const lit = strength >= FAINTEST;
       rect.classList.toggle("lit", lit);
       const isBest = lit && shown[n] === best;
       rect.classList.toggle("strongest", isBest);
-      if (!isBest && rect.parentNode !== this.lights) this.lights.append(rect);
+      if (!isBest && rect.parentNode !== this.#lights) this.#lights.append(rect);
       if (isBest) {
         const edge = rect.cloneNode() as Element; // darker than any ground, around an outline that is lighter
         edge.setAttribute("class", "edge");
-        this.name.before(edge, rect); // over all other regions
+        this.#name.before(edge, rect); // over all other regions
       }
       const opacity = lit ? 0.08 + 0.5 * strength : 0;
       rect.setAttribute("fill-opacity", (isBest ? opacity : opacity / CEILING).toFixed(3));
     }
-    if (this.names) this.label(most > 0 && best >= FAINTEST * most ? this.regions[shown.indexOf(best)]! : null);
+    if (this.names) this.#label(most > 0 && best >= FAINTEST * most ? this.#regions[shown.indexOf(best)]! : null);
   }
 
   /** The smallest region at a place of the screen; null where there is none. */
@@ -97,7 +100,7 @@ export class Overlay {
     const at = new DOMPoint(x, y).matrixTransform(matrix.inverse());
     let found: number | null = null;
     let smallest = Infinity;
-    this.regions.forEach(({ box }, n) => {
+    this.#regions.forEach(({ box }, n) => {
       if (!box || at.x < box[0] || at.x > box[2] || at.y < box[1] || at.y > box[3]) return;
       const area = (box[2] - box[0]) * (box[3] - box[1]);
       if (area < smallest) [found, smallest] = [n, area];

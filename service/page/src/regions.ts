@@ -28,7 +28,8 @@ export function whereAnswered(size: Size, why: ExplanationAnswer, all: Explanati
     const most = strongest([why], word);
     const isFaint = most <= 0 || most < FAINTEST * strongest(all, word);
     const place = isFaint ? "" : inside(placeOf(why.regions[strengths(why, word).indexOf(most)]!, size));
-    (places[place] ??= new Set()).add(`“${isolated(why.words[word]!.text)}”`);
+    places[place] ??= new Set();
+    places[place].add(`“${isolated(why.words[word]!.text)}”`);
   }
   const ordered = Object.entries(places).sort(([one], [other]) => Number(!one) - Number(!other));
   const parts = ordered.map(([place, names], n) => {

@@ -17,10 +17,21 @@ export function textRequest(query: string, options: SearchOptions, k: number): R
 }
 
 /** The form that asks with a picture for others, or for sentences. */
-export function pictureForm(question: PictureQuestion, model: string | null, options: SearchOptions, k: number): FormData {
+export function pictureForm(
+  question: PictureQuestion,
+  model: string | null,
+  options: SearchOptions,
+  k: number,
+): FormData {
   const form = new FormData();
   const { asked, kind, words } = question;
-  const fields: Record<string, unknown> = { ...asked, target: kind === "pictures" ? "images" : "captions", model, k, ...options.cutOff };
+  const fields: Record<string, unknown> = {
+    ...asked,
+    target: kind === "pictures" ? "images" : "captions",
+    model,
+    k,
+    ...options.cutOff,
+  };
   if (options.filter) fields.filter = JSON.stringify(options.filter);
   if (kind === "pictures")
     Object.assign(fields, {

@@ -1,5 +1,5 @@
 // The grid of results. A word lights its regions in all of them; a region lights its words.
-import { breakable, button, el, find, type Child } from "./dom";
+import { breakable, button, type Child, el, find } from "./dom";
 import { litWords, strongest, tellsWordsApart } from "./explanation";
 import type { CaptionHit, PictureHit } from "./openapi";
 import { Overlay } from "./overlay";
@@ -26,7 +26,16 @@ export function resultGrid(
   const first = explanations[0];
   const words = first ? new Words(first, light, hits.some(isByText)) : null;
   const litIn = ({ explanation }: PictureHit) => (explanation ? litWords(explanation, explanations) : []);
-  const cards = hits.map((hit, n) => card(hit, overlays[n]!, words, litIn(hit), () => actions.open(hits, n), () => actions.like(hit)));
+  const cards = hits.map((hit, n) =>
+    card(
+      hit,
+      overlays[n]!,
+      words,
+      litIn(hit),
+      () => actions.open(hits, n),
+      () => actions.like(hit),
+    ),
+  );
   return { grid: el("ol", { class: "grid", "aria-label": label }, ...cards), words };
 }
 
@@ -45,7 +54,14 @@ function asNode(child: unknown): Node {
   return child instanceof Node ? child : el("span", { class: "quiet" }, String(child));
 }
 
-function card(hit: PictureHit, overlay: Overlay, words: Words | null, lit: string[], open: () => void, like: () => void): HTMLElement {
+function card(
+  hit: PictureHit,
+  overlay: Overlay,
+  words: Words | null,
+  lit: string[],
+  open: () => void,
+  like: () => void,
+): HTMLElement {
   const lightAt = (region: number | null) => {
     if (hit.explanation && hit.score !== null) words?.lightRegion(hit.explanation, region);
   };
@@ -69,7 +85,12 @@ function card(hit: PictureHit, overlay: Overlay, words: Words | null, lit: strin
       "p",
       { class: "about" },
       el("span", { class: "title", dir: "auto", title: titleOf(hit) }, ...breakable(titleOf(hit))),
-      el("span", { class: "quiet facts" }, ...[said(hit), day(hit.taken_at), alike(hit)].map((fact) => fact && el("span", {}, fact)), ...albumOf(hit)),
+      el(
+        "span",
+        { class: "quiet facts" },
+        ...[said(hit), day(hit.taken_at), alike(hit)].map((fact) => fact && el("span", {}, fact)),
+        ...albumOf(hit),
+      ),
       button("More like this", like, { class: "link", "aria-label": `More like this: ${spoken(hit)}` }),
     ),
   );

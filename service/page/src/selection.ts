@@ -13,37 +13,43 @@ const CHANGED = "its tag is another by now";
 type Tags = ReturnType<typeof changedTags>;
 
 export class Selection {
-  private readonly begin = button("Select several", () => this.turn(true), { class: "link" });
-  private readonly count = el("span", { role: "status" });
-  private readonly progress = el("span", { class: "quiet" }); // which nobody wants to hear step by step
-  private readonly told = el("span", { role: "status" });
-  private readonly undo = el("span");
-  private readonly tag = el("input", {
+  readonly #begin = button("Select several", () => this.#turn(true), { class: "link" });
+  readonly #count = el("span", { role: "status" });
+  readonly #progress = el("span", { class: "quiet" }); // which nobody wants to hear step by step
+  readonly #told = el("span", { role: "status" });
+  readonly #undo = el("span");
+  readonly #tag = el("input", {
     type: "text",
     placeholder: "album: Summer",
     list: "tags", // those in use, so that one is not written in two ways
     "aria-label": "Tag for those selected",
     autocapitalize: "none",
   });
-  private readonly bar = el(
+  readonly #bar = el(
     "div",
     { class: "actions", hidden: true, role: "group", "aria-label": "Pictures selected" },
-    this.count,
-    button("All shown", () => this.chooseAll()),
+    this.#count,
+    button("All shown", () => this.#chooseAll()),
     el(
       "form",
-      { onsubmit: (event: SubmitEvent) => (event.preventDefault(), void this.work(() => this.addTag())) },
-      this.tag,
+      { onsubmit: (event: SubmitEvent) => this.#submit(event) },
+      this.#tag,
       el("button", { type: "submit" }, "Add tag"),
     ),
-    button("Delete", () => void this.work(() => this.delete())),
-    button("Done", () => this.turn(false)),
-    this.progress,
+    button("Delete", () => void this.#work(() => this.#delete())),
+    button("Done", () => this.#turn(false)),
+    this.#progress,
   );
-  private last: Card | null = null; // that was chosen or not, from which a row begins
-  private isShift = false; // with the last key: Firefox's clicks by keys lack it
-  private isBusy = false;
-  readonly element = el("div", { class: "selection change" }, this.begin, this.bar, el("p", {}, this.told, " ", this.undo));
+  #last: Card | null = null; // that was chosen or not, from which a row begins
+  #isShift = false; // with the last key: Firefox's clicks by keys lack it
+  #isBusy = false;
+  readonly element = el(
+    "div",
+    { class: "selection change" },
+    this.#begin,
+    this.#bar,
+    el("p", {}, this.#told, " ", this.#undo),
+  );
 
   /** Pictures of `grid`, whose `cards` come in its order; `onchanged` hears that some were changed or deleted. */
   constructor(
@@ -53,45 +59,45 @@ export class Selection {
   ) {
     grid.addEventListener("click", (event) => {
       const card = this.cards().find(({ pick }) => pick === event.target);
-      if (card) this.chosen(card, event.shiftKey || (!event.detail && this.isShift));
+      if (card) this.#chosen(card, event.shiftKey || (!event.detail && this.#isShift));
     });
     for (const kind of ["keydown", "keyup"] as const)
-      document.addEventListener(kind, ({ shiftKey }) => (this.isShift = shiftKey));
+      document.addEventListener(kind, ({ shiftKey }) => (this.#isShift = shiftKey));
   }
 
   /** Counts those that are chosen, and has each say so, after the list has changed. */
   recount(): void {
-    for (const card of this.cards()) card.showChoice(!this.bar.hidden);
+    for (const card of this.cards()) card.showChoice(!this.#bar.hidden);
     const all = this.cards().filter(({ canBeChosen }) => canBeChosen);
-    renew(this.count, `${all.filter(({ pick }) => pick.checked).length} of ${all.length} shown selected`);
+    renew(this.#count, `${all.filter(({ pick }) => pick.checked).length} of ${all.length} shown selected`);
   }
 
-  private turn(on: boolean): void {
+  #turn(on: boolean): void {
     this.grid.classList.toggle("selecting", on);
-    [this.begin.hidden, this.bar.hidden] = [on, !on];
-    this.tell("");
+    [this.#begin.hidden, this.#bar.hidden] = [on, !on];
+    this.#tell("");
     for (const { pick } of this.cards()) pick.checked = false;
-    this.last = null;
+    this.#last = null;
     this.recount();
-    if (on) this.bar.querySelector("button")!.focus();
-    else this.begin.focus();
+    if (on) this.#bar.querySelector("button")!.focus();
+    else this.#begin.focus();
   }
 
   /** What becomes of one that was pressed becomes, with Shift, of all from the one pressed before. */
-  private chosen(card: Card, isRow: boolean): void {
+  #chosen(card: Card, isRow: boolean): void {
     const cards = this.cards();
-    const [from, to] = [cards.indexOf(this.last ?? card), cards.indexOf(card)].sort((one, other) => one - other);
+    const [from, to] = [cards.indexOf(this.#last ?? card), cards.indexOf(card)].sort((one, other) => one - other);
     if (isRow && from! >= 0)
       for (const one of cards.slice(from, to! + 1)) one.pick.checked = one.canBeChosen && card.pick.checked;
-    this.last = card;
+    this.#last = card;
     this.recount();
   }
 
-  private chosenCards(): Card[] {
+  #chosenCards(): Card[] {
     return this.cards().filter((one) => one.canBeChosen && one.pick.checked);
   }
 
-  private chooseAll(): void {
+  #chooseAll(): void {
     const all = this.cards().filter(({ canBeChosen }) => canBeChosen);
     const isAll = all.every(({ pick }) => pick.checked);
     for (const { pick } of all) pick.checked = !isAll;
@@ -99,18 +105,23 @@ export class Selection {
   }
 
   /** Does one thing at a time with what is chosen. */
-  private async work(work: () => Promise<void>): Promise<void> {
-    if (this.isBusy) return;
-    this.isBusy = true;
-    this.bar.setAttribute("aria-busy", "true");
-    await work().catch((fault) => this.tell(messageOf(fault)));
-    this.isBusy = false;
-    this.bar.removeAttribute("aria-busy");
+  async #work(work: () => Promise<void>): Promise<void> {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    this.#bar.setAttribute("aria-busy", "true");
+    await work().catch((fault) => this.#tell(messageOf(fault)));
+    this.#isBusy = false;
+    this.#bar.removeAttribute("aria-busy");
     this.recount();
   }
 
-  private async addTag(): Promise<void> {
-    const written = this.tag.value;
+  #submit(event: SubmitEvent): void {
+    event.preventDefault();
+    void this.#work(() => this.#addTag());
+  }
+
+  async #addTag(): Promise<void> {
+    const written = this.#tag.value;
     const tags = changedTags({}, written);
     if (!Object.keys(tags).length) throw new Error("Write the tag as name: value.");
     const before = new Map<Card, Tags>();
@@ -119,27 +130,27 @@ export class Selection {
       await change(card, tags);
       before.set(card, had);
     };
-    const done = await this.each("tagged", tag, { besides: () => replaced([...before.values()], tags) });
+    const done = await this.#each("tagged", tag, { besides: () => replaced([...before.values()], tags) });
     if (!done.length) return;
-    if (this.tag.value === written) this.tag.value = ""; // else it is the next one
+    if (this.#tag.value === written) this.#tag.value = ""; // else it is the next one
     const back = async (card: Card) => {
       if (!hasAll(card.tags, tags)) throw new Error(CHANGED);
       await change(card, before.get(card)!);
     };
-    this.offerUndo("tagged as before", back, done);
+    this.#offerUndo("tagged as before", back, done);
   }
 
-  private async delete(): Promise<void> {
-    const done = await this.each("deleted", (card) => card.remove());
+  async #delete(): Promise<void> {
+    const done = await this.#each("deleted", (card) => card.remove());
     if (!done.length) return;
-    const undo = this.offerUndo("brought back", (card) => card.bringBack(), done);
+    const undo = this.#offerUndo("brought back", (card) => card.bringBack(), done);
     if (this.element.contains(document.activeElement)) undo.focus({ preventScroll: true }); // unless somebody went on
   }
 
   /** A button beside what is told, which does `back` with each that something was done with. */
-  private offerUndo(done: string, back: (card: Card) => Promise<void>, cards: Card[]): HTMLElement {
-    const undo = workButton("Undo", () => this.work(async () => void (await this.each(done, back, { cards }))));
-    this.undo.replaceChildren(undo);
+  #offerUndo(done: string, back: (card: Card) => Promise<void>, cards: Card[]): HTMLElement {
+    const undo = workButton("Undo", () => this.#work(async () => void (await this.#each(done, back, { cards }))));
+    this.#undo.replaceChildren(undo);
     return undo;
   }
 
@@ -147,12 +158,16 @@ export class Selection {
    * Does something with each that is chosen, or with `cards`, says how many that were, what `besides` has to say of them, and
    * why not all, and gives those.
    */
-  private async each(done: string, work: (card: Card) => Promise<void>, { cards = this.chosenCards(), besides = (): string => "" } = {}): Promise<Card[]> {
+  async #each(
+    done: string,
+    work: (card: Card) => Promise<void>,
+    { cards = this.#chosenCards(), besides = (): string => "" } = {},
+  ): Promise<Card[]> {
     if (!cards.length) throw new Error("Select pictures first: press them.");
     const well: Card[] = [];
     const faults = new Map<string, number>();
     for (const [n, card] of cards.entries()) {
-      this.progress.textContent = `${n} of ${cards.length} ${done}…`;
+      this.#progress.textContent = `${n} of ${cards.length} ${done}…`;
       try {
         await patiently(() => work(card));
         well.push(card);
@@ -163,18 +178,18 @@ export class Selection {
         if (num > 1) break;
       }
     }
-    this.progress.textContent = "";
+    this.#progress.textContent = "";
     const not = [...faults].map(([why, count]) => `${counted(count, "picture")} not: ${why}`);
-    this.tell([`${counted(well.length, "picture")} ${done}.`, besides(), ...not].filter(Boolean).join(" "));
+    this.#tell([`${counted(well.length, "picture")} ${done}.`, besides(), ...not].filter(Boolean).join(" "));
     this.onchanged();
     return well;
   }
 
   /** Says what was done, in the place of what was done before and can be undone no more here. */
-  private tell(what: string): void {
-    this.told.textContent = what;
-    if (this.undo.contains(document.activeElement)) this.bar.querySelector("button")!.focus({ preventScroll: true });
-    this.undo.replaceChildren();
+  #tell(what: string): void {
+    this.#told.textContent = what;
+    if (this.#undo.contains(document.activeElement)) this.#bar.querySelector("button")!.focus({ preventScroll: true });
+    this.#undo.replaceChildren();
   }
 }
 

@@ -1,8 +1,10 @@
-// The dialog that asks for an API key, and the session of this browser that pictures are loaded by.
-import { ask, forgetKey, keepKey, keptKey, onKeyNeeded } from "./api";
-import { el, find, mark, workButton } from "./dom";
+// The session of this browser: by which key somebody is here, whether pictures load by it, and what it allows.
+import { ask, onKeyNeeded } from "./api";
+import { find } from "./dom";
+import { KeyRefused, keyDialog } from "./keydialog";
 import type { SessionAnswer } from "./openapi";
-import { isolated, messageOf } from "./text";
+import { forgetKey, keepKey, keptKey } from "./tab";
+import { isolated } from "./text";
 
 const KEY_WANTED = "This service wants a key.";
 
@@ -39,11 +41,14 @@ export function keepPictures(): void {
     loadLost();
   };
   document.addEventListener("error", () => void renew(), true); // such events do not bubble
-  document.addEventListener("visibilitychange", () => ((isTried = false), void renew()));
+  document.addEventListener("visibilitychange", () => {
+    isTried = false;
+    void renew();
+  });
 }
 
 function loadLost(): void {
-  for (const image of lost()) image.src = image.src;
+  for (const image of lost()) image.setAttribute("src", image.src);
 }
 
 /** Pictures of the service that could not be loaded. */
@@ -59,10 +64,16 @@ export function mayChange(): boolean {
 
 /** One dialog at a time: whoever asks meanwhile waits for the same key. */
 function askForKey(why: string): Promise<boolean> {
-  return (open ??= keyDialog(why).finally(() => (open = null)));
+  find("other-key").hidden = false; // whoever gives up can come back to it
+  const title = signedIn ? "Another key, or none" : KEY_WANTED.replace(/\.$/, "");
+  const said = why === KEY_WANTED ? "" : why;
+  open ??= keyDialog(title, said, signIn, signedIn ? signOut : null).finally(() => {
+    open = null;
+  });
+  return open;
 }
 
-/** Hides what the key does not allow (see page.css), and keeps by which key somebody is here. */
+/** Hides what the key does not allow (see frame.css), and keeps by which key somebody is here. */
 function tell({ required, permission, name }: SessionAnswer): void {
   document.body.classList.toggle("read-only", permission !== "write" && permission !== "admin");
   signedIn = required && permission ? `Signed in as ${isolated(name ?? "")}, which may ${permission}` : "";
@@ -72,56 +83,9 @@ function tell({ required, permission, name }: SessionAnswer): void {
   find("viewing").hidden = !required || !permission || mayChange() || !!keptKey();
 }
 
-/** True once a key was taken, false where the user gave up. `why` it is asked for, or who is here so far. */
-function keyDialog(why: string): Promise<boolean> {
-  find("other-key").hidden = false; // whoever gives up can come back to it
-  return new Promise((resolve) => {
-    const key = el("input", { id: "key", type: "password", required: true, autocomplete: "current-password" });
-    // For password managers, which keep no secret without a name.
-    const name = el("input", { class: "hidden", type: "text", autocomplete: "username", value: "Regard", readonly: true, tabindex: -1, "aria-hidden": "true" });
-    const fault = el("p", { id: "key-fault", class: "fault", role: "alert" });
-    const closed = () => {
-      dialog.remove();
-      const focused = document.activeElement as HTMLElement | null;
-      focused?.blur(); // what was given the focus behind a dialog takes no text in some browsers
-      focused?.focus();
-      resolve(dialog.returnValue === "taken");
-    };
-    const dialog = el(
-      "dialog",
-      { "aria-labelledby": "key-title", class: "small", onclose: closed },
-      el(
-        "form",
-        { onsubmit: (event: SubmitEvent) => (event.preventDefault(), void signIn(key, fault, dialog)) },
-        el("h2", { id: "key-title" }, signedIn ? "Another key, or none" : KEY_WANTED.replace(/\.$/, "")),
-        why && why !== KEY_WANTED && el("p", {}, why),
-        el("p", { class: "quiet" }, "Whoever runs the service makes one with ", el("code", {}, "regard keys create"), "."),
-        fault,
-        name,
-        el("label", { for: "key" }, "API key"),
-        key,
-        el(
-          "p",
-          { class: "actions" },
-          el("button", { type: "submit", class: "main" }, "Sign in"),
-          el("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
-          signedIn && workButton("Sign out", () => signOut(fault)),
-        ),
-      ),
-    );
-    document.body.append(dialog);
-    dialog.showModal();
-  });
-}
-
 /** Forgets the key, and loads the page anew, which then has nothing of what it showed. */
-async function signOut(fault: HTMLElement): Promise<void> {
-  try {
-    await ask("/session", { method: "DELETE" });
-  } catch (refused) {
-    fault.textContent = messageOf(refused);
-    return;
-  }
+async function signOut(): Promise<void> {
+  await ask("/session", { method: "DELETE" });
   forgetKey();
   location.reload();
 }
@@ -132,20 +96,14 @@ function sendKey(key: string): Promise<Response | null> {
   return fetch("/session", { method: "POST", headers, body: JSON.stringify({ key }) }).catch(() => null);
 }
 
-async function signIn(key: HTMLInputElement, fault: HTMLElement, dialog: HTMLDialogElement): Promise<void> {
-  const response = await sendKey(key.value.trim());
-  if (!response) {
-    fault.textContent = "The service does not answer; try again.";
-    return;
+async function signIn(key: string): Promise<void> {
+  const response = await sendKey(key);
+  if (!response) throw new Error("The service does not answer; try again.");
+  if (!response.ok) {
+    const { detail } = await response.json().catch(() => ({}));
+    throw new KeyRefused(detail ?? `The service answered ${response.status}.`);
   }
-  if (response.ok) {
-    keepKey(key.value.trim());
-    tell(await response.json());
-    loadLost();
-    dialog.close("taken");
-    return;
-  }
-  const problem = await response.json().catch(() => ({}));
-  mark(key, true, fault.id);
-  fault.textContent = problem.detail ?? `The service answered ${response.status}.`;
+  keepKey(key);
+  tell(await response.json());
+  loadLost();
 }

@@ -13,6 +13,7 @@ export function onTag(listener: (tag: Tag) => void): void {
 }
 
 export function tagButtons(tags: ImageListed["tags"]): Child[] {
-  const one = (tag: Tag) => button(tagLine(tag), () => filterBy(tag), { class: "tag", title: "Show those with this tag alone" });
+  const one = (tag: Tag) =>
+    button(tagLine(tag), () => filterBy(tag), { class: "tag", title: "Show those with this tag alone" });
   return Object.entries(tags).map(one);
 }

@@ -24,11 +24,17 @@ export function percent(probability: number): string {
 }
 
 // Letters that are written from right to left, by the blocks that Unicode keeps for them, and marks that turn the line.
-const RIGHT_TO_LEFT = /[\u0590-\u08ff\u200f\u202b\u202e\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+const RIGHT_TO_LEFT =
+  /[\u0590-\u08ff\u200f\u202b\u202e\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
 /** Somebody's text that stands in a line of the page: one from right to left must not turn what stands around it. */
 export function isolated(text: string): string {
   return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
+}
+
+/** A text in small letters without accents, by which it is looked up. */
+export function withoutAccents(text: string): string {
+  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 }
 
 export function tagLine([name, value]: [string, string | number]): string {
@@ -60,7 +66,9 @@ export function spoken(picture: Named & { image_id: string; taken_at: string | n
   const { image_id, filename, taken_at } = picture;
   const title = titleOf(picture);
   const more = [filename, day(taken_at), image_id].filter((one) => one !== title);
-  const name = [title, ...more.map((one) => `${title}, ${one}`)].find((one) => (named.get(one) ?? image_id) === image_id)!;
+  const name = [title, ...more.map((one) => `${title}, ${one}`)].find(
+    (one) => (named.get(one) ?? image_id) === image_id,
+  )!;
   named.set(name, image_id);
   return name;
 }
@@ -73,7 +81,8 @@ export function isByText(hit: Pick<PictureHit, "found_by">): boolean {
 /** How well a picture fits, in a few words; "" where that is a score, which has no unit and stands in its details. */
 export function said(hit: Hit): string {
   const { similarity, probability } = hit;
-  const sure = similarity !== undefined ? `similarity ${similarity.toFixed(2)}` : probability === null ? "" : percent(probability);
+  const sure =
+    similarity !== undefined ? `similarity ${similarity.toFixed(2)}` : probability === null ? "" : percent(probability);
   if (!isByText(hit)) return sure;
   return sure ? `by its text; ${sure} by the picture` : "by its text";
 }
@@ -84,7 +93,10 @@ export type Hit = PictureHit & { similarity?: number };
 /** Pictures like one; how alike they are is what the score says, unless words were asked for besides. */
 export function withSimilarities(answer: ImageAnswer): { model: string; results: Hit[] } {
   const results = answer.results as PictureHit[];
-  return { model: answer.model, results: answer.query ? results : results.map((hit) => ({ ...hit, similarity: hit.score! })) };
+  return {
+    model: answer.model,
+    results: answer.query ? results : results.map((hit) => ({ ...hit, similarity: hit.score! })),
+  };
 }
 
 /**
@@ -132,8 +144,14 @@ export function inLibrary({ total, queued }: Pick<ImagesAnswer, "total" | "queue
 }
 
 /** Where another model, which was asked for the best `k`, has a picture, compared with its rank here. */
-export function movement(rank: number, there: number | undefined, other: { model: string; results: unknown[] }, k: number): string {
-  if (there === undefined) return other.results.length < k ? `not among those of ${other.model}` : `beyond the best ${k} of ${other.model}`;
+export function movement(
+  rank: number,
+  there: number | undefined,
+  other: { model: string; results: unknown[] },
+  k: number,
+): string {
+  if (there === undefined)
+    return other.results.length < k ? `not among those of ${other.model}` : `beyond the best ${k} of ${other.model}`;
   if (there === rank) return "the same place";
   return `${counted(Math.abs(there - rank), "place")} ${there > rank ? "higher" : "lower"} than by ${other.model}`;
 }

@@ -1,5 +1,5 @@
 // Work that is waited for: that it takes a moment is seen, and what failed is told and tried again.
-import { canBeTriedAgain, isPassing, isAnswering, Refusal, Unreachable } from "./api";
+import { canBeTriedAgain, isAnswering, isPassing, Refusal, Unreachable } from "./api";
 import { button, el, find } from "./dom";
 import { messageOf } from "./text";
 
@@ -35,7 +35,8 @@ export async function tried(
     if (fault instanceof Refusal && isPassing(fault) && fault.retryAfter > 0) afterPause(again, fault.retryAfter);
   } finally {
     end(told);
-    if (hadFocus && document.activeElement === document.body) (status.querySelector("button") ?? main).focus({ preventScroll: true });
+    if (hadFocus && document.activeElement === document.body)
+      (status.querySelector("button") ?? main).focus({ preventScroll: true });
   }
 }
 

@@ -1,6 +1,6 @@
 // Pictures sent in batches, with the progress of each batch's job followed by server-sent events.
 import { ask, canBeTriedAgain, isPassing, pause, Refusal } from "./api";
-import { identity, inOrder, named, nameOf, type Found } from "./finding";
+import { type Found, identity, inOrder, named, nameOf } from "./finding";
 import type { Accepted, IngestAnswer, JobAnswer, Rejected, RetryAnswer } from "./openapi";
 import { messageOf } from "./text";
 
@@ -30,11 +30,21 @@ export interface Progress {
 
 /** Pictures on their way. What is added while others are sent waits for its turn, and is counted with them. */
 export class Upload {
-  readonly progress: Progress = { total: 0, done: 0, known: [], restored: [], skipped: [], failed: [], refused: [], faults: [], waiting: "" };
-  private turn = Promise.resolve();
-  private followed = Promise.resolve();
-  private unsent = 0;
-  private readonly begun = new Set<string>(); // identities of files, and paths of what could not be read
+  readonly progress: Progress = {
+    total: 0,
+    done: 0,
+    known: [],
+    restored: [],
+    skipped: [],
+    failed: [],
+    refused: [],
+    faults: [],
+    waiting: "",
+  };
+  #turn = Promise.resolve();
+  #followed = Promise.resolve();
+  #unsent = 0;
+  readonly #begun = new Set<string>(); // identities of files, and paths of what could not be read
 
   /** `tell` hears of every step, `onsent` of every batch that the service took. */
   constructor(
@@ -44,7 +54,7 @@ export class Upload {
 
   /** Whether files would be lost if the page was left now. */
   get hasUnsent(): boolean {
-    return this.unsent > 0;
+    return this.#unsent > 0;
   }
 
   /**
@@ -52,85 +62,85 @@ export class Upload {
    * again.
    */
   async add(files: Found[], unread: string[]): Promise<void> {
-    const fresh = inOrder(files.filter((one) => this.isNew(identity(one))));
-    const left = unread.filter((path) => this.isNew(path));
+    const fresh = inOrder(files.filter((one) => this.#isNew(identity(one))));
+    const left = unread.filter((path) => this.#isNew(path));
     this.progress.total += fresh.length + left.length;
-    this.leaveOut(left.map((filename) => ({ filename, problem: "cannot be read" })));
-    const pictures = fresh.filter((one) => this.isPicture(one));
-    this.unsent += pictures.length;
-    this.changed();
-    this.turn = this.turn.then(() => this.sendAll(pictures));
-    await this.turn;
-    await this.followed;
+    this.#leaveOut(left.map((filename) => ({ filename, problem: "cannot be read" })));
+    const pictures = fresh.filter((one) => this.#isPicture(one));
+    this.#unsent += pictures.length;
+    this.#changed();
+    this.#turn = this.#turn.then(() => this.#sendAll(pictures));
+    await this.#turn;
+    await this.#followed;
   }
 
-  private isNew(name: string): boolean {
-    return this.begun.size < this.begun.add(name).size;
+  #isNew(name: string): boolean {
+    return this.#begun.size < this.#begun.add(name).size;
   }
 
   /** Has a picture that was set aside tried again, and follows it. */
   async retry(image_id: string): Promise<void> {
     this.progress.total++;
-    this.changed();
+    this.#changed();
     try {
       const { job_id } = await ask<RetryAnswer>(`/failures/${image_id}/retry`, { method: "POST" });
-      await this.follow(job_id);
+      await this.#follow(job_id);
     } catch (fault) {
-      this.fail(fault);
+      this.#fail(fault);
     }
   }
 
-  private changed(waiting = ""): void {
+  #changed(waiting = ""): void {
     this.progress.waiting = waiting;
     this.tell(this.progress);
   }
 
-  private fail(fault: unknown): void {
+  #fail(fault: unknown): void {
     this.progress.faults.push(messageOf(fault));
   }
 
-  private leaveOut(outcomes: Pick<Rejected, "filename" | "problem">[]): void {
+  #leaveOut(outcomes: Pick<Rejected, "filename" | "problem">[]): void {
     this.progress.skipped.push(...outcomes.map(({ filename, problem }) => ({ filename, reason: problem })));
   }
 
-  private isPicture(one: Found): boolean {
+  #isPicture(one: Found): boolean {
     const { type } = one.file;
     if (!NO_PICTURE.test(type)) return true;
-    this.leaveOut([{ filename: nameOf(one), problem: `is no picture (${type})` }]);
+    this.#leaveOut([{ filename: nameOf(one), problem: `is no picture (${type})` }]);
     return false;
   }
 
   /** Sends pictures batch by batch; none after one that was refused for what the service lacks. */
-  private async sendAll(pictures: Found[]): Promise<void> {
+  async #sendAll(pictures: Found[]): Promise<void> {
     const { refused } = this.progress;
     const before = refused.length;
     for (const batch of batches(pictures)) {
       if (refused.length > before) refused.push(...batch);
-      else await this.send(batch);
-      this.unsent -= batch.length;
-      this.changed();
+      else await this.#send(batch);
+      this.#unsent -= batch.length;
+      this.#changed();
     }
   }
 
   /** Sends a batch. A service that does not answer is waited for. */
-  private async send(batch: Found[]): Promise<void> {
-    for (let files = batch; files.length; files = await this.readable(files)) {
+  async #send(batch: Found[]): Promise<void> {
+    for (let files = batch; files.length; files = await this.#readable(files)) {
       let receipt: IngestAnswer;
       try {
         receipt = await ask<IngestAnswer>("/ingest", { form: formOf(files) });
       } catch (fault) {
-        if (!isPassing(fault)) return this.refused(files, fault);
-        this.changed(messageOf(fault));
+        if (!isPassing(fault)) return this.#refused(files, fault);
+        this.#changed(messageOf(fault));
         await pause(fault);
         continue;
       }
-      return this.taken(receipt);
+      return this.#taken(receipt);
     }
   }
 
-  private taken({ job_id, accepted, rejected }: IngestAnswer): void {
-    this.leaveOut(rejected);
-    void this.follow(job_id, accepted);
+  #taken({ job_id, accepted, rejected }: IngestAnswer): void {
+    this.#leaveOut(rejected);
+    void this.#follow(job_id, accepted);
     this.onsent();
   }
 
@@ -138,28 +148,28 @@ export class Upload {
    * Leaves out what was refused, or keeps it to be sent again. Where one file may be at fault for all, halves are sent, until
    * it stands alone.
    */
-  private async refused(files: Found[], fault: unknown): Promise<void> {
+  async #refused(files: Found[], fault: unknown): Promise<void> {
     if (canBeTriedAgain(fault)) {
       this.progress.refused.push(...files);
-      return this.fail(fault);
+      return this.#fail(fault);
     }
     const refusal = fault instanceof Refusal ? fault : null;
     const rejected = refusal?.problem.rejected as Rejected[] | undefined;
     const middle = files.length >> 1;
     if (refusal && !rejected && middle && OF_ONE_FILE.includes(refusal.status)) {
-      await this.send(files.slice(0, middle));
-      await this.send(files.slice(middle));
+      await this.#send(files.slice(0, middle));
+      await this.#send(files.slice(middle));
     } else {
-      this.leaveOut(rejected ?? files.map((one) => ({ filename: nameOf(one), problem: messageOf(fault) })));
+      this.#leaveOut(rejected ?? files.map((one) => ({ filename: nameOf(one), problem: messageOf(fault) })));
     }
   }
 
   /** Those that can still be read: one that was changed or moved since looks to a request like a lost connection. */
-  private async readable(files: Found[]): Promise<Found[]> {
+  async #readable(files: Found[]): Promise<Found[]> {
     const can = await Promise.all(files.map(({ file }) => isThere(file)));
     const gone = files.filter((_, n) => !can[n]);
-    for (const one of gone) this.begun.delete(identity(one)); // so that it can be chosen again
-    this.leaveOut(gone.map((one) => ({ filename: nameOf(one), problem: "cannot be read any more; choose it again" })));
+    for (const one of gone) this.#begun.delete(identity(one)); // so that it can be chosen again
+    this.#leaveOut(gone.map((one) => ({ filename: nameOf(one), problem: "cannot be read any more; choose it again" })));
     return files.filter((_, n) => can[n]);
   }
 
@@ -167,12 +177,13 @@ export class Upload {
    * Follows a job to its end, once those before it are done: a stream keeps one of the few connections that a browser has
    * to a service, and the worker takes pictures in their order.
    */
-  private follow(job_id: string, accepted: Accepted[] = []): Promise<void> {
-    return (this.followed = this.followed.then(() => this.hearOf(job_id, accepted)).catch((fault) => this.fail(fault)));
+  #follow(job_id: string, accepted: Accepted[] = []): Promise<void> {
+    this.#followed = this.#followed.then(() => this.#hearOf(job_id, accepted)).catch((fault) => this.#fail(fault));
+    return this.#followed;
   }
 
   /** Hears of a job to its end. Where no stream can be had the job itself is asked now and then. */
-  private async hearOf(job_id: string, accepted: Accepted[]): Promise<void> {
+  async #hearOf(job_id: string, accepted: Accepted[]): Promise<void> {
     let before = 0;
     let end: (job: JobAnswer) => void;
     let giveUp: (fault: Error) => void;
@@ -180,24 +191,24 @@ export class Upload {
     const hear = (job: JobAnswer) => {
       this.progress.done += job.done - before;
       before = job.done;
-      this.changed();
+      this.#changed();
       if (job.state === "done") end(job);
     };
     const source = new EventSource(`/jobs/${job_id}/events`);
     source.addEventListener("progress", (event) => hear(JSON.parse(event.data)));
     source.addEventListener("error", () => {
-      if (source.readyState === EventSource.CLOSED) this.poll(job_id, hear).catch((fault: Error) => giveUp(fault));
+      if (source.readyState === EventSource.CLOSED) this.#poll(job_id, hear).catch((fault: Error) => giveUp(fault));
     });
     try {
-      this.end(accepted, (await ended).failures);
+      this.#end(accepted, (await ended).failures);
     } finally {
       source.close();
     }
-    this.changed();
+    this.#changed();
   }
 
   /** Tells what became of the files of a job, which counts pictures: of two files that are copies it counts one. */
-  private end(accepted: Accepted[], failures: Outcome[]): void {
+  #end(accepted: Accepted[], failures: Outcome[]): void {
     const { known, restored, failed } = this.progress;
     failed.push(...failures);
     const counted = new Set<string>();
@@ -214,7 +225,7 @@ export class Upload {
   }
 
   /** Asks for the job until it is done; a service that restarts, or is busy, is waited for. */
-  private async poll(job_id: string, hear: (job: JobAnswer) => void): Promise<void> {
+  async #poll(job_id: string, hear: (job: JobAnswer) => void): Promise<void> {
     for (;;) {
       let passing: unknown = null;
       try {
@@ -223,7 +234,7 @@ export class Upload {
         if (job.state === "done") return;
       } catch (fault) {
         if (!isPassing(fault)) throw fault;
-        this.changed(messageOf(fault));
+        this.#changed(messageOf(fault));
         passing = fault;
       }
       await pause(passing);
@@ -238,7 +249,13 @@ export async function checkThere(file: File): Promise<void> {
 
 /** Whether a byte of the file can be read; of one that is gone some browsers give none, and no error. */
 function isThere(file: File): Promise<boolean> {
-  return file.slice(0, 1).arrayBuffer().then((start) => start.byteLength > 0, () => false);
+  return file
+    .slice(0, 1)
+    .arrayBuffer()
+    .then(
+      (start) => start.byteLength > 0,
+      () => false,
+    );
 }
 
 /** No batch has a name twice, since the album of a file goes by its name. */

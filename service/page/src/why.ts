@@ -1,11 +1,11 @@
 // Why a result stands where it stands: what each word added beside the other results, and what each region did.
-import { el, type Child } from "./dom";
-import { aboveOthers, roundedToSum, strongest, tellsWordsApart, type Compared } from "./explanation";
+import { type Child, el } from "./dom";
+import { aboveOthers, type Compared, roundedToSum, strongest, tellsWordsApart } from "./explanation";
 import type { ExplanationAnswer, PictureHit } from "./openapi";
 import type { Overlay } from "./overlay";
 import { offered } from "./parts";
 import { regionNames, whereAnswered } from "./regions";
-import { counted, isByText, percent, said, type Hit } from "./text";
+import { counted, type Hit, isByText, percent, said } from "./text";
 import { Words } from "./words";
 
 const DIGITS = 4;
@@ -19,9 +19,19 @@ export function whyOf(hit: Hit, overlay: Overlay, results: Hit[]): Child[] {
   if (hit.score === null) return byText(hit);
   const likely = hit.probability === null ? "" : `; ${percent(hit.probability)} likely`;
   const rank = el("p", {}, `Rank ${hit.rank}; the shortlist had it at ${hit.shortlist_rank}${likely}`);
-  const byItsText = isByText(hit) && el("p", {}, "Found by its text: its file name, captions, tags or date hold what was asked.");
-  if (!why) return [byItsText, el("p", {}, `${["Among the nearest", said(hit)].filter(Boolean).join("; ")}.`), details(rank, quiet(`Score ${hit.score.toFixed(DIGITS)}`))];
-  const words = new Words(why, (word) => overlay.lightWord(word, word === null ? 0 : strongest([why], word)), isByText(hit));
+  const byItsText =
+    isByText(hit) && el("p", {}, "Found by its text: its file name, captions, tags or date hold what was asked.");
+  if (!why)
+    return [
+      byItsText,
+      el("p", {}, `${["Among the nearest", said(hit)].filter(Boolean).join("; ")}.`),
+      details(rank, quiet(`Score ${hit.score.toFixed(DIGITS)}`)),
+    ];
+  const words = new Words(
+    why,
+    (word) => overlay.lightWord(word, word === null ? 0 : strongest([why], word)),
+    isByText(hit),
+  );
   const show = (region: number | null) => {
     overlay.lightRegion(region);
     words.lightRegion(why, region);
@@ -32,7 +42,13 @@ export function whyOf(hit: Hit, overlay: Overlay, results: Hit[]): Child[] {
   const isTold = tellsWordsApart(why);
   return [
     byItsText,
-    el("p", {}, isTold ? whereAnswered(hit, why, all, offered(why.words, isByText(hit))) : "This model does not say which word fits where."),
+    el(
+      "p",
+      {},
+      isTold
+        ? whereAnswered(hit, why, all, offered(why.words, isByText(hit)))
+        : "This model does not say which word fits where.",
+    ),
     isTold && el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
     ...bars(hit.score, aboveOthers(hit, results)),
     ...regionList(hit, why, show),
@@ -41,7 +57,12 @@ export function whyOf(hit: Hit, overlay: Overlay, results: Hit[]): Child[] {
 }
 
 function details(...shown: Child[]): HTMLElement {
-  const one = el("details", { open: isDetailed, ontoggle: () => (isDetailed = one.open) }, el("summary", {}, "Details"), ...shown);
+  const one = el(
+    "details",
+    { open: isDetailed, ontoggle: () => (isDetailed = one.open) },
+    el("summary", {}, "Details"),
+    ...shown,
+  );
   return one;
 }
 
@@ -51,19 +72,26 @@ function quiet(text: string): HTMLElement {
 
 function byText(hit: PictureHit): Child[] {
   const words = hit.explanation?.words.map((word) => word.text).join(", ");
-  return [el("p", {}, `Found by its name, captions, tags or date alone${words ? `: ${words}` : ""}.`), details(el("p", {}, `Rank ${hit.rank}`))];
+  return [
+    el("p", {}, `Found by its name, captions, tags or date alone${words ? `: ${words}` : ""}.`),
+    details(el("p", {}, `Rank ${hit.rank}`)),
+  ];
 }
 
 /**
  * What each word added: more or less than to the other results, where there are some, since below 0 may be much. Numbers,
- * and what is no word, are shown with the details alone (see page.css).
+ * and what is no word, are shown with the details alone (see large.css).
  */
 function bars(score: number, compared: Compared | null): Child[] {
   if (!compared) return [quiet(`Score ${score.toFixed(DIGITS)}. This model's score is no sum over the words.`)];
   const { parts, contributions, total: sum, num, most } = compared;
   const rows = roundedToSum(contributions, sum, DIGITS).map((value, n) => {
     const part = parts[n]!;
-    const bar = el("span", { class: `bar${part.isRest ? " rest" : value < 0 ? " negative" : ""}`, role: "img", "aria-label": value < 0 ? "worse" : "better" });
+    const bar = el("span", {
+      class: `bar${part.isRest ? " rest" : value < 0 ? " negative" : ""}`,
+      role: "img",
+      "aria-label": value < 0 ? "worse" : "better",
+    });
     const width = Math.min(50, (50 * Math.abs(value)) / (most || 1)); // of the track, in the middle of which is 0
     bar.style.width = `${width}%`;
     bar.style.marginLeft = `${value < 0 ? 50 - width : 50}%`;
@@ -82,10 +110,21 @@ function bars(score: number, compared: Compared | null): Child[] {
     el("td"),
     el("td", { class: "number" }, signed(sum)),
   );
-  const beside = el("span", { class: "fine" }, `: what each word added, beside the mean of ${counted(num, "other result")}`);
-  const caption = el("caption", {}, ...(num ? ["Fits better (right) or worse (left) than in the others", beside] : ["What each word added"]));
+  const beside = el(
+    "span",
+    { class: "fine" },
+    `: what each word added, beside the mean of ${counted(num, "other result")}`,
+  );
+  const caption = el(
+    "caption",
+    {},
+    ...(num ? ["Fits better (right) or worse (left) than in the others", beside] : ["What each word added"]),
+  );
   const told = quiet(`Score ${score.toFixed(DIGITS)}; the others' mean is ${(score - sum).toFixed(DIGITS)}`);
-  return [el("table", { class: `bars ${num ? "" : "fine"}` }, caption, el("tbody", {}, ...rows, total)), num > 0 && told];
+  return [
+    el("table", { class: `bars ${num ? "" : "fine"}` }, caption, el("tbody", {}, ...rows, total)),
+    num > 0 && told,
+  ];
 }
 
 function signed(value: number): string {
@@ -95,9 +134,16 @@ function signed(value: number): string {
 function regionList(hit: PictureHit, why: ExplanationAnswer, show: (region: number | null) => void): Child[] {
   if (!why.shares) return [];
   const added = why.regions.map((_, n) => ({ n, sum: why.shares!.reduce((sum, row) => sum + row[n]!, 0) }));
-  const best = added.filter(({ sum }) => sum > 0).sort((a, b) => b.sum - a.sum).slice(0, MOST_REGIONS);
+  const best = added
+    .filter(({ sum }) => sum > 0)
+    .sort((a, b) => b.sum - a.sum)
+    .slice(0, MOST_REGIONS);
   if (!best.length) return [];
-  const names = regionNames(hit, why, best.map(({ n }) => n));
+  const names = regionNames(
+    hit,
+    why,
+    best.map(({ n }) => n),
+  );
   const items = best.map(({ n }, place) =>
     el(
       "li",

@@ -1,5 +1,5 @@
 // The words of a query as buttons: hovering or focusing one tells the listener, a region lights those that answer it.
-import { el, type Child } from "./dom";
+import { type Child, el } from "./dom";
 import { FAINTEST, wordStrengths } from "./explanation";
 import type { ExplanationAnswer } from "./openapi";
 import { offered } from "./parts";
@@ -8,8 +8,8 @@ import { offered } from "./parts";
 export const CAN_HOVER = matchMedia("(hover: hover)");
 
 export class Words {
-  private readonly buttons = new Map<number, HTMLButtonElement>();
-  private held: number | null = null;
+  readonly #buttons = new Map<number, HTMLButtonElement>();
+  #held: number | null = null;
 
   /**
    * `onword` hears which word is looked at, null for none; a click holds one until the next click. `byText`: some of what
@@ -22,8 +22,8 @@ export class Words {
   ) {
     for (const n of offered(explanation.words, byText)) {
       const look = () => this.onword(n);
-      const leave = () => this.onword(this.held);
-      this.buttons.set(
+      const leave = () => this.onword(this.#held);
+      this.#buttons.set(
         n,
         el(
           "button",
@@ -35,7 +35,7 @@ export class Words {
             onpointerleave: leave,
             onfocus: look,
             onblur: leave,
-            onclick: () => this.hold(n),
+            onclick: () => this.#hold(n),
           },
           explanation.words[n]!.text,
         ),
@@ -44,19 +44,19 @@ export class Words {
   }
 
   get elements(): Child[] {
-    return [...this.buttons.values()];
+    return [...this.#buttons.values()];
   }
 
-  private hold(word: number): void {
-    this.held = this.held === word ? null : word;
-    for (const [n, one] of this.buttons) one.setAttribute("aria-pressed", String(n === this.held));
-    this.onword(this.held ?? (CAN_HOVER.matches ? word : null)); // a mouse is still on the word, a finger is not
+  #hold(word: number): void {
+    this.#held = this.#held === word ? null : word;
+    for (const [n, one] of this.#buttons) one.setAttribute("aria-pressed", String(n === this.#held));
+    this.onword(this.#held ?? (CAN_HOVER.matches ? word : null)); // a mouse is still on the word, a finger is not
   }
 
   /** Light the words that a region answers; none for null. */
   lightRegion(explanation: ExplanationAnswer, region: number | null): void {
     const shown = region === null ? [] : wordStrengths(explanation, region);
     const most = Math.max(0, ...shown);
-    for (const [n, one] of this.buttons) one.classList.toggle("lit", most > 0 && (shown[n] ?? 0) >= FAINTEST * most);
+    for (const [n, one] of this.#buttons) one.classList.toggle("lit", most > 0 && (shown[n] ?? 0) >= FAINTEST * most);
   }
 }

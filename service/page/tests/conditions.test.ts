@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { asWritten, condition, conditionOn, inFull, isSame, together, type Condition } from "../src/conditions";
+import { asWritten, type Condition, condition, conditionOn, inFull, isSame, together } from "../src/conditions";
 
 const CASES: [written: string, name: string, is: unknown][] = [
   ["place: Berlin", "place", "Berlin"],
@@ -35,7 +35,29 @@ test("the longest known name that a condition begins with is its tag's", () => {
   assert.deepEqual(condition("camera: Leica", known), { name: "camera", is: "Leica" });
 });
 
-const VALUES = ["", " ", "..", "1..2", "a .. ", "\u00a0x", "a\nb", '"', '""', '"a"', '"a".."b"', "a: b", ">=3", "=", "007", "1e3", "é\u0301\u{1f333}", "x".repeat(512), 5, -0.5, 1e21];
+const VALUES = [
+  "",
+  " ",
+  "..",
+  "1..2",
+  "a .. ",
+  "\u00a0x",
+  "a\nb",
+  '"',
+  '""',
+  '"a"',
+  '"a".."b"',
+  "a: b",
+  ">=3",
+  "=",
+  "007",
+  "1e3",
+  "é\u0301\u{1f333}",
+  "x".repeat(512),
+  5,
+  -0.5,
+  1e21,
+];
 const CONDITIONS: Condition[] = VALUES.flatMap((one) => [
   { name: "a", is: one },
   { name: " a: b", is: one },

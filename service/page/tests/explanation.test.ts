@@ -3,7 +3,10 @@ import { test } from "node:test";
 import { aboveOthers, roundedToSum, strengths, strongest, wordStrengths } from "../src/explanation";
 import type { ExplanationAnswer, PictureHit } from "../src/openapi";
 
-const WORDS = [{ text: "red", content: true }, { text: "bus", content: true }];
+const WORDS = [
+  { text: "red", content: true },
+  { text: "bus", content: true },
+];
 
 function explained(parts: object): ExplanationAnswer {
   return { kind: "regions", words: WORDS, ...parts } as unknown as ExplanationAnswer;
@@ -17,8 +20,22 @@ function hit(image_id: string, contributions: number[] | null): PictureHit {
 const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
 
 test("regions answer a word by their shares, or else by the attention", () => {
-  const both = explained({ shares: [[1, 2], [3, 4]], attention: [[5, 6], [7, 8]] });
-  const attention = explained({ attention: [[5, 6], [7, 8]] });
+  const both = explained({
+    shares: [
+      [1, 2],
+      [3, 4],
+    ],
+    attention: [
+      [5, 6],
+      [7, 8],
+    ],
+  });
+  const attention = explained({
+    attention: [
+      [5, 6],
+      [7, 8],
+    ],
+  });
   assert.deepEqual([strengths(both, 1), strengths(attention, 1), strengths(explained({}), 1)], [[3, 4], [7, 8], []]);
   assert.deepEqual(wordStrengths(both, 0), [1, 3]);
   assert.equal(strongest([both, attention], 0), 6);
@@ -39,7 +56,10 @@ test("words that name nothing are told of together, and their bar has the scale 
   const explanation = explained({ words, contributions: [1, -9, 4] });
   const alone = { image_id: "a", score: -4, explanation } as unknown as PictureHit;
   const compared = aboveOthers(alone, [alone])!;
-  assert.deepEqual(compared.parts.map((one) => one.text), ["bus", "the rest"]);
+  assert.deepEqual(
+    compared.parts.map((one) => one.text),
+    ["bus", "the rest"],
+  );
   assert.deepEqual([compared.contributions, compared.total, compared.most], [[4, -8], -4, 8]);
 });
 
@@ -52,11 +72,15 @@ test("a result alone is compared with nothing, one that its text alone found is 
 
 test("rounded values add up to the rounded total, each within one unit", () => {
   let seed = 1;
-  const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647 - 0.5;
+  const random = () => {
+    seed = (seed * 48271) % 2147483647;
+    return seed / 2147483647 - 0.5;
+  };
   for (let round = 0; round < 500; round++) {
     const values = Array.from({ length: 1 + (round % 9) }, random);
     const rounded = roundedToSum(values, sum(values), 3);
     assert.ok(Math.abs(1000 * sum(rounded) - Math.round(1000 * sum(values))) < 1e-6);
-    values.forEach((value, n) => assert.ok(Math.abs(rounded[n]! - value) <= 0.001 + 1e-12, `${value} ${rounded[n]}`));
+    for (const [n, value] of values.entries())
+      assert.ok(Math.abs(rounded[n]! - value) <= 0.001 + 1e-12, `${value} ${rounded[n]}`);
   }
 });

@@ -1,14 +1,32 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { noteOfIdle, noteOfPictures, noteOfSentences, noteOfText, type HowAsked } from "../src/notes";
+import { type HowAsked, noteOfIdle, noteOfPictures, noteOfSentences, noteOfText } from "../src/notes";
 import type { ImageAnswer, TextAnswer } from "../src/openapi";
 
-const HOW: HowAsked = { k: 2, match: "both", isFiltered: false, isShortened: false, cutOff: {}, isCutOffGone: false, idle: [], mayChange: true };
+const HOW: HowAsked = {
+  k: 2,
+  match: "both",
+  isFiltered: false,
+  isShortened: false,
+  cutOff: {},
+  isCutOffGone: false,
+  idle: [],
+  mayChange: true,
+};
 const HIT = { found_by: ["pictures"] };
 const FILTERED = { ...HOW, isFiltered: true };
 
 function text(parts: object): TextAnswer {
-  return { model: "m", results: [], unknown_words: [], left_out: 0, matched: true, note: null, timings_ms: {}, ...parts } as unknown as TextAnswer;
+  return {
+    model: "m",
+    results: [],
+    unknown_words: [],
+    left_out: 0,
+    matched: true,
+    note: null,
+    timings_ms: {},
+    ...parts,
+  } as unknown as TextAnswer;
 }
 
 function image(parts: object): ImageAnswer {
@@ -28,7 +46,10 @@ test("where it cannot be told whether anything matches, pictures are the nearest
 
 test("a sentence that found nothing is told why", () => {
   assert.equal(noteOfText(text({}), HOW), "No picture can be found yet.");
-  assert.equal(noteOfText(text({ matched: false }), { ...HOW, match: "text" }), "No picture has these words in its text.");
+  assert.equal(
+    noteOfText(text({ matched: false }), { ...HOW, match: "text" }),
+    "No picture has these words in its text.",
+  );
   assert.equal(noteOfText(text({}), FILTERED), "Nothing was found that passes the filter.");
   assert.equal(noteOfText(text({ left_out: 3 }), FILTERED), "Nothing reaches “At least”, which leaves 3 out.");
   assert.equal(noteOfText(text({ left_out: 3, results: [HIT] }), HOW), "“At least” leaves 3 more out. 1 picture.");
@@ -37,7 +58,11 @@ test("a sentence that found nothing is told why", () => {
 
 test("a cut-off that was taken away is told of, whatever was asked", () => {
   const how = { ...HOW, isCutOffGone: true };
-  const notes = [noteOfText(text({}), how), noteOfPictures([image({})], "a", how), noteOfSentences(image({}), "a", how)];
+  const notes = [
+    noteOfText(text({}), how),
+    noteOfPictures([image({})], "a", how),
+    noteOfSentences(image({}), "a", how),
+  ];
   for (const note of notes) assert.match(note, /“At least” was a score of another kind, and was taken away\./);
 });
 
@@ -61,16 +86,29 @@ test("words that the text of some picture has are not said to be unknown", () =>
 });
 
 test("why pictures below the cut-off are shown is told, where there are some", () => {
-  const hits = [0.1, 0.3, 0.5].map((probability) => ({ found_by: ["pictures", "text"], score: 10 * probability, probability }));
+  const hits = [0.1, 0.3, 0.5].map((probability) => ({
+    found_by: ["pictures", "text"],
+    score: 10 * probability,
+    probability,
+  }));
   const note = (cutOff: object, results: object[] = hits) => noteOfText(text({ results }), { ...HOW, k: 9, cutOff });
-  assert.equal(note({ min_probability: 0.2 }), "1 picture below “At least” was found by its text and is shown anyway. 3 pictures.");
-  assert.equal(note({ min_score: 4 }), "2 pictures below “At least” were found by their text and are shown anyway. 3 pictures.");
+  assert.equal(
+    note({ min_probability: 0.2 }),
+    "1 picture below “At least” was found by its text and is shown anyway. 3 pictures.",
+  );
+  assert.equal(
+    note({ min_score: 4 }),
+    "2 pictures below “At least” were found by their text and are shown anyway. 3 pictures.",
+  );
   assert.equal(note({ min_score: 1 }), "3 pictures.");
   assert.equal(note({ min_score: 1 }, [{ found_by: ["text"], score: null, probability: null }]), "1 picture.");
 });
 
 test("a question that was too long is told of", () => {
-  assert.equal(noteOfText(text({ results: [HIT] }), { ...HOW, isShortened: true }), "The question is long: its beginning alone was asked. 1 picture.");
+  assert.equal(
+    noteOfText(text({ results: [HIT] }), { ...HOW, isShortened: true }),
+    "The question is long: its beginning alone was asked. 1 picture.",
+  );
 });
 
 test("what is found beside the pictures whose text has the words is told apart where it matches nothing", () => {
@@ -78,13 +116,19 @@ test("what is found beside the pictures whose text has the words is told apart w
   const told = "1 picture by its text. Nothing matches well by what it shows; the others come nearest.";
   assert.equal(noteOfText(text({ matched: true, matched_by_pictures: false, results }), HOW), told);
   assert.equal(noteOfText(text({ matched: true, matched_by_pictures: null, results }), HOW), "The best 2 pictures.");
-  assert.equal(noteOfText(text({ matched: true, matched_by_pictures: false, results: results.slice(0, 1) }), HOW), "1 picture.");
+  assert.equal(
+    noteOfText(text({ matched: true, matched_by_pictures: false, results: results.slice(0, 1) }), HOW),
+    "1 picture.",
+  );
 });
 
 test("pictures like one are told by its title, and what was left out", () => {
   assert.equal(noteOfPictures([image({ results: [{}] })], "A dog.", HOW), "Pictures like A dog.");
   assert.equal(noteOfPictures([image({})], "b.jpg", HOW), "Pictures like b.jpg. No other picture can be found.");
-  assert.equal(noteOfPictures([image({})], "b", FILTERED), "Pictures like b. Nothing was found that passes the filter.");
+  assert.equal(
+    noteOfPictures([image({})], "b", FILTERED),
+    "Pictures like b. Nothing was found that passes the filter.",
+  );
   assert.equal(
     noteOfPictures([image({ left_out: 1 })], "b", { ...HOW, cutOff: { min_probability: 0.1 } }),
     "Pictures like b. Nothing reaches “At least”, which leaves 1 out. How alike pictures are is no percentage: for “At least” choose “score”.",
@@ -110,8 +154,14 @@ test("sentences for a picture are told by its title, or why there are none", () 
   assert.equal(noteOfSentences(image({}), "b", HOW), "No sentences were found.");
   assert.equal(noteOfSentences(image({ left_out: 2 }), "b", HOW), "Nothing reaches “At least”, which leaves 2 out.");
   const none = image({ note: "None (PATCH /images/{image_id}, `regard edit --caption`)." });
-  assert.equal(noteOfSentences(none, "b", HOW), "No captions are stored that could describe it. Write captions with “Edit”.");
-  assert.equal(noteOfSentences(none, "b", { ...HOW, mayChange: false }), "No captions are stored that could describe it.");
+  assert.equal(
+    noteOfSentences(none, "b", HOW),
+    "No captions are stored that could describe it. Write captions with “Edit”.",
+  );
+  assert.equal(
+    noteOfSentences(none, "b", { ...HOW, mayChange: false }),
+    "No captions are stored that could describe it.",
+  );
 });
 
 test("options that are set and mean nothing to what is asked are told of", () => {

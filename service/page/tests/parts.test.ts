@@ -25,10 +25,14 @@ test("where no word is a content word, each is told of", () => {
 });
 
 test("content words can be looked at, and numbers where nothing was found by its text", () => {
-  const looked = (sentence: string, byText = false) => offered(words(sentence), byText).map((n) => words(sentence)[n]!.text);
+  const looked = (sentence: string, byText = false) =>
+    offered(words(sentence), byText).map((n) => words(sentence)[n]!.text);
   assert.deepEqual(looked("IMG _ DOG / ."), ["IMG", "DOG"]);
   assert.deepEqual(looked("what is it"), ["what", "is", "it"]);
-  assert.deepEqual(["a DOG", "the 2 ,"].map((one) => looked(one, true)), [["DOG"], ["the", ","]]);
+  assert.deepEqual(
+    ["a DOG", "the 2 ,"].map((one) => looked(one, true)),
+    [["DOG"], ["the", ","]],
+  );
   assert.deepEqual([looked("the 2"), looked("2", true)], [["the", "2"], ["2"]]);
 });
 
@@ -41,8 +45,15 @@ test("every word is in one part, so that sums over parts are sums over words", (
   for (const sentence of ["a BLACK DOG .", "the", "of the", "DOG 's", "! ?", "a B 's with the"]) {
     const all = words(sentence);
     const parts = partsOf(all);
-    assert.deepEqual(parts.flatMap((one) => one.words).sort((a, b) => a - b), all.map((_, n) => n), sentence);
+    assert.deepEqual(
+      parts.flatMap((one) => one.words).sort((a, b) => a - b),
+      all.map((_, n) => n),
+      sentence,
+    );
     const values = all.map((_, n) => 2 ** n);
-    assert.equal(sumsOf(parts, values).reduce((sum, value) => sum + value, 0), 2 ** all.length - 1);
+    assert.equal(
+      sumsOf(parts, values).reduce((sum, value) => sum + value, 0),
+      2 ** all.length - 1,
+    );
   }
 });

@@ -3,7 +3,11 @@ import { test } from "node:test";
 import { inWords } from "../src/problems";
 
 const CASES: [field: string, problem: string, said: string][] = [
-  ["filter.taken_at.gte", "write a date as 2024, or a date and time with its timezone, as 2024..", "From: write a date as 2024."],
+  [
+    "filter.taken_at.gte",
+    "write a date as 2024, or a date and time with its timezone, as 2024..",
+    "From: write a date as 2024.",
+  ],
   ["filter.taken_at.lte", "no date.", "To: no date."],
   ["taken_at", "no date", "Date: no date."],
   ["filter.tags.my.tag", "give a string", "Tag “my.tag”: give a string."],

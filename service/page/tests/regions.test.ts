@@ -18,34 +18,71 @@ function explained(regions: Regions): ExplanationAnswer {
 }
 
 function named(regions: Regions): string[] {
-  return regionNames(SIZE, explained(regions), regions.map((_, n) => n));
+  return regionNames(
+    SIZE,
+    explained(regions),
+    regions.map((_, n) => n),
+  );
 }
 
 test("a region is named by the content word that it answered most and by where it lies", () => {
   const dog = [9, 2, 1];
   assert.deepEqual(
-    named([[[0, 0, 60, 40], dog], [[250, 90, 300, 110], dog], [[0, 150, 300, 200], [0, 1, 2]], [[0, 0, 300, 200], dog], [[140, 90, 160, 110], dog]]),
+    named([
+      [[0, 0, 60, 40], dog],
+      [[250, 90, 300, 110], dog],
+      [
+        [0, 150, 300, 200],
+        [0, 1, 2],
+      ],
+      [[0, 0, 300, 200], dog],
+      [[140, 90, 160, 110], dog],
+    ]),
     ["dog · upper left", "dog · right", "snow · lower part", "dog · all of it", "dog · middle"],
   );
 });
 
 test("equal names are told apart by numbers, and what answered no word is named by the rest", () => {
   const box = [0, 0, 60, 40];
-  assert.deepEqual(named([[box, [0, 1, 0]], [box, [0, 0, 1]], [box, [0, 2, 0]]]), ["dog · upper left 1", "snow · upper left", "dog · upper left 2"]);
+  assert.deepEqual(
+    named([
+      [box, [0, 1, 0]],
+      [box, [0, 0, 1]],
+      [box, [0, 2, 0]],
+    ]),
+    ["dog · upper left 1", "snow · upper left", "dog · upper left 2"],
+  );
   assert.deepEqual(named([[null, [1, 0, -1]]]), ["the rest"]);
 });
 
 test("a sentence tells where each word was answered, and which one hardly was beside other results", () => {
-  const [corner, below, all] = [[0, 0, 60, 40], [0, 150, 300, 200], [0, 0, 300, 200]];
+  const [corner, below, all] = [
+    [0, 0, 60, 40],
+    [0, 150, 300, 200],
+    [0, 0, 300, 200],
+  ];
   const told = (regions: Regions, others: Regions[] = []) => {
     const why = explained(regions);
     return whereAnswered(SIZE, why, [why, ...others.map(explained)], [1, 2]);
   };
-  assert.equal(told([[corner, [9, 2, 1]], [below, [9, 1, 3]]]), "“dog” fits best at the upper left, “snow” in the lower part.");
+  assert.equal(
+    told([
+      [corner, [9, 2, 1]],
+      [below, [9, 1, 3]],
+    ]),
+    "“dog” fits best at the upper left, “snow” in the lower part.",
+  );
   assert.equal(told([[all, [0, 2, 1]]]), "“dog” and “snow” fit best all over it.");
-  assert.equal(told([[corner, [0, 1, 5]]], [[[corner, [0, 99, 0]]]]), "“snow” fits best at the upper left, “dog” hardly anywhere.");
+  assert.equal(
+    told([[corner, [0, 1, 5]]], [[[corner, [0, 99, 0]]]]),
+    "“snow” fits best at the upper left, “dog” hardly anywhere.",
+  );
   assert.equal(told([[corner, [1, 0, -1]]]), "“dog” and “snow” fit hardly anywhere.");
   assert.equal(told([[null, [0, 1, 1]]]), "“dog” and “snow” fit best in a part of it.");
-  const looked = { ...explained([[corner, []]]), shares: null, attention: [[0], [1], [0]] } as unknown as ExplanationAnswer;
+  const looked = {
+    ...explained([[corner, []]]),
+    shares: null,
+    attention: [[0], [1], [0]],
+  } as unknown as ExplanationAnswer;
   assert.equal(whereAnswered(SIZE, looked, [looked], [1]), "“dog” was looked for most at the upper left.");
 });

@@ -1,7 +1,23 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ImageAnswer, PictureHit, TextAnswer } from "../src/openapi";
-import { alike, asTaken, counted, inLibrary, isolated, loadedFirst, messageOf, movement, percent, readNumber, said, spoken, titleOf, withoutMisleadingProbabilities, withSimilarities } from "../src/text";
+import {
+  alike,
+  asTaken,
+  counted,
+  inLibrary,
+  isolated,
+  loadedFirst,
+  messageOf,
+  movement,
+  percent,
+  readNumber,
+  said,
+  spoken,
+  titleOf,
+  withoutMisleadingProbabilities,
+  withSimilarities,
+} from "../src/text";
 
 function hit(parts: object): PictureHit {
   return { score: 0.51234, probability: null, found_by: ["picture"], ...parts } as unknown as PictureHit;
@@ -27,24 +43,31 @@ test("a result says by what it was found", () => {
 });
 
 test("pictures of one title are called by what tells them apart", () => {
-  const called = ([image_id, filename]: string) => spoken({ image_id: image_id!, captions: ["dogs"], filename: filename!, taken_at: null });
+  const called = ([image_id, filename]: string) =>
+    spoken({ image_id: image_id!, captions: ["dogs"], filename: filename!, taken_at: null });
   assert.deepEqual(["1a", "2b", "3b", "4b", "1a"].map(called), ["dogs", "dogs, b", "dogs, no date", "dogs, 4", "dogs"]);
 });
 
 test("a probability is shown where it is told that a picture matches, and nowhere else", () => {
   const left = (parts: object) =>
-    withoutMisleadingProbabilities({ results: [hit({ probability: 0.2 })], ...parts } as unknown as TextAnswer).results[0]!.probability;
-  assert.deepEqual([true, null, false].map((matched_by_pictures) => left({ matched_by_pictures })), [0.2, null, null]);
+    withoutMisleadingProbabilities({ results: [hit({ probability: 0.2 })], ...parts } as unknown as TextAnswer)
+      .results[0]!.probability;
+  assert.deepEqual(
+    [true, null, false].map((matched_by_pictures) => left({ matched_by_pictures })),
+    [0.2, null, null],
+  );
   assert.equal(left({ matched: true, matched_by_pictures: null }), null); // by their text alone
 });
 
 test("how alike pictures are is told, but not where words were asked for besides", () => {
-  const told = (query?: string) => withSimilarities({ query, results: [hit({})] } as unknown as ImageAnswer).results.map(said);
+  const told = (query?: string) =>
+    withSimilarities({ query, results: [hit({})] } as unknown as ImageAnswer).results.map(said);
   assert.deepEqual([told(), told("snow")], [["similarity 0.51"], [""]]);
 });
 
 test("a picture of an album is called without the folder that the album is named by", () => {
-  const called = (filename: string, album?: string) => titleOf({ captions: [], filename, tags: album === undefined ? {} : { album } });
+  const called = (filename: string, album?: string) =>
+    titleOf({ captions: [], filename, tags: album === undefined ? {} : { album } });
   assert.equal(called("Dogs 2019/x.jpg", "Dogs 2019"), "x.jpg");
   assert.equal(called("all/Dogs 2019/x.jpg", "Dogs 2019"), "x.jpg");
   assert.equal(called("Dogs/x.jpg"), "Dogs/x.jpg");
@@ -70,7 +93,10 @@ test("one is counted as one", () => {
 test("a library says how much is in it, and what is not done yet", () => {
   assert.equal(inLibrary({ total: 1240, queued: 0 }, false), "1,240 pictures.");
   assert.equal(inLibrary({ total: 3, queued: 2 }, false), "3 pictures; 2 of them wait to be looked at.");
-  assert.equal(inLibrary({ total: 1, queued: 1 }, true), "1 picture passes the filter; 1 of them waits to be looked at.");
+  assert.equal(
+    inLibrary({ total: 1, queued: 1 }, true),
+    "1 picture passes the filter; 1 of them waits to be looked at.",
+  );
   assert.equal(inLibrary({ total: 2, queued: 0 }, true), "2 pictures pass the filter.");
   assert.equal(inLibrary({ total: 0, queued: 0 }, true), "No picture passes the filter.");
   assert.equal(inLibrary({ total: 0, queued: 0 }, false), "");
@@ -85,7 +111,10 @@ test("a picture that another model does not show is beyond the best that were as
   const other = { model: "camp", results: [1, 2, 3] };
   assert.equal(movement(2, undefined, other, 3), "beyond the best 3 of camp");
   assert.equal(movement(2, undefined, other, 24), "not among those of camp");
-  assert.deepEqual([1, 2, 4].map((there) => movement(2, there, other, 3)), ["1 place lower than by camp", "the same place", "2 places higher than by camp"]);
+  assert.deepEqual(
+    [1, 2, 4].map((there) => movement(2, there, other, 3)),
+    ["1 place lower than by camp", "the same place", "2 places higher than by camp"],
+  );
 });
 
 test("whatever was thrown has words", () => {

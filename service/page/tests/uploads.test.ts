@@ -3,7 +3,11 @@ import { test } from "node:test";
 import { type Progress, Upload } from "../src/uploads";
 
 /** A service whose answer to a request with files is given by their names; jobs are done at once. */
-function serve(answer: (names: string[]) => [status: number, body: unknown], headers: HeadersInit | "" = "", failures: object[] = []): FormData[] {
+function serve(
+  answer: (names: string[]) => [status: number, body: unknown],
+  headers: HeadersInit | "" = "",
+  failures: object[] = [],
+): FormData[] {
   const forms: FormData[] = [];
   const done = (names: string[]) => names.map((filename) => ({ filename, image_id: filename.replace("copy-", "") }));
   class Events extends EventTarget {
@@ -28,15 +32,24 @@ function serve(answer: (names: string[]) => [status: number, body: unknown], hea
 }
 
 async function sent(paths: string[]): Promise<Progress> {
-  const upload = new Upload(() => {}, () => {});
-  await upload.add(paths.map((path) => ({ path, file: new File(["x"], path) })), []);
+  const upload = new Upload(
+    () => {},
+    () => {},
+  );
+  await upload.add(
+    paths.map((path) => ({ path, file: new File(["x"], path) })),
+    [],
+  );
   assert(!upload.hasUnsent);
   return upload.progress;
 }
 
 const NAMES = ["a.png", "b.png", "bad.png", "c.png", "d.png"];
 
-for (const [status, body] of [[413, {}], [422, { detail: "It is too much." }]] as const)
+for (const [status, body] of [
+  [413, {}],
+  [422, { detail: "It is too much." }],
+] as const)
   test(`a batch that is refused with ${status} for one file is sent without it`, async () => {
     serve((names) => (names.includes("bad.png") ? [status, body] : [202, null]));
     const { done, skipped, faults } = await sent(NAMES);
@@ -45,7 +58,10 @@ for (const [status, body] of [[413, {}], [422, { detail: "It is too much." }]] a
 
 test("what is refused for every file by name, or for no file, is sent once", async () => {
   const rejected = NAMES.map((filename) => ({ filename, problem: "no picture" }));
-  for (const answer of [[422, { rejected }], [403, { detail: "No." }]] as [number, unknown][]) {
+  for (const answer of [
+    [422, { rejected }],
+    [403, { detail: "No." }],
+  ] as [number, unknown][]) {
     const forms = serve(() => answer);
     assert.equal((await sent(NAMES)).skipped.length, NAMES.length);
     assert.equal(forms.length, 1);
@@ -55,7 +71,10 @@ test("what is refused for every file by name, or for no file, is sent once", asy
 for (const status of [503, 507])
   test(`what is refused with ${status} for what the service lacks is sent once, and kept to be sent again`, async () => {
     let asked = 0;
-    const forms = serve(() => [asked++ ? 403 : status, { type: "urn:regard:problem:not-ready", detail: "The server may not write." }]);
+    const forms = serve(() => [
+      asked++ ? 403 : status,
+      { type: "urn:regard:problem:not-ready", detail: "The server may not write." },
+    ]);
     const names = Array.from({ length: 30 }, (_, n) => `${n}.png`); // more than one batch
     const { refused, skipped, faults } = await sent(names);
     assert.deepEqual([refused.map(({ path }) => path), skipped, faults], [names, [], ["The server may not write."]]);
@@ -68,7 +87,14 @@ test("a copy of a picture that is set aside has failed as that has", async () =>
   assert.deepEqual([done, failed.length], [2, 2]);
 });
 
-const PASSING: [status: number, retryAfter: string][] = [[502, ""], [503, ""], [504, ""], [503, "0"], [503, "2"], [503, new Date().toUTCString()]];
+const PASSING: [status: number, retryAfter: string][] = [
+  [502, ""],
+  [503, ""],
+  [504, ""],
+  [503, "0"],
+  [503, "2"],
+  [503, new Date().toUTCString()],
+];
 
 for (const [status, retryAfter] of PASSING)
   test(`a service that answers ${status} ${retryAfter} for a while is sent the same again`, async () => {
@@ -89,11 +115,17 @@ test("files are sent in the order of their names, those of a folder before its f
 
 test("what is chosen again while it is sent is taken once, and what changed since once more", async () => {
   const forms = serve((names) => (names.includes("bad.png") ? [422, {}] : [202, null]));
-  const upload = new Upload(() => {}, () => {});
+  const upload = new Upload(
+    () => {},
+    () => {},
+  );
   const files = ["a/bad.png", "a/good.png"].map((path) => ({ path, file: new File(["x"], path, { lastModified: 1 }) }));
   const changed = { path: "a/good.png", file: new File(["x"], "good.png", { lastModified: 2 }) };
   await Promise.all([upload.add(files, ["a/no"]), upload.add([...files], ["a/no"]), upload.add([changed], [])]);
-  assert.deepEqual(upload.progress.skipped.map(({ filename }) => filename), ["a/no", "bad.png"]);
+  assert.deepEqual(
+    upload.progress.skipped.map(({ filename }) => filename),
+    ["a/no", "bad.png"],
+  );
   assert.deepEqual([upload.progress.total, upload.progress.done], [4, 2]);
   assert.equal(forms.length, 4);
 });
@@ -101,6 +133,6 @@ test("what is chosen again while it is sent is taken once, and what changed sinc
 test("an album is cut between letters, never in one", async () => {
   const forms = serve(() => [202, null]);
   await sent([`top/${"\u{1f333}".repeat(600)}/a.png`]);
-  const [{ default_tags }] = Object.values(JSON.parse(forms[0]!.get("manifest") as string)) as any[];
-  assert.equal(default_tags.album, "\u{1f333}".repeat(512));
+  const [about] = Object.values<{ default_tags: object }>(JSON.parse(forms[0]!.get("manifest") as string));
+  assert.deepEqual(about!.default_tags, { album: "\u{1f333}".repeat(512) });
 });
