@@ -1,7 +1,7 @@
 """The share of pseudo-labelled boxes that a detector's regions cover, on photographs that it was not trained on.
 
 python -m benchmarks.detector_recall --detector models/weights/detector --teacher yolox_nano.onnx \
-    --captions flickr8k/captions.jsonl --split dev
+    --captions flickr8k/captions.jsonl --split dev --lessons /tmp/lessons.jsonl
 """
 
 import argparse
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--teacher", type=Path, required=True)
     parser.add_argument("--captions", type=Path, required=True)
     parser.add_argument("--split", default="dev")
-    parser.add_argument("--lessons", type=Path, default=Path("lessons.jsonl"), help="cache of the pseudo-labels")
+    parser.add_argument("--lessons", type=Path, required=True, help="cache of the pseudo-labels")
     parser.add_argument("--least-score", type=float, default=0.25)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--threads", type=int, default=2)

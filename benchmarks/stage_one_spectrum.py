@@ -75,12 +75,15 @@ def recalls(pictures: Floats, sentences: Floats, best_k: int, shares: Sequence[f
 
 
 def view_vectors(view: Path) -> tuple[Floats, Floats]:
-    """The unit vectors of stage one of a view's pictures, and of at most 1 000 of its captions, spread over all."""
+    """The unit vectors of stage one of a view's pictures, and of at most 1 000 of its captions, spread over all.
+    SystemExit where it lacks either."""
     with opened_stores(view, write=False) as (stores, counts):
         pictures, sentences = (
             np.ascontiguousarray(stores.embeddings(name, count)[:, :-HUB_NUMBERS])
             for name, count in ((IMAGES, counts.images), (CAPTIONS, counts.captions))
         )
+    if not (len(pictures) and len(sentences)):
+        raise SystemExit(f"{view} has {len(pictures)} pictures and {len(sentences)} captions: it takes both")
     return pictures, sentences[:: max(1, len(sentences) // ASKED)][:ASKED]
 
 

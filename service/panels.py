@@ -20,6 +20,7 @@ LINE = 22
 DIMMED = 60  # of 255: how bright a place is that no region lights
 OUTLINE = (255, 183, 3)
 PAPER, INK = (255, 255, 255), (27, 31, 35)
+OF_SIGNS = "Below 0 is no misfit."  # unlike left of 0 on the page, where other results are compared with
 LONGEST = 40  # characters of a text below a panel
 # Pillow's own font, which is there on every machine, has ASCII and few other characters.
 BEYOND_ASCII = "“”‘’…"
@@ -104,7 +105,7 @@ def of_strongest(values: Sequence[float], most: float | None = None) -> list[flo
 
 
 def footer(explanation: PairExplanation) -> str:
-    """The parts of the score that words without a panel added, in words; "" where there are none.
+    """How parts of the score are to be read, and those that words without a panel added.
 
     Function words are told by their sum, marks such as <start> one by one.
     """
@@ -116,7 +117,7 @@ def footer(explanation: PairExplanation) -> str:
     rest = [added for word, added in besides if not word.special]
     told = [f"the other words {sum(rest):+.4f}"] if rest else []
     told += [f"{word.text} {added:+.4f}" for word, added in besides if word.special]
-    return f"besides: {', '.join(told)}" if told else ""
+    return f"{OF_SIGNS} Besides: {', '.join(told)}" if told else OF_SIGNS
 
 
 def draw_panel(

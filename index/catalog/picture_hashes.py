@@ -28,10 +28,14 @@ class PictureHashes:
         sql = "UPDATE images SET looks = ? WHERE image_id = ? AND state = 'ready'"
         with self._database.changing() as db:
             db.executemany(sql, [(found, image_id) for image_id, found in hashes.items()])
+            db.execute("INSERT OR IGNORE INTO counters VALUES ('hash_round_begun', 1)")
 
     def end_round(self) -> None:
-        """Note that a round of missing ones was made: whoever looked before looks again."""
+        """Note that a round of missing ones was made, if some were: whoever looked before looks again."""
+        if not self._database.read_number("SELECT count(*) FROM counters WHERE name = 'hash_round_begun'"):
+            return
         with self._database.changing() as db:
+            db.execute("DELETE FROM counters WHERE name = 'hash_round_begun'")
             db.execute("INSERT INTO counters VALUES ('hash_rounds', 1) ON CONFLICT DO UPDATE SET value = value + 1")
 
     def rounds(self) -> int:

@@ -4,6 +4,7 @@ Commands import what is heavy (PyTorch, FAISS, the web framework) only when they
 """
 
 import os
+import signal
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -116,8 +117,15 @@ def main() -> None:
     collect_nothing_at_exit()
     spare_streams()
     try:
-        arm_fault_point()
-        app()
+        try:
+            arm_fault_point()
+            app()
+        finally:
+            print(end="", flush=True)
+    except (SystemExit, BrokenPipeError) as end:
+        if BrokenPipeError in (type(end), type(end.__context__)):  # the latter is what typer makes of it
+            os._exit(128 + signal.SIGPIPE)  # as programs end whose reader has seen enough; nothing is written any more
+        raise
     except Exception as error:
         if not is_user_error(error):
             raise

@@ -41,11 +41,12 @@ class ViewBuilder:
             )
         self._matcher, self._extractor, self._folder = matcher, extractor.digest, folder
         blank = matcher.blank_record(extractor.num_regions, extractor.feature_dim)
+        self._masks = [name for name, tensor in blank.items() if tensor.dtype == torch.bool]
         self._opened = partial(
             ViewWriter,
             folder,
             layout=matcher.image_layout(extractor.num_regions, extractor.feature_dim),
-            bools=[name for name, tensor in blank.items() if tensor.dtype == torch.bool],
+            bools=self._masks,
             wide=matcher.wide_fields,
             embed_dim=matcher.embed_dim,
             word_dim=matcher.word_dim,
@@ -80,7 +81,7 @@ class ViewBuilder:
             self._writer.replace_images(held, *self._encoded_images(held, slab))
 
     def check_rows(self, slab: Slab, repair: Callable[[int], None]) -> Iterator[int]:
-        """Reads one row after the other, makes damaged ones again, and yields the bytes of each.
+        """Reads one row after the other, makes damaged and outdated ones again, and yields the bytes of each.
 
         `repair` makes a damaged region record again. Words of captions lie one after the other: behind damaged ones all
         are encoded again.
@@ -93,6 +94,9 @@ class ViewBuilder:
             except Corrupt as fault:
                 log.error("%s; it is encoded again", fault)
                 self._encode_again(row, slab, repair)
+            else:
+                if self._is_outdated(row, slab):
+                    self._encode_again(row, slab, repair)
             yield stores.images.dtype.itemsize + stores.image_embeddings.dtype.itemsize
             row += 1
         row = 0
@@ -105,6 +109,13 @@ class ViewBuilder:
                 self._writer.cut_back(counts.images, row)
             yield stores.captions.mean_bytes + stores.caption_embeddings.dtype.itemsize
             row += 1
+
+    def _is_outdated(self, row: int, slab: Slab) -> bool:
+        """Whether a row has no regions where the record does by now: its picture came back while settings left the view
+        out."""
+        if not self._masks or any(map(np.any, self._writer.stores.images.read([row], fields=self._masks).values())):
+            return False
+        return bool(slab.read([row], fields=["mask"])["mask"].any())
 
     def _encode_again(self, slot: int, slab: Slab, repair: Callable[[int], None]) -> None:
         try:

@@ -34,6 +34,12 @@ def test_vectors_of_a_view_come_without_the_numbers_against_hubs(tmp_path: Path)
     assert sentences.shape == (12, EMBED - HUB_NUMBERS)
 
 
+def test_a_view_without_captions_is_refused_in_words(tmp_path: Path) -> None:
+    build(tmp_path, 3, 0)
+    with pytest.raises(SystemExit, match="has 3 pictures and 0 captions"):
+        view_vectors(tmp_path)
+
+
 def test_the_report_has_both_columns() -> None:
     report = described(drawn_pictures(300, 32, 1), drawn_sentences(20, 32, 2))
     assert report.startswith("300 pictures, 20 captions, 32 numbers\npictures: mean 0.4")

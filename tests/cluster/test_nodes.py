@@ -97,4 +97,6 @@ def test_a_running_collection_stays_where_and_as_it_is(ray_cluster: RayCluster, 
         check_running(plain, ("127.0.0.1", 8645))
     with pytest.raises(UserError, match=r"runs with models = \['caan'\]: `regard cluster down` first"):
         check_running(dumped_settings(Settings(data_dir=tmp_path, models=("sman",))), address)
+    with pytest.raises(UserError, match="another collection runs on this Ray, that of"):  # as a demo's does
+        check_running({**plain, "data_dir": "/elsewhere"}, ("127.0.0.1", 8645))
     ray.kill(director)

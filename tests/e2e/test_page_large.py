@@ -155,6 +155,18 @@ def test_words_beside_their_bars_are_whole(browser: Browser, address: str, width
     visit.close()
 
 
+@pytest.mark.parametrize("size", [(360, 640), (820, 1400), (1600, 1100)])
+def test_details_open_where_the_pointer_stays(browser: Browser, address: str, size: tuple[int, int]) -> None:
+    visit = Visit(browser, address, viewport=dict(zip(("width", "height"), size, strict=True)))
+    search(visit.page, "red children")
+    summary = open_large(visit.page, "all red").get_by_text("Details", exact=True)
+    summary.scroll_into_view_if_needed()
+    before = summary.bounding_box()
+    summary.click()
+    assert summary.bounding_box() == before
+    visit.close()
+
+
 def test_what_is_written_stays_until_it_is_saved_or_given_up(visit: Visit) -> None:
     page = visit.page
     search(page, "red")

@@ -13,6 +13,7 @@ from service.panels import (
     DIMMED,
     GAP,
     LINE,
+    OF_SIGNS,
     OUTLINE,
     draw_explanation,
     drawable,
@@ -84,13 +85,13 @@ def of_words(*words: str) -> PairExplanation:
 def test_content_words_have_panels_and_the_others_are_told_below() -> None:
     why = of_words("<start>", "a", "dog", "on", "grass", ".", "<end>")
     assert [panel.text for panel in panels_of(why)] == ["dog  +3.0000", "grass  +5.0000"]
-    assert footer(why) == "besides: the other words +12.0000, <start> +1.0000, <end> +7.0000"
+    assert footer(why) == f"{OF_SIGNS} Besides: the other words +12.0000, <start> +1.0000, <end> +7.0000"
 
 
 @pytest.mark.parametrize(
     ("words", "shown", "below"),
     [
-        (("<start>", "what", "is", "this"), ["what", "is", "this"], "besides: <start> +1.0000"),
+        (("<start>", "what", "is", "this"), ["what", "is", "this"], " Besides: <start> +1.0000"),
         (("<start>", "<end>"), ["<start>", "<end>"], ""),
         (("dog",), ["dog"], ""),
     ],
@@ -98,7 +99,7 @@ def test_content_words_have_panels_and_the_others_are_told_below() -> None:
 def test_where_no_word_has_content_all_have_panels(words: tuple[str, ...], shown: list[str], below: str) -> None:
     why = of_words(*words)
     assert [panel.text.split()[0] for panel in panels_of(why)] == shown
-    assert footer(why) == below
+    assert footer(why) == OF_SIGNS + below
 
 
 @given(

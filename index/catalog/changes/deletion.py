@@ -6,6 +6,7 @@ and views. Once its files are removed too, it is forgotten: the row lets go of t
 again.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from sqlite3 import Connection
 
@@ -73,17 +74,22 @@ class Erasures:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._first_of = -1, math.inf  # the catalog's version, and when the first of its deletions was
 
     def are_due(self, kept_since: float) -> bool:
-        """Whether pictures that are not erased were deleted before `kept_since`."""
+        """Whether pictures that are not erased were deleted before `kept_since`; they are looked through once a version
+        of the catalog."""
         with self._database.reading() as db:
-            return bool(deleted_before(db, kept_since, 1))
+            (version,) = db.execute("SELECT value FROM counters WHERE name = 'version'").fetchone()
+            if version != self._first_of[0]:
+                (first,) = db.execute("SELECT min(deleted_at) FROM images WHERE state = 'deleted'").fetchone()
+                self._first_of = version, math.inf if first is None else first
+        return self._first_of[1] < kept_since
 
     def erase_deleted(self, kept_since: float, now: float, limit: int) -> int:
         """Erase at most `limit` pictures deleted before `kept_since`; returns how many."""
-        with self._database.reading() as db:
-            if not deleted_before(db, kept_since, 1):
-                return 0
+        if not self.are_due(kept_since):
+            return 0
         with self._database.changing() as db:
             numbers = deleted_before(db, kept_since, limit)
             erase(db, numbers, now)

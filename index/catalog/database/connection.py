@@ -18,6 +18,7 @@ from index.fault_points import FaultPoint, reach
 from index.files import make_folder, sync_folder
 
 BUSY_SECONDS = 30.0  # for which a change waits at most until it may begin
+LOOKS, LOOK_EVERY_S = 10, 0.05  # at a file that another process keeps
 NEVER_CHANGES = "&immutable=1"  # of an address
 
 
@@ -224,6 +225,22 @@ class Database:
             yield
         finally:
             self._turn.release()
+
+    def is_kept(self) -> bool:
+        """Whether no change can begin, also not in a while, in which none ends: another process keeps the file."""
+        connection = self.connection()
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            before = connection.execute("PRAGMA data_version").fetchone()[0]
+            for _ in range(LOOKS):
+                with suppress(sqlite3.OperationalError):
+                    connection.execute("BEGIN IMMEDIATE")
+                    connection.execute("ROLLBACK")
+                    return False
+                time.sleep(LOOK_EVERY_S)
+            return bool(connection.execute("PRAGMA data_version").fetchone()[0] == before)
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS:.0f}")
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:

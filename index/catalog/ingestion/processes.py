@@ -31,3 +31,7 @@ class Processes:
         with self._database.reading() as db:
             found = db.execute("SELECT at FROM heartbeats WHERE role = ?", [role]).fetchone()
             return None if found is None else float(found["at"])
+
+    def are_kept_from_writing(self) -> bool:
+        """Whether another process keeps the catalog."""
+        return self._database.is_kept()

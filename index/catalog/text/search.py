@@ -29,6 +29,7 @@ from index.records import Image
 MOST_LOOKED_AT = 10_000  # pictures that hold the words: of more, the latest are ranked, so that a search stays quick
 PAGES_A_STEP = 500  # of the index, merged by one transaction
 YEAR = re.compile(r"(?:19|20)\d\d(?:\d{4})?|\d{2}(?:\d{2})?(?:19|20)\d\d")  # perhaps with month and day
+PLAIN_MONTHS = sorted({*MONTHS} - {"march", "may"})  # no other words
 MONTH_NAMES = {*MONTHS, *(month[:3] for month in MONTHS)}
 _DAY, _MONTH = r"(\b\d{1,2})(?:st|nd|rd|th)\b", rf"(?:{'|'.join(sorted(MONTH_NAMES))})\b"
 # A day's number without its ending, beside a month: the 14th of May, May 14th.
@@ -151,15 +152,14 @@ def _is_named_date(words: Sequence[str]) -> bool:
 
 
 def is_date(question: str) -> bool:
-    """Whether a question is a date and nothing else: 2023, May 2023, Sunday the 14th of May. A month alone is none: May
-    may be a name."""
+    """Whether a question is a date and nothing else: 2023, May 2023, December. May alone is none: it may be a name."""
     return _are_date(query_terms(question))
 
 
 def _are_date(terms: Sequence[str]) -> bool:
     words = [word for part in terms for word in part.split()]
     is_day = any(map(DAY.fullmatch, words)) and not ANY_MONTH.isdisjoint(words)
-    is_told = is_day or any(map(YEAR.fullmatch, words))
+    is_told = is_day or any(map(YEAR.fullmatch, words)) or (len(words) == 1 and words[0] in PLAIN_MONTHS)
     return is_told and all(word in DAY_NAMES or word.isdecimal() for word in words)
 
 

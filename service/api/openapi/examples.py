@@ -163,6 +163,6 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "alive": {"status": "alive"},
     "ready": {
         "status": "ready",
-        "checks": {"model": "ok", "view": "ok", "regions": "ok", "worker": "ok", "disk": "ok"},
+        "checks": {"model": "ok", "view": "ok", "regions": "ok", "worker": "ok", "disk": "ok", "catalog": "ok"},
     },
 }

@@ -86,6 +86,7 @@ def _model_state(services: Services) -> str:
 
 def _checks_of_directory(services: Services) -> Mapping[str, Callable[[], str]]:
     states = {"view": _view_state, "regions": _regions_state, "worker": _worker_state, "disk": _disk_state}
+    states["catalog"] = _catalog_state
     return {part: partial(state, services) for part, state in states.items()}
 
 
@@ -131,4 +132,13 @@ def _worker_state(services: Services) -> str:
         return f"no worker was heard from for {silent:.0f} s"
     if silent > BEATEN_WITHIN_S and has_writer(services.settings.data_dir) is False:
         return f"the worker has ended: nobody writes the data directory, and it was last heard {silent:.0f} s ago"
+    return "ok"
+
+
+def _catalog_state(services: Services) -> str:
+    """Looked at where the worker, which writes every few seconds, is silent: changes of Regard's own are short."""
+    processes = services.catalog.processes
+    is_silent = services.clock() - (processes.last_heartbeat("worker") or 0) > BEATEN_WITHIN_S
+    if is_silent and not services.catalog.read_only and processes.are_kept_from_writing():
+        return "another process keeps the catalog, so that nothing can be written"
     return "ok"

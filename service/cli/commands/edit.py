@@ -24,7 +24,8 @@ TakenAt = Annotated[
     typer.Option(
         "--date",
         "--taken-at",
-        help="When it was taken: 2024, 2024-05, 2024-05-06 or 2024-05-06T07:08:09+02:00; empty for none.",
+        help="When it was taken: 2024 or 2024-05, which mean their first day, 2024-05-06 or 2024-05-06T07:08:09+02:00;"
+        " empty for none.",
     ),
 ]
 Name = Annotated[str | None, typer.Option("--name", help="The file name that is shown.")]

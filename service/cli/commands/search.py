@@ -19,7 +19,13 @@ from service.cli.options import (
     Url,
 )
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
-from service.cli.terminal.hits import print_loading, print_picture_hits, print_readings, thumbnails_of
+from service.cli.terminal.hits import (
+    print_loading,
+    print_picture_hits,
+    print_readings,
+    thumbnails_of,
+    without_misleading_probabilities,
+)
 from service.cli.terminal.output import print_ids, print_json
 
 
@@ -72,5 +78,6 @@ def search(
         return
     if answer.get("matched") is False and answer["results"]:
         print("nothing matches well; these come nearest:")
-    print_picture_hits(answer["results"], answer["left_out"], small, filtered=condition is not None)
+    told = without_misleading_probabilities(answer)
+    print_picture_hits(told, answer["left_out"], small, filtered=condition is not None)
     print_readings(answer)

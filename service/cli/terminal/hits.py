@@ -43,6 +43,13 @@ def print_readings(answer: Mapping[str, Any]) -> None:
         print(note)
 
 
+def without_misleading_probabilities(answer: "TextAnswer") -> "list[PictureHit]":
+    """The results, with probabilities only where a picture is told to match: they are given that one does."""
+    if answer.get("matched_by_pictures"):
+        return answer["results"]
+    return [{**hit, "probability": None} for hit in answer["results"]]
+
+
 def print_picture_hits(
     hits: "list[PictureHit]",
     left_out: int = 0,

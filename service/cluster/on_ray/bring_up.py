@@ -204,18 +204,23 @@ def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
 
 
 def check_running(plain: Mapping[str, Any], address: tuple[str, int]) -> None:
-    """UserError where the collection runs with other settings, or at another address: both stay as they were begun."""
+    """UserError where another collection runs, or this one with other settings or at another address, which stay."""
     try:
         director = ray.get_actor(DIRECTOR, NAMESPACE)
     except ValueError:
         return
+    running: dict[str, Any] = answer_of(director.settings.remote())
+    if (folder := running.get("data_dir")) != plain.get("data_dir"):
+        raise UserError(
+            f"another collection runs on this Ray, that of {folder}, perhaps a demo: wait for its end, or name another"
+            " Ray with --ray-address; `regard cluster down` would end that collection"
+        )
     (host, port), (wanted_host, wanted_port) = answer_of(director.address.remote()), address
     if (host, port) != address:
         raise UserError(
             f"the collection is served at http://{host}:{port}: `regard cluster down` first, to serve it at"
             f" http://{wanted_host}:{wanted_port}"
         )
-    running: dict[str, Any] = answer_of(director.settings.remote())
     if others := sorted(name for name in running.keys() | plain.keys() if running.get(name) != plain.get(name)):
         said = ", ".join(f"{name} = {running.get(name)}" for name in others)
         raise UserError(f"the collection runs with {said}: `regard cluster down` first, to change that")

@@ -50,9 +50,9 @@ export function whyOf(hit: Hit, overlay: Overlay, results: Hit[]): Child[] {
         : "This model does not say which word fits where.",
     ),
     isTold && el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
+    details(rank), // above all that it shows more of, which would move it away from under a pointer
     ...bars(hit.score, aboveOthers(hit, results)),
     ...regionList(hit, why, show),
-    details(rank),
   ];
 }
 

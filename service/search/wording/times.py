@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from index.catalog.text.foreign_dates import FOREIGN_MONTHS
-from index.catalog.text.search import ENGLISH_STOP_WORDS, MONTH_NAMES, STOP_WORDS, is_date, query_terms
+from index.catalog.text.search import ENGLISH_STOP_WORDS, MONTH_NAMES, PLAIN_MONTHS, STOP_WORDS, is_date, query_terms
 from index.catalog.text_index import NUMERIC_DATE, WEEKDAYS, YEAR_FIRST
 from service.search.wording.foreign_words import FUNCTION_WORDS
 
@@ -20,7 +20,7 @@ _YEAR = rf"{_ANY_YEAR}{_NO_NOUN}"
 _SEASON = r"(?:spring|summer|autumn|fall|winter)"
 _MONTHS = {*MONTH_NAMES, "sept", *FOREIGN_MONTHS} - {"mars"}  # which pictures show
 _MONTH = rf"\b(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
-_PLAIN_MONTH = r"(?:january|february|april|june|july|august|september|october|november|december)\b"  # no other word
+_PLAIN_MONTH = rf"(?:{'|'.join(PLAIN_MONTHS)})\b"
 _DAY = r"\b(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?(?!\d)"
 _HOLIDAY = r"(?!4(?:th)?\s+(?:of\s+)?july\b|july\s+4(?:th)?\b)"
 _DAY_OF = rf"(?:{_DAY}\s+(?:(?:of|de)\s+)?{_MONTH}|{_MONTH}\.?\s+{_DAY})"

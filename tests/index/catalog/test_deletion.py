@@ -36,6 +36,17 @@ def test_a_deletion_is_undone_as_long_as_it_is_young_enough(catalog: Catalog) ->
     assert not is_there(catalog.restore("none", kept_since=0.0))
 
 
+def test_deleted_pictures_are_looked_through_once_a_version(catalog: Catalog) -> None:
+    catalog.take_in([picture("a"), picture("b")], now=1.0)
+    asked = list[str]()
+    catalog._database.connection().set_trace_callback(asked.append)
+    for deleted_at, name in ((3.0, "a"), (2.0, "b")):
+        catalog.delete(name, now=deleted_at)
+        asked.clear()
+        assert [catalog.erasures.are_due(since) for since in (deleted_at, deleted_at + 0.5)] == [False, True]
+        assert sum("images" in sql for sql in asked) == 1
+
+
 def test_an_erased_picture_leaves_its_slots_and_nothing_else(catalog: Catalog, tmp_path: Path) -> None:
     secret = picture("a" * 32, captions=["unheard of"], tags={"who": "Nobody"}, filename="private.jpg", taken_at=5.0)
     job = catalog.take_in([secret, picture("b", captions=["x"])], now=1.0).job_id

@@ -1,11 +1,13 @@
 """Health, metrics, models, and what every route has in common."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -87,6 +89,25 @@ def test_a_worker_that_died_is_missed_within_seconds(api: Api) -> None:
     assert "the worker has ended" in refused["checks"]["worker"]
     assert "12 s ago" in refused["detail"]
     api.library.catalog.processes.heartbeat("worker", NOW - 1)  # where the lock of another container cannot be seen
+    checked(api.get("/readyz"), 200, ReadyAnswer)
+
+
+def test_a_catalog_that_another_process_keeps_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = api.library.catalog
+    catalog.processes.heartbeat("worker", NOW - 12)
+    with closing(sqlite3.connect(api.library.folder / "catalog.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        refused = problem(api.get("/readyz"), 503, "not-ready")["checks"]
+        assert "another process keeps the catalog" in refused["catalog"]
+
+        def write_on(_: float) -> None:
+            for sql in ("UPDATE counters SET value = value + 1", "COMMIT", "BEGIN IMMEDIATE"):
+                other.execute(sql)
+
+        with monkeypatch.context() as waiting:
+            waiting.setattr("index.catalog.database.connection.time.sleep", write_on)
+            assert not catalog.processes.are_kept_from_writing(), "who writes much keeps nobody from it for long"
+        other.execute("ROLLBACK")
     checked(api.get("/readyz"), 200, ReadyAnswer)
 
 

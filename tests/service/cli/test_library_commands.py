@@ -215,3 +215,7 @@ def test_what_was_set_aside_is_listed_and_tried_again(regard: Regard, tmp_path: 
         assert [line.split()[1] for line in regard("failures", "--url", url)[1].splitlines()[1:]] == ["short.png"]
         status, said, _ = regard("failures", "--retry", ids["cut.png"], "--url", url)
         assert (status, "was set aside" in said) == (1, True)
+
+
+def test_the_day_that_a_month_means_is_told(regard: Regard) -> None:
+    assert "2024-05, which mean their first day" in " ".join(regard("edit", "--help")[1].split())

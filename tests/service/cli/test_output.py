@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -136,3 +137,14 @@ def test_letters_that_a_locale_has_not_end_no_command(encoding: str, name: str) 
     document = said.split("\n", 2)[2]
     assert json.loads(document) == {"name": "Kühe \u96ea \U0001f600"}
     assert document.isascii() == (encoding != "utf-8")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["keys", "list", "--json"]])
+def test_a_command_ends_quietly_when_nobody_reads_on(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
+    command = [sys.executable, "-m", "service.cli.main", *arguments]
+    ran = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, env=environment, cwd=ROOT, check=False)
+    os.close(writer)
+    assert (ran.returncode, ran.stderr) == (128 + signal.SIGPIPE, b"")

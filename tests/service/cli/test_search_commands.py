@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from models.matching.calibration import Calibration
+from models.matching.log_odds import LogOddsModel
+from models.matching.match_verdict import MatchTest
 from regard_client import Client, Picture
 from service.storage.originals import image_id_of_file
 from tests.support.cli_runner import Regard
+from tests.support.fakes import FakeMatcher
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 
@@ -67,6 +71,19 @@ def test_results_stand_in_a_table(regard: Regard, url: str) -> None:
     assert rows[0].split()[2:5] == ["red.png", "2024-05-01", "year=2024"]
     undated = next(row for row in rows if "blue.png" in row)
     assert len(undated.split()) == 4
+
+
+def test_probabilities_stand_beside_pictures_that_match(regard: Regard, folder: Path, tmp_path: Path) -> None:
+    line = LogOddsModel(8.0, -2.0)
+    matcher = FakeMatcher()
+    matcher.calibration = Calibration(text=line, image=line, text_match=MatchTest(line, 0.5, 0.5))
+    with running_server(tmp_path, matcher) as address:
+        with Client(address) as client:
+            client.wait(client.ingest([folder / "red.png"])["job_id"])
+        for question, matched in (("red", True), ("magenta", False)):
+            asked = ("search", question, "--match", "pictures", "--url", address)
+            assert '"probability": null' not in regard(*asked, "--json")[1]
+            assert ("%" in regard(*asked)[1]) is matched
 
 
 def test_the_word_that_mattered_stands_beside_and_every_word_below(regard: Regard, url: str) -> None:

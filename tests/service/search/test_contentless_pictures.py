@@ -83,6 +83,9 @@ def test_those_whose_hashes_come_later_are_found_then(library: Library) -> None:
     hashes.add({blank: b""})
     hashes.end_round()
     assert len(library.text("red").results) == 1
+    version = library.catalog.version()
+    hashes.end_round()
+    assert (library.catalog.version(), hashes.rounds()) == (version, 1), "a round without a hash writes nothing"
 
 
 def test_a_sky_shows_something(library: Library) -> None:

@@ -88,8 +88,9 @@ def test_a_time_is_looked_for_in_texts_alone(full: Library) -> None:
 
 
 def test_a_date_that_no_picture_has_matches_nothing(full: Library) -> None:
-    outcome = full.text("May 2019", match="both")
-    assert (outcome.matched, outcome.reading.note) == (False, "No picture's date or text says “May 2019”.")
+    for date in ("May 2019", "december"):
+        outcome = full.text(date, match="both")
+        assert (outcome.matched, outcome.reading.note) == (False, f"No picture's date or text says “{date}”.")
     assert len(outcome.results) == outcome.origin.k  # the nearest all the same
     assert full.text("May 2019", match="pictures").reading.note is None
     named = full.text("IMG_0412", match="both")

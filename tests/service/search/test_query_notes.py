@@ -124,7 +124,9 @@ def test_a_time_that_texts_hold_is_not_told() -> None:
     )  # of any year
 
 
-@pytest.mark.parametrize("date", ["May 2019", "2019", "14.05.2019", "2 March 2025", "2025-03-02", "31 February 2020"])
+@pytest.mark.parametrize(
+    "date", ["May 2019", "2019", "14.05.2019", "2 March 2025", "2025-03-02", "31 February 2020", "June", "in December"]
+)
 def test_a_date_that_no_picture_has_is_told(date: str) -> None:
     assert note_on(date, found=FoundCounts(24, 0)) == f"No picture's date or text says “{date}”."
     assert note_on(date, found=FoundCounts(24)) is None  # texts were not looked at

@@ -1,5 +1,6 @@
 """Damage on the disk is seen while the service runs: records are made again, originals are told."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -60,7 +61,7 @@ def slots_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @contextmanager
-def scrubbing(store: Store, rate: float = 1.0) -> Iterator[tuple[Worker, Callable[[float], None]]]:
+def scrubbing(store: Store, rate: float = 1.0, **more: Any) -> Iterator[tuple[Worker, Callable[[float], None]]]:
     """A worker whose scrub reads at a rate in bytes a second, and what lets it turn after so many seconds."""
     passed = 0.0
 
@@ -69,7 +70,7 @@ def scrubbing(store: Store, rate: float = 1.0) -> Iterator[tuple[Worker, Callabl
         passed += seconds
         worker.run_once()
 
-    with store.worker(clocks=Clocks(timer=lambda: passed), scrub_rate=rate) as (worker, _):
+    with store.worker(clocks=Clocks(timer=lambda: passed), scrub_rate=rate, **more) as (worker, _):
         while worker.run_once():
             pass
         yield worker, after
@@ -112,6 +113,24 @@ def test_a_row_of_a_view_that_was_damaged_is_made_again_while_the_worker_runs(
     assert list(find_damage(store.folder)) == []
     for name, array in seen(folder).items():
         np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_picture_that_came_back_while_settings_left_a_view_out_is_found_in_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.worker.maintenance.scrub.MOST_SAVED_S", 1e9)
+    content, other = encoded(noise(1), "PNG"), FakeMatcher("other", "other-matcher")
+    image_id = store.accept(content)
+    store.drain()
+    original = store.originals.path(image_id, "png")
+    original.unlink()
+    shutil.rmtree(store.folder / "regions")
+    store.drain(matchers=[other])
+    original.write_bytes(content)
+    store.drain()
+    with scrubbing(store, matchers=[other]) as (_, after):
+        after(1e8)
+    store.check({image_id: noise(1)}, other)
 
 
 def test_a_view_row_and_its_record_that_are_both_damaged_are_made_again(
