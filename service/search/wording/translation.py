@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from models.text.spellings import words_of_captions
 from service.search.wording.foreign_words import FUNCTION_WORDS
-from service.search.wording.glossary import LANGUAGES, NOUNS_BEFORE_ADJECTIVES, GlossaryEntry, Glossary, glossaries
+from service.search.wording.glossary import LANGUAGES, NOUNS_BEFORE_ADJECTIVES, Glossary, GlossaryEntry, glossaries
 from service.search.wording.languages import ANOTHER, language_of
 from service.search.wording.times import visible_part
 
