@@ -69,10 +69,11 @@ def test_a_stop_ends_the_wait(catalog: Catalog) -> None:
 def test_a_redis_that_is_not_there_is_no_trouble(free_port: int) -> None:
     url = f"redis://127.0.0.1:{free_port}/0"
     RedisNotifier(url, OURS).wake()
-    wakeups, stop = RedisWakeups(url, OURS), threading.Event()
-    wakeups.wait(stop)
+    wakeups, nobody = RedisWakeups(url, OURS), Counted(False)
+    wakeups.wait(nobody)
     wakeups.acknowledge()
     wakeups.close()
+    assert nobody.waits == [SWEEP_S]
 
 
 def test_a_fault_of_the_socket_is_no_trouble_either(monkeypatch: pytest.MonkeyPatch) -> None:
