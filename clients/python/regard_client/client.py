@@ -162,7 +162,7 @@ class Client:
     ) -> Iterator[JobAnswer]:
         """The job's states, each that differs from the one before; in the last one it is done.
 
-        JobUnfinished where the pauses between the questions reach `timeout_s` before that.
+        JobUnfinished where the next question would come after `timeout_s` seconds.
         """
         wait = JobWait(job_id, seconds_between, timeout_s)
         while True:
