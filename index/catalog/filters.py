@@ -22,7 +22,12 @@ MOST_CONDITIONS = 50
 MOST_VALUES = 1000
 MOST_VALUES_IN_ALL = 10_000  # each may be a parameter twice, and SQLite as it comes takes 32 766
 NUMBERS, TEXTS = ("integer", "real"), ("text",)
-WRITTEN_NUMBER = "CAST(CAST(value AS NUMERIC) AS TEXT) = value"  # of a text: it is the plain writing of a number
+# The value of a tag as a number, or NULL; most texts, and whole numbers such as years, are not handed to Python.
+NUMBER = (
+    "CASE WHEN typeof(value) != 'text' THEN value"
+    " WHEN CAST(CAST(value AS INTEGER) AS TEXT) = value THEN CAST(value AS INTEGER)"
+    " WHEN value GLOB '[-0-9]*' THEN as_number(value) END"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,15 +88,12 @@ def written_number(number: int | float) -> str:
 
 def as_number(text: str) -> int | float | None:
     """The finite number that a text is the plain writing of: of "2024" and "1.5", but not of "007" or "5.0"."""
-    for kind in (int, float):
-        try:
-            number = kind(text)
-        except ValueError:
-            continue
-        is_storable = math.isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**63
-        if is_storable and written_number(number) == text:
-            return number
-    return None
+    try:
+        number = int(text) if text.lstrip("-").isdigit() else float(text)
+    except ValueError:
+        return None
+    is_storable = math.isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**63
+    return number if is_storable and written_number(number) == text else None
 
 
 def same_values(value: TagValue) -> list[TagValue]:
@@ -137,8 +139,8 @@ def _checked_range(title: str, condition: Mapping[str, object]) -> dict[str, Tag
 def _tag_range(ends: Mapping[str, TagValue]) -> Sql:
     """A range over the values of a tag, of numbers also over texts that are numbers, and the other way round."""
     if not isinstance(next(iter(ends.values())), str):
-        test, values = _comparison("CAST(value AS NUMERIC)", ends)
-        return f"((typeof(value) != 'text' OR {WRITTEN_NUMBER}) AND {test})", values
+        # BETWEEN, which asks for the number once.
+        return f"{NUMBER} BETWEEN ? AND ?", [ends.get("gte", -math.inf), ends.get("lte", math.inf)]
     test, values = _comparison("value", ends)
     numbers = {operator: number for operator, text in ends.items() if (number := as_number(str(text))) is not None}
     if len(numbers) < len(ends):

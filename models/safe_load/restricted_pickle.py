@@ -155,7 +155,7 @@ def read_pickled_arrays(path: Path) -> dict[str, Any]:
         raise RefusedFile(f"{path} holds a {type(stored).__name__}, not arrays by name")
     try:
         return _rebuild_arrays(stored)
-    except (AttributeError, TypeError, ValueError) as problem:
+    except _MALFORMED as problem:
         raise RefusedFile(f"{path} is not read: {problem}") from problem
 
 

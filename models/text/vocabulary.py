@@ -99,17 +99,20 @@ class Vocabulary:
         except ValueError as fault:
             raise ValueError(f"{path} is no JSON: not a vocabulary in SCAN's layout") from fault
         ids = stored.get("word2idx") if isinstance(stored, dict) else None
-        if not ids:
+        if not ids or not isinstance(ids, dict):
             raise ValueError(f"{path} holds no word2idx: not a vocabulary in SCAN's layout")
-        return replace(cls.from_ids(ids, str(path)), near_words=stored.get("near", {}))
+        near = stored.get("near", {})
+        if not isinstance(near, dict) or not all(isinstance(word, str) for word in near.values()):
+            raise ValueError(f"{path}: near maps no words to words")
+        return replace(cls.from_ids(ids, str(path)), near_words=near)
 
     @classmethod
     def from_ids(cls, ids: Mapping[str, int], source: str) -> "Vocabulary":
         """The vocabulary of a mapping word -> id; ValueError names `source` where the ids are not 0, 1, 2, ..."""
-        by_id = {index: word for word, index in ids.items()}
-        if not all(isinstance(index, int) for index in by_id) or sorted(by_id) != list(range(len(ids))):
+        numbers = ids.values()
+        if not all(isinstance(index, int) for index in numbers) or sorted(numbers) != list(range(len(ids))):
             raise ValueError(f"{source}: the ids of a vocabulary must be 0, 1, 2, ... without a gap")
-        return cls(tuple(by_id[index] for index in range(len(ids))))
+        return cls(tuple(sorted(ids, key=ids.__getitem__)))
 
     def save(self, path: Path) -> None:
         """Write the SCAN authors' JSON layout, with `near_words` under "near" where there are any."""

@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -156,66 +156,73 @@ def wired_services(
     detector, and cannot be found anew with this one.
     """
     data = DataDir(settings.data_dir)
-    catalog = Catalog(data.catalog)
-    check_extractor(catalog, loaded.extractor)
-    # A picture to ask with can be received also where the data directory may not be written.
-    uploads = TemporaryDirectory(prefix="regard-") if catalog.read_only else None
-    originals = Originals(
-        settings.data_dir, write=not catalog.read_only, incoming=None if uploads is None else Path(uploads.name)
-    )
-    space = FreeSpace(settings.data_dir, settings.disk_reserve_bytes)
-    regions = RegionStores(data, catalog, loaded.extractor)
-    models = model_views(settings, loaded, catalog, regions)
-    on_cpu = device_of(settings.device) == "cpu"  # whose work may be done in any thread; a GPU belongs to one
-    # The more threads there are inside an operator, the sooner they pay.
-    accelerator = AcceleratorQueue(settings.queue_cost, light_cost=LIGHT_COST // usual_threads() if on_cpu else None)
-    pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
-    intake = Intake(
-        catalog,
-        originals,
-        FormLimits(
-            max_file_bytes=settings.max_file_bytes,
-            max_body_bytes=settings.max_body_bytes,
-            max_files=settings.max_files,
-        ),
-        pool.inspect,
-        wake,
-        space=space,
-        clock=clock,
-        accepts_pictures=loaded.extractor.accepts_pictures,
-        delete_grace_s=settings.delete_grace_s,
-        store=store,
-    )
-    return Services(
-        settings=settings,
-        catalog=catalog,
-        pictures=LocalPictures(catalog, models),
-        originals=originals,
-        uploads=uploads,
-        space=space,
-        regions=regions,
-        models=models,
-        refresher=ViewRefresher(models),
-        search=SearchEngine(LocalGalleries(catalog, regions, models, loaded.extractor), models, loaded.extractor),
-        loader=ModelLoader(),
-        threads=RequestThreads.started(processes, light_first=on_cpu),
-        accelerator=accelerator,
-        cache=result_cache(settings, catalog),
-        pool=pool,
-        picture_files=PictureFiles(originals, pool, catalog.read_only),
-        intake=intake,
-        upload_slots=RequestSlots.of_uploads(settings.max_uploads),
-        decoding_slots=RequestSlots.of_decoding(settings.max_uploads),
-        progress=JobProgress(catalog, models),
-        stream_slots=RequestSlots.of_streams(),
-        ending=threading.Event(),
-        keys=KeyRing(data.keys, clock),
-        rate_limiter=open_rate_limiter(settings),
-        metrics=metrics_of(space, accelerator, processes),
-        tracing=Tracing.from_settings(settings),
-        wake=wake,
-        clock=clock,
-    )
+    with ExitStack() as opened:
+        catalog = opened.enter_context(closing(Catalog(data.catalog)))
+        check_extractor(catalog, loaded.extractor)
+        # A picture to ask with can be received also where the data directory may not be written.
+        uploads = TemporaryDirectory(prefix="regard-") if catalog.read_only else None
+        if uploads is not None:
+            opened.callback(uploads.cleanup)
+        originals = Originals(
+            settings.data_dir, write=not catalog.read_only, incoming=None if uploads is None else Path(uploads.name)
+        )
+        space = FreeSpace(settings.data_dir, settings.disk_reserve_bytes)
+        regions = opened.enter_context(closing(RegionStores(data, catalog, loaded.extractor)))
+        models = model_views(settings, loaded, catalog, regions)
+        on_cpu = device_of(settings.device) == "cpu"  # whose work may be done in any thread; a GPU belongs to one
+        # The more threads there are inside an operator, the sooner they pay.
+        accelerator = AcceleratorQueue(
+            settings.queue_cost, light_cost=LIGHT_COST // usual_threads() if on_cpu else None
+        )
+        pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
+        intake = Intake(
+            catalog,
+            originals,
+            FormLimits(
+                max_file_bytes=settings.max_file_bytes,
+                max_body_bytes=settings.max_body_bytes,
+                max_files=settings.max_files,
+            ),
+            pool.inspect,
+            wake,
+            space=space,
+            clock=clock,
+            accepts_pictures=loaded.extractor.accepts_pictures,
+            delete_grace_s=settings.delete_grace_s,
+            store=store,
+        )
+        services = Services(
+            settings=settings,
+            catalog=catalog,
+            pictures=LocalPictures(catalog, models),
+            originals=originals,
+            uploads=uploads,
+            space=space,
+            regions=regions,
+            models=models,
+            refresher=ViewRefresher(models),
+            search=SearchEngine(LocalGalleries(catalog, regions, models, loaded.extractor), models, loaded.extractor),
+            loader=ModelLoader(),
+            threads=opened.enter_context(closing(RequestThreads.started(processes, light_first=on_cpu))),
+            accelerator=accelerator,
+            cache=result_cache(settings, catalog),
+            pool=pool,
+            picture_files=PictureFiles(originals, pool, catalog.read_only),
+            intake=intake,
+            upload_slots=RequestSlots.of_uploads(settings.max_uploads),
+            decoding_slots=RequestSlots.of_decoding(settings.max_uploads),
+            progress=JobProgress(catalog, models),
+            stream_slots=RequestSlots.of_streams(),
+            ending=threading.Event(),
+            keys=opened.enter_context(closing(KeyRing(data.keys, clock))),
+            rate_limiter=open_rate_limiter(settings),
+            metrics=metrics_of(space, accelerator, processes),
+            tracing=Tracing.from_settings(settings),
+            wake=wake,
+            clock=clock,
+        )
+        opened.pop_all()
+    return services
 
 
 def model_views(settings: Settings, loaded: LoadedModels, catalog: Catalog, regions: RegionStores) -> ModelViews:

@@ -55,11 +55,16 @@ def check_length(content_length: int | None, limits: FormLimits) -> None:
 async def in_threads(work: AbstractContextManager[T]) -> AsyncIterator[T]:
     """The value of a block that is begun and ended in threads: thousands of files take a while to remove, and a reader
     waits for what a disk is still writing."""
-    entered = await asyncio.to_thread(work.__enter__)
+    entering = asyncio.ensure_future(asyncio.to_thread(work.__enter__))
+
+    async def leave() -> None:
+        await entering
+        await asyncio.to_thread(work.__exit__, None, None, None)
+
     try:
-        yield entered
+        yield await asyncio.shield(entering)
     finally:  # also where the request is cut off meanwhile
-        await asyncio.shield(asyncio.to_thread(work.__exit__, None, None, None))
+        await asyncio.shield(leave())
 
 
 def _too_large(limits: FormLimits) -> TooLarge:

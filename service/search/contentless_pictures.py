@@ -7,6 +7,8 @@ of a bird in the sky or of a word on a page is empty, too.
 """
 
 import logging
+import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from service.storage.regions.records import RegionStore
 
 # Of the shipped detector: blank pictures have at most 0.23, the plainest of 7 171 photographs at least 0.39.
 LEAST_SURE = 0.25
+AGAIN_S = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +26,8 @@ log = logging.getLogger(__name__)
 class ContentlessPictures:
     """The slots of such pictures, looked for once for each view. Safe from many threads."""
 
-    def __init__(self, hashes: PictureHashes) -> None:
-        self._hashes = hashes
+    def __init__(self, hashes: PictureHashes, clock: Callable[[], float] = time.monotonic) -> None:
+        self._hashes, self._clock, self._look_at = hashes, clock, 0.0
         self._found: dict[str, tuple[str, int, list[int]]] = {}  # view -> edition, slots looked at, those found
 
     def slots(self, view: str, regions: RegionStore | None, num_slots: int, edition: str) -> list[int]:
@@ -36,13 +39,16 @@ class ContentlessPictures:
         looked_at, seen, found = self._found.get(view, (edition, 0, list[int]()))
         if looked_at != edition:
             seen, found = 0, []
-        if regions is None or seen >= num_slots:
+        if regions is None or seen >= num_slots or self._clock() < self._look_at:
             return found
         plain = self._hashes.plain_slots(seen, num_slots)
         try:
             sure = regions.confidence_of_second(plain) if plain else np.zeros(0)
         except (Corrupt, LookupError, OSError, ValueError) as fault:  # searches go on, and do not look each time
             log.warning("which pictures show nothing cannot be told: %s", fault)
+            if isinstance(fault, OSError):  # which may pass
+                self._look_at = self._clock() + AGAIN_S
+                return found
             sure = np.ones(len(plain))
         found = [*found, *(slot for slot, one in zip(plain, sure, strict=True) if one < LEAST_SURE)]
         self._found[view] = edition, num_slots, found

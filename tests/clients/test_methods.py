@@ -11,9 +11,11 @@ import PIL.Image
 import pytest
 
 from regard_client import AsyncClient, Client, JobUnfinished, Picture, RequestRefused
+from regard_client.jobs import JobWait
 from tests.support.either_client import CLIENTS, closed, settled
 from tests.support.library import Library, two_coloured
 from tests.support.running_server import running_server
+from tests.support.set_clock import Clock
 from tests.support.web_app import png
 
 CUT = png(two_coloured("cyan", "cyan", 640, 480))[:-200]  # looks like a picture until it is decoded
@@ -200,6 +202,15 @@ def test_a_wait_ends_in_time(
     monkeypatch.setattr(Library, "work", lambda *_: None)
     with running_server(tmp_path / "data") as idle:
         run(kind, idle, use)
+
+
+def test_slow_answers_count_as_waiting() -> None:
+    clock = Clock()
+    wait = JobWait("a-job", 1.0, 10.0, clock)
+    assert wait.pause() == 1.0
+    clock.now += 9.5
+    with pytest.raises(JobUnfinished, match="a-job was not done within 10 s"):
+        wait.pause()
 
 
 def run(kind: type[Client] | type[AsyncClient], url: str, use: Any) -> None:

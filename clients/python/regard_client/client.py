@@ -162,7 +162,7 @@ class Client:
     ) -> Iterator[JobAnswer]:
         """The job's states, each different from the one before; in the last one it is done.
 
-        Raises JobUnfinished if the pauses between requests reach `timeout_s` before that.
+        Raises JobUnfinished if the next request would come after `timeout_s` seconds.
         """
         wait = JobWait(job_id, seconds_between, timeout_s)
         while True:

@@ -1,4 +1,7 @@
-"""The wait for a job, without a clock of its own: the states received so far, and the pauses made."""
+"""The wait for a job: the states received so far, and its end."""
+
+import time
+from collections.abc import Callable
 
 from regard_client.answers import JobAnswer
 from regard_client.errors import JobUnfinished
@@ -7,12 +10,18 @@ from regard_client.errors import JobUnfinished
 class JobWait:
     """The wait for a job until it is done, or until its time is up."""
 
-    def __init__(self, job_id: str, seconds_between: float, timeout_s: float | None) -> None:
-        """`timeout_s` bounds all pauses together; None for no bound."""
+    def __init__(
+        self,
+        job_id: str,
+        seconds_between: float,
+        timeout_s: float | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`timeout_s` bounds it in all; None for no bound."""
         self._job_id = job_id
         self._between_s = seconds_between
         self._timeout_s = timeout_s
-        self._waited_s = 0.0
+        self._clock, self._began = clock, clock()
         self._told: JobAnswer | None = None
 
     def is_news(self, state: JobAnswer) -> bool:
@@ -22,7 +31,7 @@ class JobWait:
 
     def pause(self) -> float:
         """Seconds until the job is asked for again; JobUnfinished where that would be too long."""
-        self._waited_s += self._between_s
-        if self._timeout_s is not None and self._waited_s > self._timeout_s:
+        waited_s = self._clock() - self._began + self._between_s
+        if self._timeout_s is not None and waited_s > self._timeout_s:
             raise JobUnfinished(f"job {self._job_id} was not done within {self._timeout_s:g} s; it goes on")
         return self._between_s

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from index.catalog.database.faults import MissingCatalog, ReadOnlyCatalog, telling_damage
 from index.catalog.database.schema import check_version, prepare
+from index.catalog.filters import as_number
 from index.catalog.text_index import add_functions
 from index.fault_points import FaultPoint, reach
 from index.files import make_folder, sync_folder
@@ -156,6 +157,7 @@ class Database:
         made.row_factory = sqlite3.Row
         made.fixed = state if address.endswith(NEVER_CHANGES) else None
         add_functions(made)
+        made.create_function("as_number", 1, as_number, deterministic=True)
         self._local.connection = made
         with self._opening:
             self._opened.add(made)

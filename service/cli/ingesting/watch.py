@@ -17,7 +17,7 @@ from service.cli.ingesting.postponed_files import PostponedFiles
 from service.cli.ingesting.sending import described, receipts_of
 from service.cli.ingesting.still_files import FileState, SentFiles, StillFiles, state_of
 from service.cli.ingesting.summary import IngestSummary
-from service.cli.picture_files import FoundFiles, find_files
+from service.cli.picture_files import find_files
 from service.cli.terminal.output import print_note, visible
 from service.errors import UserError
 from service.ingest.filenames import display_name
@@ -27,7 +27,8 @@ WATCH_EVERY_S = 1.0
 COLLECTION_EVERY_S = 30.0  # the service is asked which collection it has, which may be another after a restart
 # Where a service or a folder could not be reached: files that it refuses are not sent every second.
 TROUBLE_PAUSE_S = 15.0
-REST = 10  # times as long as a look took: looking costs less than a tenth of a processor, whatever the folders hold
+REST = 10  # times as long as finding files took, which costs less than a tenth of a processor
+LONGEST_REST_S = 300.0
 KEY_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 MOST_NAMED = 5  # files in one line
 
@@ -63,6 +64,7 @@ class FolderWatch:
         self._clock = clock
         self._ask_collection_at = float("-inf")
         self._collection: str | None = None
+        self._finding_s = 0.0  # of the last look
 
     def look(self) -> None:
         """Send what is whole and was not sent yet, and tell of what can be found by now.
@@ -71,7 +73,7 @@ class FolderWatch:
         RequestRefused where the service refuses the key, which waiting does not change.
         """
         try:
-            self._send(find_files(self._folders))
+            self._send()
             self._tell_of_jobs()
         except (RegardError, UserError, OSError) as fault:
             if isinstance(fault, RequestRefused) and fault.status in KEY_REFUSED:
@@ -101,6 +103,12 @@ class FolderWatch:
         return bool(self._trouble)
 
     @property
+    def rest_s(self) -> float:
+        """Seconds until the next look."""
+        shortest = TROUBLE_PAUSE_S if self.is_in_trouble else WATCH_EVERY_S
+        return max(shortest, min(REST * self._finding_s, LONGEST_REST_S))
+
+    @property
     def num_jobs(self) -> int:
         """The number of jobs of what was sent of which it is not told yet what became of them."""
         return len(self._jobs)
@@ -120,10 +128,13 @@ class FolderWatch:
             print_note(f"{left} files were not sent yet: the same command goes on with them")
         return self.summary
 
-    def _send(self, found: FoundFiles) -> None:
+    def _send(self) -> None:
+        began = self._clock()
+        found = find_files(self._folders)
         self.summary.skipped = dict(found.skipped)
         names = {path: name for name, path in reversed(found.pictures)}
         still = {path: state for path, state in self._still.look(names).items() if not self._postponed.waits(path)}
+        self._finding_s = self._clock() - began
         self._follow_collection()
         ready = {
             path: state
@@ -227,10 +238,8 @@ def watch_until_interrupted(watch: FolderWatch, sleep: Callable[[float], None] =
     """
     try:
         while True:
-            started = time.monotonic()
             watch.look()
-            shortest = TROUBLE_PAUSE_S if watch.is_in_trouble else WATCH_EVERY_S
-            sleep(max(shortest, REST * (time.monotonic() - started)))
+            sleep(watch.rest_s)
     except KeyboardInterrupt:
         print_note("")
     except RequestRefused:

@@ -12,6 +12,9 @@ import torch
 from models.safe_load.restricted_pickle import RefusedFile, read_pickle, read_pickled_arrays, read_torch_file
 from tests.support import authors_checkpoints as authors
 
+ITSELF = dict[str, Any]()
+ITSELF["w"] = ITSELF
+
 
 class Payload:
     """Makes a folder when it is unpickled by a reader that lets it."""
@@ -150,6 +153,7 @@ def test_a_payload_beside_or_within_an_array_is_refused_and_does_not_run(protoco
         {"w": np.zeros(2, [("a", "f4")])},
         {"w": np.array(["text"])},
         {"w": np.dtype("f4")},
+        ITSELF,
     ],
 )
 def test_what_is_no_array_of_numbers_is_refused(held: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -99,6 +100,17 @@ def test_near_words_come_back_and_must_have_an_id(tmp_path: Path) -> None:
         Vocabulary((*SPECIALS, "dog"), {"stallion": "horse"})
 
 
-def test_ids_that_are_no_numbers_are_refused() -> None:
-    with pytest.raises(ValueError, match="must be 0, 1, 2"):
-        Vocabulary.from_ids({"a": 0, "b": "1"}, "here")  # type: ignore[dict-item]
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"word2idx": ["a"]},
+        {"word2idx": {"a": 0, "b": "1"}},
+        {"word2idx": {"a": 0, "b": []}},
+        {"near": ["a"]},
+        {"near": {"x": 1}},
+    ],
+)
+def test_a_file_of_another_layout_is_refused(changed: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "v.json").write_text(json.dumps({"word2idx": SMALL.ids, **changed}))
+    with pytest.raises(ValueError, match=r"v\.json"):
+        Vocabulary.load(tmp_path / "v.json")

@@ -31,3 +31,14 @@ def test_every_part_is_closed_whatever_another_raises(tmp_path: Path, monkeypatc
     with pytest.raises(RuntimeError, match="could not be closed"):
         api.close()
     assert closed == order
+
+
+def test_what_was_opened_is_closed_where_the_rest_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library, closed = Library(tmp_path), list[str]()
+    parts = ["service.auth.key_ring.KeyRing", "index.catalog.catalog.Catalog"]
+    for part in parts:
+        monkeypatch.setattr(f"{part}.close", lambda _, part=part: closed.append(part))
+    monkeypatch.setattr("service.api.tracing.Tracing.from_settings", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        Api(library)
+    assert closed == parts

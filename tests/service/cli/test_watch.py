@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from regard_client import Client, RequestRefused
 from service.cli.ingesting.postponed_files import FIRST_PAUSE_S, MOST_ATTEMPTS
 from service.cli.ingesting.still_files import SentFiles
 from service.cli.ingesting.watch import COLLECTION_EVERY_S, FolderWatch, sent_files_path, watch_until_interrupted
+from service.cli.picture_files import FoundFiles
 from service.ingest.manifest import ManifestEntry
 from service.media.decode_pool import DecodeFailed, DecodePool
 from tests.support.cli_runner import Regard
@@ -299,6 +301,22 @@ def test_ctrl_c_ends_with_what_was_done(client: Client, sent: SentFiles, folder:
     summary = watch_until_interrupted(watch, pause)
     assert (summary.accepted, len(pauses)) == (1, 3)
     assert min(pauses) >= 1.0
+
+
+def test_it_rests_by_how_long_finding_files_took(
+    client: Client, sent: SentFiles, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+
+    def slow(took: float, call: Any) -> Any:
+        return lambda *given: (setattr(clock, "now", clock.now + took), call(*given))[1]
+
+    monkeypatch.setattr(Client, "models", slow(600.0, Client.models))
+    watch = FolderWatch(client, [folder], sent, 0.0, {}, clock=clock)
+    for took, rest_s in ((5.0, 50.0), (100.0, 300.0)):
+        monkeypatch.setattr(f"{FolderWatch.__module__}.find_files", slow(took, lambda _: FoundFiles()))
+        watch.look()
+        assert watch.rest_s == rest_s
 
 
 def test_a_key_that_is_refused_ends_it_and_other_refusals_are_waited_out(

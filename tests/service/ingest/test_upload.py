@@ -5,7 +5,8 @@ import hashlib
 import random
 import shutil
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from service.errors import InvalidRequest, TooLarge
 from service.ingest.multipart import QUOTED, FormLimits, MultipartReader
-from service.ingest.upload import receive_form
+from service.ingest.upload import in_threads, receive_form
 from service.storage.temporary_folders import remove_abandoned
 from tests.support.multipart_bodies import CONTENT_TYPE, multipart_body, part, pieces
 
@@ -298,3 +299,23 @@ def test_a_name_of_endless_length_is_not_repeated_whole(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read(tmp_path, multipart_body(part(name, b"x"), part(name, b"y")))
     assert len(str(refused.value)) < 400
+
+
+def test_a_block_whose_beginning_is_cut_off_is_ended() -> None:
+    begins, ended = threading.Event(), list[int]()
+
+    @contextmanager
+    def block() -> Iterator[None]:
+        begins.wait()
+        yield
+        ended.append(1)
+
+    async def run() -> None:
+        entering = asyncio.ensure_future(in_threads(block()).__aenter__())
+        await asyncio.sleep(0)
+        entering.cancel()
+        begins.set()
+        await asyncio.wait([entering])
+
+    asyncio.run(run())
+    assert ended

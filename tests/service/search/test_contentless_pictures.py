@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,12 @@ from index.records import NewPicture
 from index.views.slab import Corrupt
 from models.extractors.registry import load_extractor
 from service.media.perceptual_hash import perceptual_hash
-from service.search.contentless_pictures import LEAST_SURE, ContentlessPictures
+from service.search.contentless_pictures import AGAIN_S, LEAST_SURE, ContentlessPictures
 from service.search.requests import PictureFilter
 from service.storage.regions.records import RecordLayout, RegionStore, pack
 from tests.support.library import NOW, Library, image_id_of, two_coloured
 from tests.support.project_files import ROOT
+from tests.support.set_clock import Clock
 
 
 def add(library: Library, name: str, width: int) -> str:
@@ -48,24 +49,24 @@ class Sureness:
     """A region store whose detector is as sure of every picture, or whose records are damaged."""
 
     def __init__(self) -> None:
-        self.sure: float | None = 0.1
+        self.sure: float | Exception = 0.1
         self.asked = list[list[int]]()
 
     def confidence_of_second(self, slots: Sequence[int]) -> npt.NDArray[np.float32]:
         self.asked.append(list(slots))
-        if self.sure is None:
-            raise Corrupt("row 0 does not match its checksum")
+        if isinstance(self.sure, Exception):
+            raise self.sure
         return np.full(len(slots), self.sure, np.float32)
 
 
 def test_each_slot_is_looked_at_once_an_edition(library: Library) -> None:
     add(library, "scan", 6)
-    contentless, regions = ContentlessPictures(library.catalog.hashes), Sureness()
-    store: Any = regions
+    clock, regions = Clock(), Sureness()
+    contentless, store = ContentlessPictures(library.catalog.hashes, clock), cast(Any, regions)
     assert [contentless.slots("e", store, 1, "first") for _ in range(2)] == [[0], [0]]
     regions.sure = 0.9  # found anew
     assert [contentless.slots("e", store, 1, "second") for _ in range(2)] == [[], []]
-    regions.sure = None
+    regions.sure = Corrupt("row 0 does not match its checksum")
     assert [contentless.slots("e", store, 1, "third") for _ in range(2)] == [[], []]
     add(library, "page", 6)
     regions.sure = 0.1
@@ -73,6 +74,11 @@ def test_each_slot_is_looked_at_once_an_edition(library: Library) -> None:
     assert regions.asked == [[0], [0], [0], [1]]
     assert [contentless.slots(view, store, 2, view) for view in ("f", "g", "f", "g")] == [[0, 1]] * 4
     assert len(regions.asked) == 6, "two models that are asked in turns are not looked at anew each time"
+    regions.sure = OSError("the disk does not answer")
+    assert [contentless.slots("e", store, 2, "fourth") for _ in range(2)] == [[], []]
+    assert len(regions.asked) == 7, "not with each search"
+    regions.sure, clock.now = 0.1, clock.now + AGAIN_S
+    assert contentless.slots("e", store, 2, "fourth") == [0, 1]
 
 
 def test_those_whose_hashes_come_later_are_found_then(library: Library) -> None:
