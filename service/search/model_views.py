@@ -149,7 +149,7 @@ class ModelViews:
         regions: RegionStores,
         advice: Callable[[str], str] = lambda name: "",
     ) -> None:
-        """`views`: the default first. `advice` tells how to load a model of this name that is not loaded, if it can be."""
+        """`views`: the default first. `advice` tells how a model that is missing could be loaded."""
         self._advice = advice
         self._views = tuple(views)
         self._catalog, self._regions = catalog, regions
