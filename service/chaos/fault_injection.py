@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from index.catalog.catalog import Catalog
+from index.catalog.ingestion.processes import WORKER
 from index.fault_points import VARIABLE, FaultPoint
 from service.chaos.processes import Processes
 from service.chaos.stored import confirmed_damage
@@ -65,7 +66,7 @@ def wait_for_repair(processes: Processes, since: float, sleep: Callable[[float],
     data_dir, end = processes.settings.data_dir, time.monotonic() + HEARD_S
     while time.monotonic() < end and "worker" not in processes.ended():
         with closing(Catalog(DataDir(data_dir).catalog)) as catalog:
-            heard = (catalog.processes.last_heartbeat("worker") or 0.0) > since
+            heard = (catalog.processes.last_heartbeat(WORKER) or 0.0) > since
         if heard and not confirmed_damage(data_dir):  # it is heard from on the way, too
             return True
         sleep(0.2)

@@ -1,10 +1,10 @@
 """The sign of life of a worker, by which `/readyz` knows that it works."""
 
 from index.catalog.catalog import Catalog
+from index.catalog.ingestion.processes import WORKER
 from service.clocks import Clocks
 
 BEAT_S = 5.0
-ROLE = "worker"
 
 
 class Heartbeat:
@@ -18,5 +18,5 @@ class Heartbeat:
         """Note it, unless that was done just now."""
         now = self._clocks.timer()
         if now - self._beaten >= BEAT_S:
-            self._catalog.processes.heartbeat(ROLE, self._clocks.time_of_day())
+            self._catalog.processes.heartbeat(WORKER, self._clocks.time_of_day())
             self._beaten = now
