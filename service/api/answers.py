@@ -1,6 +1,6 @@
-"""Answers to searches: those that were kept, and new ones, which are written and kept.
+"""Answers to searches: cached ones, and new ones, which are computed, serialized and cached.
 
-All of it blocks, and belongs into threads.
+All functions here block, and must run in threads.
 """
 
 import time
@@ -22,54 +22,54 @@ from service.search.results import SearchResult
 
 
 class AcceleratedWork(Protocol):
-    """A search that is ready to run."""
+    """A search that is ready to be run."""
 
     def __call__(self, *, accelerate: Accelerate) -> SearchResult[Any]:
-        """Its result; `accelerate` runs what is the accelerator's."""
+        """The search's result; `accelerate` runs its work on the accelerator."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question as it came in."""
+    """A search as it was received."""
 
     request: SearchRequest
     schema: type[AnyAnswer]
-    """The form of its answers."""
+    """The schema of its answers."""
     what: Mapping[str, Any]
-    """Further facts that tell the question from others: its kind, the digest of a picture."""
+    """Further parts of its cache key: its kind, the digest of a picture."""
     started: float
-    """When it came, by time.perf_counter."""
+    """When it was received, by time.perf_counter."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A question to which no answer is there yet."""
+    """A search without a cached answer."""
 
     asked: Asked
     query: OpenQuery[Any]
     key: str | None
-    """The answer will be kept under it; None where none is kept."""
+    """The cache key of the answer; None where it is not cached."""
     cost: int | None = None
-    """For the accelerator; None where it is not known yet."""
+    """The cost for the accelerator; None where it is not known yet."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer as JSON, and the milliseconds of its stages; none where it was kept."""
+    """An answer as JSON, and the milliseconds of its stages, of which a cached one has none."""
 
     content: bytes
     stages: Mapping[str, float]
 
 
 def kept_or_begun(services: Services, asked: Asked) -> Answered | Begun:
-    """The answer that was kept, marked so, with the time that finding it took; otherwise what has begun.
+    """The cached answer, marked as such and with its own timings; otherwise the query, begun.
 
     Raises what `SearchEngine.begin` does.
     """
     query = services.search.begin(asked.request)
     key = answer_key(services, query, asked.what)
-    kept = None if key is None else services.cache.get(key)
-    answer = None if kept is None else answer_from(kept, asked.schema, query)
+    cached = None if key is None else services.cache.get(key)
+    answer = None if cached is None else answer_from(cached, asked.schema, query)
     services.metrics.cache.labels("miss" if answer is None else "hit").inc()
     if answer is None:
         return Begun(asked, query, key)
@@ -80,32 +80,32 @@ def kept_or_begun(services: Services, asked: Asked) -> Answered | Begun:
 
 
 def light_text_answer(services: Services, asked: Asked, admission: Admission) -> Answered | Begun:
-    """The answer to a sentence where it was kept or is light work; otherwise what has begun.
+    """The answer to a sentence where it is cached or light work; otherwise the query, begun.
 
-    Overloaded, and what `kept_or_begun` raises.
+    Raises Overloaded, and what `kept_or_begun` does.
     """
-    found = kept_or_begun(services, asked)
-    if isinstance(found, Answered) or found.query.awaits_model:
-        return found
-    cost = services.search.costs.of(found.query)
-    if not services.is_light(found.query, cost):
-        return replace(found, cost=cost)
+    answer = kept_or_begun(services, asked)
+    if isinstance(answer, Answered) or answer.query.awaits_model:
+        return answer
+    cost = services.search.costs.of(answer.query)
+    if not services.is_light(answer.query, cost):
+        return replace(answer, cost=cost)
     admission.becomes(cost)
-    return new_answer(services, found, partial(services.search.text, found.query), admission, {})
+    return new_answer(services, answer, partial(services.search.text, answer.query), admission, {})
 
 
 def new_answer(
     services: Services, begun: Begun, work: AcceleratedWork, admission: Admission, before: Mapping[str, float]
 ) -> Answered:
-    """The result of the work, which is kept for the next who asks the same.
+    """The answer made of the result of the work, which is also cached.
 
-    `before` are the milliseconds of stages that came before it.
+    `before` are the milliseconds of the stages before the work.
     """
     result = work(accelerate=admission.run)
     stages = {**before, **result.timings_ms}
     timings = {**stages, "total": milliseconds_since(begun.asked.started)}
-    found = {name: value for name, value in vars(result).items() if name not in ("origin", "reading")}
-    flat = {**vars(result.origin), **vars(result.reading), **found, "cached": False, "timings_ms": timings}
+    rest = {name: value for name, value in vars(result).items() if name not in ("origin", "reading")}
+    flat = {**vars(result.origin), **vars(result.reading), **rest, "cached": False, "timings_ms": timings}
     answer = begun.asked.schema.model_validate(flat, from_attributes=True)
     content = answer.model_dump_json().encode()
     if begun.key is not None:
@@ -114,7 +114,7 @@ def new_answer(
 
 
 def answer_key(services: Services, query: OpenQuery[Any], what: Mapping[str, Any]) -> str | None:
-    """The key that the answer is kept under; None where none is kept, so that no shard's version is waited for."""
+    """The cache key of the answer; None where nothing is cached, so that no shard's version is waited for."""
     return cache_key({**what, **determining(query)}) if services.cache.keeps_any else None
 
 
@@ -128,15 +128,15 @@ def determining(query: OpenQuery[Any]) -> dict[str, Any]:
     }
 
 
-def answer_from(kept: bytes, schema: type[AnyAnswer], query: OpenQuery[Any]) -> AnyAnswer | None:
-    """The kept answer, if it is one of this form to this query."""
+def answer_from(cached: bytes, schema: type[AnyAnswer], query: OpenQuery[Any]) -> AnyAnswer | None:
+    """The cached answer, if it has this schema and answers this query."""
     try:
-        answer = schema.model_validate_json(kept)
+        answer = schema.model_validate_json(cached)
     except ValidationError:
         return None
-    said = {**vars(origin(query)), **query.request.model_dump(include={"query", "match", "target"})}
-    is_own = all(getattr(answer, name) == value for name, value in said.items())
-    return answer if is_own and len(answer.results) <= query.request.k else None
+    expected = {**vars(origin(query)), **query.request.model_dump(include={"query", "match", "target"})}
+    is_expected = all(getattr(answer, name) == value for name, value in expected.items())
+    return answer if is_expected and len(answer.results) <= query.request.k else None
 
 
 def milliseconds_since(started: float) -> float:

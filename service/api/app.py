@@ -1,4 +1,4 @@
-"""The web application: its routes, and what is around them."""
+"""The web application: its routes and middleware."""
 
 import asyncio
 import threading
@@ -37,15 +37,15 @@ from service.api.services import Services
 from service.api.tracing import Tracing
 from service.errors import InvalidRequest
 
-LARGE_ANSWER_BYTES = 16_384  # at least, for an answer to be compressed: those without explanations are smaller
+LARGE_ANSWER_BYTES = 16_384  # from which answers are compressed; only those with explanations are so large
 NOT_COMPRESSED = ("image/*", "text/event-stream")
-BLOCKING_THREADS = 16  # besides one for each upload, which holds it while the catalog is kept by another process
+BLOCKING_THREADS = 16  # besides one per upload, which holds it while another process locks the catalog
 
 
 def create_app(services: Services, innermost: Callable[[ASGIApp], ASGIApp] | None = None) -> FastAPI:
-    """The application over these services; it starts and closes them with the server.
+    """The application of these services, which start and close with the server.
 
-    `innermost` is put around the routes, inside all guards.
+    `innermost` is a middleware around the routes, inside all others.
     """
 
     @asynccontextmanager
@@ -64,7 +64,7 @@ def create_app(services: Services, innermost: Callable[[ASGIApp], ASGIApp] | Non
     app.add_middleware(
         GZipMiddleware,
         minimum_size=LARGE_ANSWER_BYTES,
-        compresslevel=1,  # a third of the size already; the best level takes ten times as long for another eighth of it
+        compresslevel=1,  # already a third of the size; the best level takes ten times as long for another eighth
         exclude_content_types=NOT_COMPRESSED,
     )
     app.add_middleware(AccessMiddleware, services=services, routes=app.routes)
@@ -82,12 +82,18 @@ def create_routes(lifespan: Lifespan[FastAPI] | None = None, tracing: Tracing | 
         summary="Search your own pictures by what is in them, and see which region answered which word.",
         lifespan=lifespan,
         telemetry=(tracing or Tracing()).config,
-        redirect_slashes=False,  # to an address without https or a name of its own, where a proxy stands in front
-        docs_url=None,  # FastAPI's own loads its script from elsewhere
+        redirect_slashes=False,  # behind a proxy they would lose https and the public host
+        docs_url=None,  # FastAPI's own page loads its script from another site
         redoc_url=None,
         exception_handlers=HANDLERS,
     )
-    for routes in (page, docs, images, health, session):  # shown by browsers and asked by probes, which may add some
+    for routes in (
+        page,
+        docs,
+        images,
+        health,
+        session,
+    ):  # opened by browsers and probes, which may add query parameters
         app.include_router(routes.router)
     for routes in (search, explanations, ingest, library, picture_changes, models):
         app.include_router(
@@ -99,7 +105,7 @@ def create_routes(lifespan: Lifespan[FastAPI] | None = None, tracing: Tracing | 
 
 
 class RegardApp(FastAPI):
-    """FastAPI with a document that is completed once, before anybody sees it."""
+    """FastAPI with an OpenAPI document that is completed once, before it is used."""
 
     _completing = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Answers kept for a while, in this process or in Redis; a cache that fails is a miss, never an error."""
+"""A cache of answers, in this process or in Redis; a failing cache means a miss, never an error."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-LARGEST = 64 * 1024  # bytes of an answer worth keeping; one with a hundred explanations is far larger
+LARGEST = 64 * 1024  # bytes of a cached answer; one with a hundred explanations is far larger
 
 
 def cache_key(determines: Mapping[str, Any]) -> str:
@@ -17,24 +17,24 @@ def cache_key(determines: Mapping[str, Any]) -> str:
 
 
 class ResultCache(Protocol):
-    """Bytes by key, for some time. Safe from many threads."""
+    """Bytes by key, kept for some time. Thread-safe."""
 
     @property
     def keeps_any(self) -> bool:
-        """Whether anything is kept at all."""
+        """Whether the cache stores anything."""
 
     def get(self, key: str) -> bytes | None:
-        """The answer under `key`, if it is still there."""
+        """The answer under `key`, if it is still cached."""
 
     def put(self, key: str, answer: bytes) -> None:
-        """Keep `answer`."""
+        """Cache `answer`."""
 
     def close(self) -> None:
         """Let go of connections."""
 
 
 class LocalCache:
-    """A number of answers in this process; the least recently used go first."""
+    """An LRU cache of answers in this process."""
 
     def __init__(self, max_entries: int) -> None:
         self._max_entries = max_entries
@@ -47,7 +47,7 @@ class LocalCache:
         return self._max_entries > 0
 
     def get(self, key: str) -> bytes | None:
-        """The answer under `key`, which then counts as just used."""
+        """The answer under `key`, which becomes the most recently used."""
         with self._lock:
             answer = self._answers.get(key)
             if answer is not None:
@@ -55,7 +55,7 @@ class LocalCache:
             return answer
 
     def put(self, key: str, answer: bytes) -> None:
-        """Keep `answer`, unless it is very large."""
+        """Cache `answer`, unless it is very large."""
         with self._lock:
             self._answers.pop(key, None)
             if len(answer) <= LARGEST:
@@ -64,4 +64,4 @@ class LocalCache:
                 self._answers.popitem(last=False)
 
     def close(self) -> None:
-        """Does nothing, since nothing is held open."""
+        """Does nothing, since nothing is open."""

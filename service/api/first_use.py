@@ -1,4 +1,4 @@
-"""Models that are loaded when a query first names them, in a thread of their own: no other search waits for that."""
+"""Lazy loading of models when a query first names them, in a thread that no other search waits for."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class ModelLoader:
-    """Loads models one after the other, each once for all who wait for it. Safe from many threads."""
+    """Loads models one after the other, each once for all who wait for it. Thread-safe."""
 
     def __init__(self) -> None:
         """The thread starts with the first model."""
@@ -27,31 +27,30 @@ class ModelLoader:
         """Wait until the model is loaded and measured. Raises ModelNotLoaded where it cannot be loaded; the next call
         tries again. NotReady where the service ends.
 
-        `measure` begins to measure what the model costs, which is a part of loading it: whoever waits may go away.
-
-        Cancelling one caller does not cancel the load for the others.
+        `measure` starts to measure the model's cost, which is part of the load, so that it happens even if every caller
+        goes away. Cancelling one caller does not cancel the load for the others.
         """
         if not model.loaded:
             await asyncio.shield(asyncio.wrap_future(self._begin(model, measure)))
 
     def close(self) -> None:
-        """Finish what is being loaded; nothing is loaded any more."""
+        """Finish the load in progress and start no other."""
         self._thread.shutdown(cancel_futures=True)
 
     def _begin(self, model: ModelView, measure: Callable[[], "Future[None]"]) -> "Future[None]":
         with self._lock:
-            begun = self._begun.get(model.name)
-            if begun is None or begun.done():
-                begun = self._begun[model.name] = self._thread.submit(self._load, model, measure)
-            return begun
+            loading = self._begun.get(model.name)
+            if loading is None or loading.done():
+                loading = self._begun[model.name] = self._thread.submit(self._load, model, measure)
+            return loading
 
     def _load(self, model: ModelView, measure: Callable[[], "Future[None]"]) -> None:
         started = time.perf_counter()
         try:
             matcher = model.matcher
         except Exception as fault:
-            of_files = isinstance(fault, (OSError, ValueError))
-            log.error("the model %s cannot be loaded: %s", model.name, fault, exc_info=not of_files)
+            is_file_fault = isinstance(fault, (OSError, ValueError))
+            log.error("the model %s cannot be loaded: %s", model.name, fault, exc_info=not is_file_fault)
             raise ModelNotLoaded(model.name) from fault
         pass_over_loaded_objects()
         log.info("loaded the model %s (%s) in %.1f s", model.name, matcher.digest, time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""The progress of jobs as server-sent events: one whenever it changed, until the job is done."""
+"""The progress of jobs as server-sent events: one at each change, until the job is done."""
 
 import asyncio
 import json
@@ -11,17 +11,16 @@ from starlette.types import Receive, Scope, Send
 from service.api.admission.request_slots import RequestSlots
 from service.api.schemas.resources import JobAnswer
 
-LONGEST_S = 600.0  # of one stream; browsers come back by themselves
+LONGEST_S = 600.0  # of one stream; browsers reconnect by themselves
 EVENT_EVERY_S = 0.25
-QUIET_S = 15.0  # after which a comment shows that the stream still lives
+QUIET_S = 15.0  # without an event, after which a comment keeps the connection alive
 COME_BACK_MS = 2000
 
 
 class EventStream(StreamingResponse):
-    """The answer that holds events, and a slot while it is sent.
+    """A response of events, which holds a slot while it is sent.
 
-    Many requests may be let in before the first of them sends anything: that there is a slot counts when sending
-    begins, which Overloaded prevents.
+    The slot is taken when sending begins, since many requests may be admitted before; Overloaded is raised then.
     """
 
     def __init__(self, events: AsyncIterator[bytes], slots: RequestSlots) -> None:
@@ -43,20 +42,20 @@ async def job_events(
 ) -> AsyncIterator[bytes]:
     """Events `progress` with the job as JSON: the first state, each that differs from the one before, and the last.
 
-    Ends with the state `done`, with the job itself, when the time is over, or once `is_over` says so: the next stream
-    then goes on with the state of that moment.
+    The stream ends with the state `done`, when the job is gone, after `longest_s` seconds, or once `is_over` says so;
+    the next stream continues from the state of that moment.
     """
     yield f"retry: {COME_BACK_MS}\n{_event(first)}".encode()
-    told, quiet = first, 0
+    last, quiet = first, 0
     for _ in range(math.ceil(longest_s / poll_s)):
-        if told.state == "done" or is_over():
+        if last.state == "done" or is_over():
             return
         await asyncio.sleep(poll_s)
         now = await look()
-        if now is None:  # it was forgotten meanwhile, and done before
+        if now is None:  # done, and already forgotten
             return
-        if now != told:
-            told, quiet = now, 0
+        if now != last:
+            last, quiet = now, 0
             yield _event(now).encode()
         elif (quiet := quiet + 1) * poll_s >= QUIET_S:
             quiet = 0

@@ -1,4 +1,4 @@
-"""The state of ingestion jobs: one is done when its pictures can be found, not when they are stored."""
+"""The state of ingestion jobs: a job is done when its pictures can be found, not when they are stored."""
 
 import threading
 from collections import OrderedDict
@@ -9,21 +9,21 @@ from index.catalog.catalog import Catalog
 from index.records import JobStatus
 from service.search.model_views import ModelViews
 
-REMEMBERED_JOBS = 1000  # that were told to be done
+REMEMBERED_JOBS = 1000  # that were reported as done
 
 
 class JobStates(Protocol):
     """The state of jobs as clients see it."""
 
     def job(self, job_id: str) -> JobStatus | None:
-        """The job; None when there is no such job."""
+        """The job; None where there is none."""
 
     def jobs(self, limit: int) -> list[JobStatus]:
-        """The jobs that came last, the latest first."""
+        """The latest jobs, the newest first."""
 
 
 class JobProgress:
-    """Reads the state of jobs as clients see it. Safe from many threads."""
+    """Reads the state of jobs as clients see it. Thread-safe."""
 
     def __init__(self, catalog: Catalog, models: ModelViews) -> None:
         self._catalog = catalog
@@ -37,11 +37,11 @@ class JobProgress:
         return None if job is None else self._as_searchable(job)
 
     def jobs(self, limit: int) -> list[JobStatus]:
-        """The jobs that came last, the latest first."""
+        """The latest jobs, the newest first."""
         return [self._as_searchable(job) for job in self._catalog.jobs.latest(limit)]
 
     def _as_searchable(self, job: JobStatus) -> JobStatus:
-        """The job, whose pictures a client may have edited since: a caption given later does not undo what is done."""
+        """The job as clients see it. One reported as done stays so, whatever captions its pictures are given later."""
         if job.state != "done":
             with self._lock:
                 self._done.pop(job.job_id, None)

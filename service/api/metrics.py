@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, of one process or of several that answer on one port."""
+"""Metrics for Prometheus, of one process or of several on one port."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -13,24 +13,23 @@ SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
 class _ReadGauges:
-    """Gauges whose values are read whenever they are asked for; those without a value, or that cannot be read,
-    are left out."""
+    """Gauges whose values are read at each scrape; those without a value, or that cannot be read, are left out."""
 
     def __init__(self) -> None:
         self._read: dict[tuple[str, ...], tuple[Mapping[str, str], Callable[[], Mapping[str, float]]]] = {}
         self._unreadable: set[tuple[str, ...]] = set()
 
     def add(self, meanings: Mapping[str, str], read: Callable[[], Mapping[str, float]]) -> None:
-        """Add those of these names, which are read together; the same names again take their place."""
+        """Add gauges that are read together, by name; the same names again replace them."""
         self._read[tuple(meanings)] = meanings, read
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The values of now."""
+        """The current values."""
         for names, (meanings, read) in self._read.items():
             try:
                 values = read()
-            except Exception as fault:  # whatever it is, the other metrics are asked for most while something is amiss
-                if names not in self._unreadable:  # once, not whenever they are asked for
+            except Exception as fault:  # the other metrics matter most while something is wrong
+                if names not in self._unreadable:  # logged once, not at each scrape
                     log.warning(
                         "metrics lack %s until it can be read again: %s", ", ".join(names), fault, exc_info=True
                     )
@@ -42,12 +41,12 @@ class _ReadGauges:
 
 
 class Metrics:
-    """Counters and histograms that the routes feed, and gauges that are read when the metrics are."""
+    """Counters and histograms that the routes update, and gauges that are read at each scrape."""
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
 
     def __init__(self, shared: bool = False) -> None:
-        """`shared`: counters and histograms are those of all processes that keep theirs in one folder."""
+        """`shared`: counters and histograms are summed over all processes that share a metrics folder."""
         self._gauges, self._gauge_registry = _ReadGauges(), CollectorRegistry(auto_describe=False)
         self._gauge_registry.register(self._gauges)
         self.registry = CollectorRegistry()
@@ -79,11 +78,11 @@ class Metrics:
         )
 
     def gauge(self, name: str, meaning: str, read: Callable[[], float | None]) -> None:
-        """Add a gauge whose value is read whenever the metrics are; None where it has none."""
+        """Add a gauge whose value is read at each scrape, None for no value."""
         self._gauges.add({name: meaning}, lambda: {} if (value := read()) is None else {name: value})
 
     def gauges(self, meanings: Mapping[str, str], read: Callable[[], Mapping[str, float]]) -> None:
-        """Add gauges, by their names, whose values are read together whenever the metrics are."""
+        """Add gauges, by name, whose values are read together at each scrape."""
         self._gauges.add(meanings, read)
 
     def stage_times(self, milliseconds: Mapping[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""The `next` of a page of pictures or failures, by which the following page begins where this one ended."""
+"""Cursors of lists of pictures and failures: the `next` of a page, after which the following page begins."""
 
 import re
 
@@ -10,16 +10,16 @@ UNIX_SECONDS = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d\d?)?")
 
 
 def cursor_after(image: Image, order: ImageOrder) -> str:
-    """The cursor of the page behind a picture. It holds when that was taken in, since the picture may be erased before
-    the next page is asked for, and in an order by date its date, which may change: the list shall not jump with it."""
+    """The cursor of the page after a picture. It holds the time when the picture was added, since it may be erased
+    before the next page is read, and in an order by date also its date, since an edit must not make the list jump."""
     taken = "" if image.taken_at is None else repr(float(image.taken_at))
     dated = f"@{taken}" if order == "date" else ""
     return f"{image.image_id}{dated}~{float(image.added_at)!r}"
 
 
 def place_of(cursor: str) -> ListPlace:
-    """The place that a cursor stands for; a picture's id alone stands for where that is now. Raises ValueError for any
-    other text."""
+    """The list position of a cursor; a picture's id alone means its current position. Raises ValueError for any other
+    text."""
     rest, _, added = cursor.partition("~")
     image_id, is_dated, taken = rest.partition("@")
     for seconds in (added, taken):
@@ -32,12 +32,12 @@ def place_of(cursor: str) -> ListPlace:
 
 
 def cursor_after_failure(failure: Failure) -> str:
-    """The cursor of the page behind a failure, also where that is mended meanwhile."""
+    """The cursor of the page after a failure, which remains valid when the failure is resolved."""
     return f"{failure.image_id}@{failure.added_at!r}"
 
 
 def failure_place(cursor: str) -> FailureKey:
-    """The place that such a cursor stands for. Raises ValueError for any other text."""
+    """The list position of a failure cursor. Raises ValueError for any other text."""
     image_id, _, added_at = cursor.partition("@")
     if not UNIX_SECONDS.fullmatch(added_at):
         raise ValueError("this is no `next` of a page")

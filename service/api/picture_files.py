@@ -1,4 +1,4 @@
-"""Pictures as files that can be sent: without metadata, in a format that browsers show. Nothing is decoded here."""
+"""Files of pictures for browsers: without metadata, in a format that they show. Decoding processes make them."""
 
 import logging
 import threading
@@ -12,7 +12,7 @@ from service.media.decode_pool import DecodeFailed, DecodePool, ErasedMeanwhile
 from service.media.formats import MEDIA_TYPES
 from service.storage.originals import Originals
 
-MOST_WAITING = 8  # requests that wait for a file to be made; each holds a thread
+MOST_WAITING = 8  # requests that wait for a file to be made, each in a thread
 PREPARING_RETRY_S = 2
 
 Made = TypeVar("Made")
@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 
 
 class PictureFiles:
-    """The files that the worker made of the originals.
+    """The files that the worker makes of the originals.
 
-    One that is not there, as of a picture that waits in the queue, is made in a decoding process, and kept.
+    A file that is missing, such as that of a queued picture, is made by a decoding process, and stored.
     """
 
     def __init__(self, originals: Originals, pool: DecodePool, read_only: bool = False) -> None:
@@ -34,8 +34,9 @@ class PictureFiles:
     def find(self, image: Image) -> tuple[Path, str]:
         """The path of the picture's file to show, and its media type.
 
-        Where it has to be made first: raises NotFound where the original is missing, UnreadablePicture where it cannot
-        be decoded, Overloaded where too many wait for that."""
+        If it must be made first, raises NotFound where the original is missing, UnreadablePicture where it cannot be
+        decoded, Overloaded where too many requests wait for that.
+        """
         path = self._originals.find_stripped(image.image_id, image.extension)
         if path is None:
             place = self._originals.stripped(image.image_id, image.extension)
@@ -50,7 +51,7 @@ class PictureFiles:
         return place, MEDIA_TYPES["jpg"]
 
     def _make(self, image: Image, name: str, make: Callable[[Path], Made]) -> Made:
-        """The file that `make` writes, of the picture's original, as it returns it."""
+        """The result of `make`, which writes a file from the picture's original."""
         original = self._originals.path(image.image_id, image.extension)
         if not original.is_file():
             log.error("the original of picture %s is missing: there is no %s", image.image_id, original)
@@ -75,7 +76,7 @@ class PictureFiles:
 
 
 def missing_original(image_id: str) -> NotFound:
-    """The problem of an original that the catalog knows and the disk does not."""
+    """The problem of a picture in the catalog whose original is not on disk."""
     return NotFound(
         f"The original of picture {image_id} is missing on the server; upload the same file again to restore it."
     )

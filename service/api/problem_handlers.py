@@ -1,4 +1,4 @@
-"""The problem document for each exception that a request may end with."""
+"""The handlers that answer each exception of a request with a problem document."""
 
 import logging
 import sqlite3
@@ -26,14 +26,14 @@ async def handle_problem(request: Request, problem: Problem) -> Response:
 
 
 async def handle_read_only(request: Request, fault: ReadOnlyCatalog) -> Response:
-    """The response to a change where nothing can be changed."""
+    """The response to a change of a read-only catalog."""
     problem = ReadOnlyCollection("The data directory of this service may not be written: it can be searched alone.")
     return problem_response(problem, request.scope)
 
 
 async def handle_disk(request: Request, fault: sqlite3.OperationalError) -> Response:
-    """The response to a change that the disk has no room for, or that another process is in the way of; any other fault
-    goes on."""
+    """The response to a change where the disk is full or another process locks the catalog; any other fault is raised
+    again."""
     problem = disk_problem(fault)
     if problem is None:
         raise fault
@@ -41,14 +41,14 @@ async def handle_disk(request: Request, fault: sqlite3.OperationalError) -> Resp
 
 
 async def handle_damage(request: Request, fault: DamagedCatalog) -> Response:
-    """The response where the catalog cannot be read any more; the log has the path."""
+    """The response where the catalog is damaged; the log has the path."""
     log.error("%s", fault)
     problem = NotReady("The catalog of this service is damaged; its log says what to do.")
     return problem_response(problem, request.scope)
 
 
 async def handle_missing(request: Request, fault: MissingCatalog) -> Response:
-    """The response while the data directory is away; the log has the path."""
+    """The response while the data directory is missing; the log has the path."""
     log.error("%s", fault)
     problem = NotReady(
         "The data directory of this service is away; its log says which. Nothing is taken in until it is back.",
@@ -58,7 +58,7 @@ async def handle_missing(request: Request, fault: MissingCatalog) -> Response:
 
 
 async def handle_no_decoder(request: Request, fault: NoDecoder) -> Response:
-    """The response where no process can be started that looks at pictures; the log says why."""
+    """The response where no decoding process can be started; the log says why."""
     log.error("%s", fault)
     problem = NotReady(
         "No process can be started that looks at pictures; the log of this service says why.", retry_after=AWAY_RETRY_S
@@ -72,12 +72,12 @@ async def handle_disconnect(request: Request, fault: ClientDisconnect) -> Respon
 
 
 async def handle_validation_error(request: Request, fault: RequestValidationError) -> Response:
-    """The response to invalid fields, each with its name and what is wrong with it."""
+    """The response to invalid fields, with the name and problem of each."""
     return problem_response(invalid_request(fault.errors()), request.scope)
 
 
 async def handle_http_exception(request: Request, fault: HTTPException) -> Response:
-    """The response to a request that the framework itself refuses."""
+    """The response to a request that the framework itself rejects."""
     path = request.url.path
     problem: Problem
     match fault.status_code:
@@ -97,7 +97,7 @@ async def handle_http_exception(request: Request, fault: HTTPException) -> Respo
     return problem_response(problem, request.scope)
 
 
-# FastAPI's own type has handlers of any exception; each of these gets its own kind alone.
+# Typed with Any, since FastAPI's type wants handlers of every exception, and these take one kind each.
 HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
     Problem: handle_problem,
     RequestValidationError: handle_validation_error,

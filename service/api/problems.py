@@ -11,15 +11,15 @@ from service.problem_page import HTML, is_opened_by_browser, problem_page
 from service.validation_messages import plain_message
 
 PROBLEM_JSON = "application/problem+json"
-AWAY_RETRY_S = 30  # of what somebody has to put right first
-LATER = (429, 503, 507)  # statuses of what may succeed when it is sent again
+AWAY_RETRY_S = 30  # for faults that an operator must repair first
+LATER = (429, 503, 507)  # statuses of requests that may succeed when they are repeated
 LONGEST_TEXT = 2000  # characters of one text in a problem document, which may repeat what the client sent
 
 
 def problem_response(problem: Problem, scope: Mapping[str, Any]) -> Response:
-    """A response to a request with the problem document, which names the request by its id in the log.
+    """The response with a problem document, which has the request's id in the log.
 
-    A browser that opens the address gets a page that says the same.
+    A browser that opens the address gets the problem as a page.
     """
     if is_opened_by_browser(scope):
         return Response(problem_page(problem), problem.status, problem.headers, HTML)
@@ -38,22 +38,22 @@ def _shortened(value: Any) -> Any:
         half = LONGEST_TEXT // 2
         return f"{value[: half - 1]}\N{HORIZONTAL ELLIPSIS}{value[-half:]}"
     if isinstance(value, dict):
-        return {_shortened(name): _shortened(one) for name, one in value.items()}
-    return [_shortened(one) for one in value] if isinstance(value, list) else value
+        return {_shortened(name): _shortened(member) for name, member in value.items()}
+    return [_shortened(element) for element in value] if isinstance(value, list) else value
 
 
 def invalid_request(errors: Iterable[Mapping[str, Any]]) -> InvalidRequest:
     """Pydantic's errors as a problem that names each field and what is wrong with it."""
     fields = [{"field": _field_name(error), "problem": _message(error)} for error in errors]
-    return InvalidRequest("; ".join(f"{one['field']}: {one['problem']}" for one in fields), fields)
+    return InvalidRequest("; ".join(f"{field['field']}: {field['problem']}" for field in fields), fields)
 
 
 def _field_name(error: Mapping[str, Any]) -> str:
     path = error["loc"]
-    if len(path) > 1 and path[0] in ("body", "query", "path"):  # alone it is a form's field of that name
+    if len(path) > 1 and path[0] in ("body", "query", "path"):  # alone it is the name of a form's field
         path = path[1:]
-    named = [str(step) for step in path if step not in ("", "[key]")]  # which stand for a name that is wrong itself
-    return "body" if error["type"] == "json_invalid" or not named else ".".join(named)
+    steps = [str(step) for step in path if step not in ("", "[key]")]  # these mark a name that is itself wrong
+    return "body" if error["type"] == "json_invalid" or not steps else ".".join(steps)
 
 
 def _message(error: Mapping[str, Any]) -> str:
@@ -65,8 +65,8 @@ def _message(error: Mapping[str, Any]) -> str:
         case "missing":
             return "is missing"
         case "model_attributes_type" | "dict_type" | "model_type":
-            said = "must be a JSON object"
-            return f"{said}, sent with Content-Type application/json" if error["loc"] == ("body",) else said
+            problem = "must be a JSON object"
+            return f"{problem}, sent with Content-Type application/json" if error["loc"] == ("body",) else problem
     return plain_message(error)
 
 

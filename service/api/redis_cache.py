@@ -1,7 +1,8 @@
-"""Answers kept in Redis for a while.
+"""A cache of answers in Redis.
 
-Several collections, and several releases of this program, may share one Redis: keys name the collection and the format
-of the answer. Whoever can write to that Redis can write answers, so they are signed with the collection's secret.
+Several collections, and several releases of this program, may share one Redis, so keys name the collection and the
+format of the answer. Anyone who can write to that Redis could forge answers, so they are signed with the collection's
+secret.
 """
 
 import hmac
@@ -22,7 +23,7 @@ SIGNATURE_BYTES = 32
 
 
 def ping(url: str) -> None:
-    """Return when the Redis at `url` answers; OSError says why it does not."""
+    """Return once the Redis at `url` answers; OSError says why it does not."""
     try:
         with redis.Redis.from_url(url, socket_connect_timeout=1.0, socket_timeout=1.0) as client:
             client.ping()
@@ -31,9 +32,9 @@ def ping(url: str) -> None:
 
 
 class RedisCache:
-    """Answers in Redis; after a failure it is left alone a while: a dead server costs one time-out.
+    """Answers in Redis, which is not used for a while after a failure, so that a dead server costs one time-out.
 
-    Until it has answered, one thread at a time asks it, and to all others nothing is kept.
+    Until the server has answered once, only one thread at a time calls it; for all others, every look-up is a miss.
     """
 
     keeps_any = True
@@ -46,7 +47,7 @@ class RedisCache:
         answer_format: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`answer_format` names the form of the answers: others are kept under other keys."""
+        """`answer_format` names the format of the answers, and is a part of their keys."""
         self._client = client
         self._prefix = f"regard:{collection.id}:answer:{answer_format}:"
         self._secret = collection.secret
@@ -58,39 +59,39 @@ class RedisCache:
     def connect(
         cls, url: str, seconds_kept: float, collection: Collection, answer_format: str, timeout: float = 0.1
     ) -> "RedisCache":
-        """A cache on the server at `url`; nothing is sent yet. `timeout` in seconds bounds every wait but that for the
-        address of a host's name."""
+        """A cache on the server at `url`; nothing is sent yet. `timeout` in seconds bounds every wait except for name
+        resolution."""
         client = redis.Redis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout, retry=None)
         return cls(client, seconds_kept, collection, answer_format)
 
     def get(self, key: str) -> bytes | None:
-        """The answer under `key`; None also when Redis does not answer, or what it holds was not put there by us."""
-        kept = self._asked(lambda: self._client.get(self._prefix + key))
-        if not isinstance(kept, bytes):
+        """The answer under `key`; None also where Redis does not answer, or the signature is wrong."""
+        stored = self._reply(lambda: self._client.get(self._prefix + key))
+        if not isinstance(stored, bytes):
             return None
-        signature, answer = kept[:SIGNATURE_BYTES], kept[SIGNATURE_BYTES:]
+        signature, answer = stored[:SIGNATURE_BYTES], stored[SIGNATURE_BYTES:]
         return answer if hmac.compare_digest(signature, self._signature(key, answer)) else None
 
     def put(self, key: str, answer: bytes) -> None:
-        """Keep `answer`, if Redis answers and unless it is very large."""
+        """Cache `answer`, if Redis answers and unless it is very large."""
         if len(answer) > LARGEST:
             return
         signed, milliseconds = self._signature(key, answer) + answer, max(1, round(self._seconds_kept * 1000))
-        self._asked(lambda: self._client.set(self._prefix + key, signed, px=milliseconds))
+        self._reply(lambda: self._client.set(self._prefix + key, signed, px=milliseconds))
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def _asked(self, ask: Callable[[], Any]) -> Any:
-        """The reply of Redis; None where it does not answer, or is not asked."""
+    def _reply(self, call: Callable[[], Any]) -> Any:
+        """The reply of Redis; None where it does not answer, or is not called."""
         is_first = not self._redis.is_proven
         if self._redis.is_left_alone() or (is_first and not self._first.acquire(blocking=False)):
             return None
         try:
-            said = ask()
+            reply = call()
             self._redis.succeeded()
-            return said
+            return reply
         except (RedisError, OSError) as fault:
             self._redis.failed(fault)
             return None

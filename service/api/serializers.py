@@ -1,4 +1,4 @@
-"""The catalog's records of pictures as bodies of answers."""
+"""Conversion of the catalog's records of pictures to bodies of answers."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ def image_listed(image: Image) -> ImageListed:
 
 
 def image_info(image: Image, regions: Sequence[Region] | None, failure: Failure | None) -> ImageInfo:
-    """A stored picture with its regions, as far as they are known, and why it was set aside, if it was."""
+    """A stored picture with its regions, if they are known, and the reason if it was set aside."""
     return ImageInfo(
         **vars(image_listed(image)),
         num_bytes=image.num_bytes,

@@ -1,4 +1,4 @@
-"""The stored pictures as routes read and change them, wherever they lie."""
+"""The stored pictures as routes read and change them, wherever they are stored."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -14,51 +14,50 @@ from service.storage.disk import is_disk_full
 
 
 class StoredPictures(Protocol):
-    """The pictures of one data directory, or of many."""
+    """The pictures of one data directory, or of a cluster."""
 
     def collection_id(self) -> str | None:
-        """The id of the collection, which a restored snapshot has another one of; None for that of a cluster."""
+        """The id of the collection, which changes when a snapshot is restored; None for a cluster."""
 
     def image(self, image_id: str) -> Image | None:
-        """A picture in whatever state; None when never seen, or erased."""
+        """A picture in any state; None where it was never stored, or is erased."""
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures that pass the filter, after the place. Raises UnknownPlace where there is no such picture."""
+        """Pictures that pass the filter, after a position. Raises UnknownPlace where its picture does not exist."""
 
     def count_listed(self, condition: Filter) -> Mapping[str, int]:
-        """The numbers of pictures that pass the filter, by their states."""
+        """The numbers of pictures that pass the filter, by state."""
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """The tags of visible pictures, see Catalog.tags."""
 
     def failure(self, image_id: str) -> Failure | None:
-        """Why a picture was set aside, or has no regions; None where it was not."""
+        """The reason why a picture was set aside, or has no regions; None where it was not."""
 
     def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
-        """Pictures set aside, those that came last first, after a place in their list."""
+        """Pictures set aside, the latest first, after a position in their list."""
 
     def retry(self, image_id: str, now: float) -> str | None:
-        """Try a picture that was set aside again; the job's id, None where it was not."""
+        """Retry a picture that was set aside. Returns the job's id, None where it was not set aside."""
 
     def delete(self, image_id: str, now: float) -> bool:
-        """Delete a picture; False when there is no such picture, or it is deleted already."""
+        """Delete a picture. Returns False where it does not exist, or is already deleted."""
 
     def restore(self, image_id: str, kept_since: float) -> Image | None:
-        """The picture, whose deletion is undone if there is one, not older than `kept_since`; None where there is no
-        picture."""
+        """The picture, restored if it was deleted not before `kept_since`; None where it does not exist."""
 
     def change(self, image_id: str, change: PictureChange) -> Image | None:
-        """The picture after a change of its description; None where there is none, or it is deleted. Raises TooMuchSaid
-        where it would have too many captions or tags."""
+        """The picture after a change of its description; None where it does not exist, or is deleted. Raises
+        TooMuchSaid where it would have too many captions or tags."""
 
     def counts(self) -> Mapping[str, int]:
-        """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
+        """The numbers of pictures in the states "ready", "queued", "failed" and "deleted"."""
 
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
-        """The models, and how much of the pictures each can search."""
+        """The models, each with the part of the pictures that it can search."""
 
     def build_view(self, model: ModelView, now: float) -> ViewState:
-        """Have a model's view built and kept up from now on; how far it is."""
+        """Have a model's view built and maintained from now on. Returns its state."""
 
 
 class LocalPictures(StoredPictures):
@@ -92,9 +91,9 @@ class LocalPictures(StoredPictures):
         return self._catalog.queue.retry(image_id, now)
 
     def delete(self, image_id: str, now: float) -> bool:
-        """Delete a picture; False when there is no such picture, or it is deleted already.
+        """Delete a picture. Returns False where it does not exist, or is already deleted.
 
-        A full disk does not keep it from being deleted, as long as there is ballast.
+        Where the disk is full, the ballast file is released to make room for the change.
         """
         try:
             return self._catalog.delete(image_id, now)
@@ -118,6 +117,6 @@ class LocalPictures(StoredPictures):
         return [(model, model.state(self._catalog)) for model in self._models]
 
     def build_view(self, model: ModelView, now: float) -> ViewState:
-        """Have a worker build a model's view and keep it up from now on; how far it is."""
+        """Have a worker build and maintain a model's view from now on. Returns its state."""
         self._models.request_build(model, now)
         return model.state(self._catalog)

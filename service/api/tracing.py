@@ -1,6 +1,6 @@
 """OpenTelemetry traces of requests, off unless settings name a collector.
 
-FastAPI makes the spans; this says where they go. A span has the route, the status, the time of each step and, of a
+FastAPI makes the spans; this module exports them. A span has the route, the status, the time of each step and, for a
 search, of each stage; never a body, a header or a query string.
 """
 
@@ -17,35 +17,35 @@ from service.settings import Settings
 
 URL_QUERY = "url.query"  # FastAPI's attribute; a query string may hold the words of a search
 WITHHELD = "withheld"
-EXPORT_TIMEOUT_S = 5.0  # a collector that does not answer must not hold up the end of the process
+EXPORT_TIMEOUT_S = 5.0  # so that a silent collector does not delay the end of the process
 
 
 @dataclass(frozen=True)
 class Tracing:
-    """The destination of spans; without a provider there is none."""
+    """The destination of spans; without a provider they go nowhere."""
 
     provider: trace.TracerProvider | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """Spans go to the collector that settings name. Misconfigured where the extra `tracing` is missing."""
+        """Tracing to the collector that the settings name. Misconfigured where the extra `tracing` is missing."""
         if settings.otlp_endpoint is None:
             return cls()
         return cls(open_provider(settings.otlp_endpoint))
 
     @property
     def config(self) -> TelemetryConfig:
-        """FastAPI's configuration, which leaves nothing to OTEL_ variables."""
+        """FastAPI's configuration, which ignores OTEL_ variables."""
         return {
             "tracing": self.provider is not None,
             "tracer_provider": self.provider,
-            "metrics": False,  # those are at /metrics
-            "logs": False,  # these would hold the messages of exceptions
+            "metrics": False,  # they are at /metrics
+            "logs": False,  # they would hold the messages of exceptions
             "auto_configure": False,
         }
 
     def close(self) -> None:
-        """Send what was not sent yet, for a few seconds at most."""
+        """Send the spans not sent yet, for a few seconds at most."""
         shutdown = getattr(self.provider, "shutdown", None)
         if shutdown is not None:
             shutdown()
@@ -81,7 +81,7 @@ def open_provider(endpoint: str) -> trace.TracerProvider:
 
 
 def note_stages(milliseconds: Mapping[str, float]) -> None:
-    """Put the time of each stage of a search into the span of the request, if it is traced."""
+    """Add the time of each stage of a search to the span of the request, if it is traced."""
     span = trace.get_current_span()
     for stage, spent in milliseconds.items():
         span.set_attribute(f"regard.search.{stage}_ms", spent)

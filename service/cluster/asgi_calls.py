@@ -1,4 +1,4 @@
-"""Requests to an ASGI application that runs on an event loop of its own, without a socket between."""
+"""In-process requests to an ASGI application that runs on an event loop of its own."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ class AppResponse:
 
 
 class AppThread:
-    """An application and the thread that it runs in."""
+    """An application, and the thread that runs it."""
 
     def __init__(self, app: Callable[..., Any], lifespan: AbstractAsyncContextManager[Any]) -> None:
         """Starts at once; `lifespan` is entered and left in the thread."""
@@ -81,7 +81,7 @@ class AppThread:
             if not received:
                 received = True
                 return {"type": "http.request", "body": request.body, "more_body": False}
-            await ended.wait()  # nobody hangs up
+            await ended.wait()  # the caller never disconnects
             return {"type": "http.disconnect"}
 
         async def send(message: dict[str, Any]) -> None:

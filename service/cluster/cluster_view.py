@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ShardView:
-    """A shard: the replicas that have every change, by number, of how many, and the number of the last change."""
+    """A shard: the replicas that have every change, the number of all replicas, and that of the last change."""
 
     members: frozenset[int]
     num_replicas: int
@@ -15,9 +15,9 @@ class ShardView:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """The shards, and the API keys' file, None where there is none.
+    """The shards, and the content of the key file, None without one.
 
-    While pictures move to a shard that was added, `moving_from` is the number of shards that they were placed among.
+    While pictures move to an added shard, `moving_from` is the number of shards before.
     """
 
     shards: Sequence[ShardView]

@@ -1,4 +1,4 @@
-"""Messages between routers and shards. Pictures and captions go by names that every replica of a shard shares."""
+"""Messages between routers and shards, in which pictures and captions have names that all replicas share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,16 @@ from service.errors import NotReady, Problem
 
 Floats = npt.NDArray[np.float32]
 ItemName = TypeVar("ItemName", str, CaptionName)
-"""What pictures are called, or captions."""
-SHARD_RETRY_S = 2  # after which another replica may answer, or the router know a new shard
+"""The names of pictures, or of captions."""
+SHARD_RETRY_S = 2  # after which another replica may answer, or the router may know a new shard
 
 
 class Behind(Exception):
-    """A replica that lacks changes, or has just started, and so does not answer; another one does."""
+    """A replica that does not answer because it lacks changes or has just started; its sibling should."""
 
 
 class Moved(NotReady):
-    """A change went to a shard that does not have the picture any more, or not yet; another one does."""
+    """A change reached a shard that no longer has the picture, or does not have it yet."""
 
 
 class ShardLost(Problem):
@@ -45,15 +45,15 @@ class NewerPlacement(ShardLost):
     """Pictures have moved to shards that the router does not know of."""
 
     def __init__(self, num_shards: int) -> None:
-        """`num_shards`: the number of shards pictures are placed on now."""
+        """`num_shards` is the number of shards that pictures are placed among now."""
         super().__init__("Pictures have moved to a shard that was added; try again shortly.")
         self.num_shards = num_shards
 
 
 def check_placement(known: int | None, placed_among: int) -> None:
-    """NewerPlacement where the replica let pictures go to shards beyond those that the asker knows; None knows all.
+    """NewerPlacement where the replica has released pictures to shards that the caller does not know; None knows all.
 
-    Looked at after an answer is made: what the answer lacks was noted before it went.
+    Called after an answer is made: a picture that it lacks was noted before its release.
     """
     if known is not None and placed_among > known:
         raise NewerPlacement(placed_among)
@@ -61,18 +61,18 @@ def check_placement(known: int | None, placed_among: int) -> None:
 
 @dataclass(frozen=True)
 class ShardState:
-    """One state of a shard, as a model of it sees it."""
+    """One state of a shard, as a model sees it."""
 
     version: str
     is_empty: bool
     has_captions: bool
     captions: CaptionCounts
     texts: TextStatistics | None
-    """Of the question, where it is one that texts are searched for."""
+    """The statistics of the question's words, where texts are searched."""
 
 
 class RankedName(NamedTuple, Generic[ItemName]):
-    """A picture or caption with stage one's inner product, and when the picture was taken in."""
+    """A picture or caption with stage one's inner product, and the time when the picture was added."""
 
     name: ItemName
     product: float
@@ -81,9 +81,9 @@ class RankedName(NamedTuple, Generic[ItemName]):
 
 @dataclass(frozen=True)
 class ShardRanking(Generic[ItemName]):
-    """Stage one's best, of those that pass the filter and of all visible ones; `gallery` counts all visible ones.
+    """Stage one's best of the items that pass the filter, and of all visible ones, whose number is `gallery`.
 
-    `unfiltered` is empty where there is no filter.
+    `unfiltered` is empty without a filter.
     """
 
     passing: Sequence[RankedName[ItemName]]
@@ -91,47 +91,47 @@ class ShardRanking(Generic[ItemName]):
     gallery: int
 
     def first(self, count: int) -> Self:
-        """The ranking's first `count` places."""
+        """The first `count` places of both rankings."""
         return replace(self, passing=self.passing[:count], unfiltered=self.unfiltered[:count])
 
 
 @dataclass(frozen=True)
 class SentTexts:
-    """Encoded sentences as arrays, which Ray pickles at once; a tensor takes it half a millisecond, for every shard."""
+    """Encoded sentences as arrays, since pickling a tensor takes Ray half a millisecond for every shard."""
 
     arrays: Mapping[str, npt.NDArray[Any]]
-    """Of the fields of EncodedTexts."""
+    """The fields of EncodedTexts."""
 
     @classmethod
     def of(cls, texts: EncodedTexts) -> Self:
-        """Sentences, wherever and in whatever precision their tensors are."""
+        """The arrays of sentences whose tensors are on any device and in any precision."""
         tensors = texts.tensors().items()
-        return cls({name: (one.float() if one.is_floating_point() else one).cpu().numpy() for name, one in tensors})
+        return cls({name: (t.float() if t.is_floating_point() else t).cpu().numpy() for name, t in tensors})
 
     def received(self) -> EncodedTexts:
-        """The sentences, their tensors copied: what Ray hands out may not be written to."""
+        """The sentences, with copied tensors, since Ray's arrays are read-only."""
         return EncodedTexts(**{name: torch.tensor(array) for name, array in self.arrays.items()})
 
 
 @dataclass(frozen=True)
 class ScoredPictures:
-    """Scores of pictures in the order asked, and the records of the best of them, which will be shown."""
+    """Scores of pictures in the order asked, and the records of the best of them, which may be shown."""
 
     scores: Floats
     images: Sequence[Image]
     matches: Sequence[ScoredText]
-    """Pictures whose text holds the question, where that was asked for."""
+    """Pictures whose text holds the question, where texts were searched."""
 
 
 @dataclass(frozen=True)
 class FirstAnswer:
-    """All that a shard says of a sentence at once, of one moment."""
+    """A shard's first answer to a sentence, of one moment."""
 
     state: ShardState
     ranking: ShardRanking[str]
     scores: Mapping[str, np.float32]
-    """Of those of its pictures that are likely among the best of all shards, by id."""
+    """Scores of the pictures that are likely among the best of all shards, by id."""
     images: Sequence[Image]
-    """The records of the best of them, which will be shown."""
+    """Records of the best of these, which may be shown."""
     counted: Sequence[CountedText] | None
-    """Pictures whose text holds the question; None where they are too many to be sent at once."""
+    """Pictures whose text holds the question; None where they are too many to send."""

@@ -1,6 +1,6 @@
-"""Changes of a shard, as all of its replicas make them: each a value that can be written down and made again.
+"""The operations that change a shard: values that all replicas apply, and that can be stored and applied again.
 
-Made twice, a change does no more than made once. Times and ids are part of it, so that all replicas come out alike.
+Operations are idempotent. Times and ids are part of them, so that all replicas end in the same state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from pydantic import TypeAdapter
 
 from index.records import Image, NewPicture
 
-LONG_AGO = 0.0  # when what was let go counts as deleted: nothing of it is kept
+LONG_AGO = 0.0  # the time of deletion of released pictures, so that nothing of them is kept
 
 
 @dataclass(frozen=True, kw_only=True)
 class TakeIn:
-    """Pictures come in, as part of a job. Their bytes travel beside it.
+    """Pictures are ingested as part of a job. Their bytes are sent separately.
 
-    `bounded` where they are refused with too many captions or tags, and not where they move as they are.
+    With `bounded`, pictures with too many captions or tags are refused; a move of existing pictures is not bounded.
     """
 
     job_id: str
@@ -40,9 +40,9 @@ class Delete:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A picture that is in another shard now is let go for good, unless a change after number `since` was of it.
+    """A picture that is now in another shard is released for good, unless it was changed after change number `since`.
 
-    Pictures are placed among `num_shards` since; 0 where an earlier release wrote this down.
+    Pictures are placed among `num_shards` shards from then on; 0 in journals of earlier releases.
     """
 
     image_id: str
@@ -62,9 +62,9 @@ class Restore:
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """The description of a picture changes; `changes` are the fields of a PictureChange that are given.
+    """The description of a picture changes; `changes` are the fields of a PictureChange that are set.
 
-    `bounded` where too many captions or tags are refused, and not where a copy gets what its picture has.
+    With `bounded`, too many captions or tags are refused; copying a picture's description to its copy is not bounded.
     """
 
     image_id: str
@@ -85,7 +85,7 @@ class Retry:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildView:
-    """A model's view is built and kept up from now on."""
+    """A model's view is built and maintained from now on."""
 
     digest: str
     now: float
@@ -98,12 +98,12 @@ _OPERATION: TypeAdapter[Operation] = TypeAdapter(Operation)
 
 
 def has_picture(image: Image | None) -> TypeGuard[Image]:
-    """Whether a shard that knows this of a picture has it, deleted or not, and has not let it go."""
+    """Whether a shard's record of a picture means that it has the picture, deleted or not, and has not released it."""
     return image is not None and image.deleted_at != LONG_AGO
 
 
 def concerns(operation: Operation, image_id: str) -> bool:
-    """Whether somebody changed that picture; an attempt to let it go is no such change."""
+    """Whether an operation changes that picture; its release does not count as a change."""
     if isinstance(operation, TakeIn):
         return any(picture.image_id == image_id for picture in operation.pictures)
     return not isinstance(operation, BuildView | Release) and operation.image_id == image_id
@@ -115,5 +115,5 @@ def written(operation: Operation) -> bytes:
 
 
 def read_operation(content: bytes) -> Operation:
-    """The operation that was written."""
+    """The operation in JSON that `written` made."""
     return _OPERATION.validate_json(content)

@@ -1,7 +1,7 @@
 """The shard that a picture belongs to: rendezvous hashing (Thaler and Ravishankar 1998) of its id over the shards.
 
-Every shard draws a number for the picture from a hash of both names, and the largest wins. One shard more takes its
-share of the pictures from all others, and no picture moves between these.
+Every shard gets a hash of its own number and the picture's id, and the largest wins. An added shard takes its share of
+the pictures from all others, and no picture moves between those.
 """
 
 from collections import defaultdict
@@ -21,18 +21,18 @@ def _draw(image_id: str, shard: int) -> bytes:
 
 @dataclass(frozen=True)
 class Placement:
-    """The number of shards that pictures lie on; while they move to an added one, `moving_from` is that before."""
+    """The number of shards with pictures; while pictures move to an added one, `moving_from` is the number before."""
 
     num_shards: int
     moving_from: int | None = None
 
     def places(self, image_id: str) -> Sequence[int]:
-        """The shards that may hold a picture, the one that it belongs to first."""
+        """The shards that may have a picture, the one that it belongs to first."""
         counts = [self.num_shards] if self.moving_from is None else [self.num_shards, self.moving_from]
         return list(dict.fromkeys(shard_of(image_id, count) for count in counts))
 
     def moving(self, image_ids: Iterable[str]) -> Mapping[int, Sequence[str]]:
-        """Shard -> those of the pictures that are moved from it, or were."""
+        """Shard -> those of the pictures that are moved from it, or already were."""
         moving = defaultdict[int, list[str]](list)
         for image_id in image_ids:
             for shard in self.places(image_id)[1:]:
@@ -40,5 +40,5 @@ class Placement:
         return moving
 
     def home(self, image_id: str, held: Collection[str]) -> int:
-        """The shard that has a picture, or would have it; one of those `held` is still where it is moved from."""
+        """The home shard of a picture; one among `held` is still in its old shard."""
         return self.places(image_id)[-1 if image_id in held else 0]

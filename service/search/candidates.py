@@ -1,4 +1,4 @@
-"""Candidates: what stage one passes on, with the scores that stage two gives it."""
+"""Candidates: the rows that stage one selects, with the scores that stage two gives them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Search(Protocol):
-    """Shortlist.search, or what answers as it does."""
+    """Shortlist.search, or a function with the same results."""
 
     def __call__(
         self, shortlist: Shortlist, query: npt.NDArray[np.float32], k: int, allowed: Mask | None = None, /
@@ -34,10 +34,9 @@ NO_SCORES = np.zeros(0, np.float32)
 class Candidates:
     """Rows of a view in the shortlist's order, with scores.
 
-    `gallery` counts the rows that a search without a filter chooses from. `unfiltered` is the shortlist that such a
-    search has, empty where there is no filter: probabilities compare with its scores, so that no filter changes them;
-    `unfiltered_scores` are those of stage one.
-    `matched` is the verdict on the best of them, None where there is none.
+    `gallery` counts the rows that a search without a filter chooses from. `unfiltered` is the shortlist of such a
+    search, empty without a filter, and `unfiltered_scores` its scores of stage one: probabilities are computed against
+    it, so that no filter changes them. `matched` is the verdict on the best candidate, None without one.
     """
 
     rows: Sequence[int]
@@ -60,7 +59,7 @@ class Candidates:
     ) -> Self:
         """The k visible rows nearest to a [1, E] embedding, of those `passing` a filter where there is one.
 
-        They are scored by their inner products with the embedding. `search` searches as the shortlist itself does.
+        Their scores are inner products with the embedding. `search` stands in for Shortlist.search.
         """
         query = embedding.float().cpu().numpy()
         scores, rows = nearest_rows(search, shortlist, query, k, visible if passing is None else passing)
@@ -83,19 +82,22 @@ class Candidates:
         num_right: float = 1.0,
         match_test: MatchTest | None = None,
     ) -> Self:
-        """Candidates with a reranker's scores of `rows_to_score`, probabilities where `num_right` of the gallery's rows
-        are expected right, and the verdict of the test."""
-        own = scores[: len(self.rows)]
+        """Candidates with a reranker's scores of `rows_to_score`, with probabilities that assume `num_right` relevant
+        rows in the gallery, and with the verdict of the test."""
+        row_scores = scores[: len(self.rows)]
         if log_odds is None or not self.rows:
-            return replace(self, scores=own)
-        prior, above = prior_log_odds(self.gallery, num_right), self._margins(scores)
-        probabilities = log_odds.probability(own, above, prior)
-        best = int(np.argmax(np.fmax(own, -np.inf)))
-        matched = match_test.verdict(float(own[best]), float(above[best]), prior) if match_test else None
-        return replace(self, scores=own, probabilities=never_falling(probabilities, own), matched=matched)
+            return replace(self, scores=row_scores)
+        prior, row_margins = prior_log_odds(self.gallery, num_right), self._margins(scores)
+        probabilities = log_odds.probability(row_scores, row_margins, prior)
+        best = int(np.argmax(np.fmax(row_scores, -np.inf)))
+        matched = None
+        if match_test is not None:
+            matched = match_test.verdict(float(row_scores[best]), float(row_margins[best]), prior)
+        probabilities = never_falling(probabilities, row_scores)
+        return replace(self, scores=row_scores, probabilities=probabilities, matched=matched)
 
     def judged_by(self, test: MatchTest, offset: float) -> Self:
-        """Candidates with the verdict of a test on the best score alone, before the question's offset was taken off."""
+        """Candidates with the verdict of a test on the best score alone, with the question's offset added back."""
         if not self.rows:
             return self
         return replace(self, matched=test.verdict(float(np.fmax.reduce(self.scores)) + offset))
@@ -107,7 +109,7 @@ class Candidates:
         score_of = dict(zip(self.rows_to_score, scores, strict=True))
         compared = np.array([score_of[row] for row in self.unfiltered])
         margin_of = dict(zip(self.unfiltered, margins(compared), strict=True))
-        # A candidate further down than an unfiltered shortlist reaches: all of that shortlist are others.
+        # A candidate outside the unfiltered shortlist is compared with all of that shortlist.
         beyond = margins(np.stack([scores, np.full_like(scores, np.fmax.reduce(compared))], axis=1))[:, 0]
         return np.array([margin_of.get(row, beyond[n]) for n, row in enumerate(self.rows)])
 
@@ -127,15 +129,15 @@ class Candidates:
     def best(
         self, order: Sequence[int], k: int, fetch: Callable[[Sequence[int]], Sequence[T | None]]
     ) -> list[tuple[int, T]]:
-        """(position, record) of the first k of `order`; one that vanished meanwhile makes room for the next."""
-        found = first_found([self.rows[n] for n in order], k, fetch)
-        return [(order[place], record) for place, record in found]
+        """(position, record) of the first k of `order` that still exist."""
+        records = first_found([self.rows[n] for n in order], k, fetch)
+        return [(order[index], record) for index, record in records]
 
 
 def first_found(
     rows: Sequence[int], k: int, fetch: Callable[[Sequence[int]], Sequence[T | None]]
 ) -> list[tuple[int, T]]:
-    """(place in `rows`, record) of the first k; one that vanished meanwhile makes room for the next."""
+    """(index in `rows`, record) of the first k rows that still exist."""
     found: list[tuple[int, T]] = []
     for part in tiles(len(rows), k):
         records = fetch(rows[part])
@@ -157,14 +159,14 @@ def scores_of(candidates: Candidates, position: int) -> dict[str, Any]:
 def nearest_rows(
     search: Search, shortlist: Shortlist, query: npt.NDArray[np.float32], k: int, allowed: Mask
 ) -> tuple[npt.NDArray[np.float32], list[int]]:
-    """Inner products with a [1, E] query of the k allowed rows where these are largest, and the rows."""
+    """The k largest inner products of allowed rows with a [1, E] query, and the rows."""
     products, rows = search(shortlist, query, k, allowed)
-    found = int((rows[0] >= 0).sum())
-    return products[0, :found], rows[0, :found].tolist()
+    num_rows = int((rows[0] >= 0).sum())
+    return products[0, :num_rows], rows[0, :num_rows].tolist()
 
 
 def never_falling(probabilities: npt.NDArray[np.float64], scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Probabilities of which none is below that of a lower score; a score that is NaN is the lowest."""
+    """Probabilities made to rise with the scores; NaN counts as the lowest score."""
     order = np.argsort(np.fmax(scores, -np.inf), kind="stable")
     raised = np.empty_like(probabilities)
     raised[order] = np.maximum.accumulate(probabilities[order])

@@ -1,7 +1,7 @@
 """Two-stage search: a shortlist by embeddings, reranked by a cross-attention model. No web in here.
 
-A query goes: `begin` fixes the model and one state of its gallery; the question is encoded; the shortlist is taken; the
-candidates' records are scored; the catalog says what the best of them are. Only encoding and scoring run where
+The steps of a query: `begin` fixes the model and one state of its gallery; the question is encoded; the shortlist is
+taken; the candidates' records are scored; the best are looked up in the catalog. Only encoding and scoring run where
 `accelerate` puts them, everything else in the caller's thread.
 """
 
@@ -50,8 +50,7 @@ from service.search.wording.query_notes import FoundCounts, note_on
 from service.search.wording.translation import translation_of
 from service.storage.regions.records import PictureFeatures, detected_features
 
-# Of the likeness to a picture, where what words ask for besides has 1: docs/lab/similar-pictures.md.
-PICTURE_WEIGHT = 0.4
+PICTURE_WEIGHT = 0.4  # of the picture in a query with words, whose weight is 1: docs/lab/similar-pictures.md
 NO_CAPTIONS = (
     "No captions are stored, so there is none to find for a picture: give some with the pictures, or to a stored one"
     " (PATCH /images/{image_id}, `regard edit --caption`). Pictures like it are found without."
@@ -59,12 +58,12 @@ NO_CAPTIONS = (
 
 
 class SearchEngine:
-    """Answers queries. A query sees one state of its gallery to its end."""
+    """Answers queries, each from one state of its gallery."""
 
     def __init__(
         self, galleries: Galleries, models: KnownModels, extractor: Extractor, run: RunSearch = run_once
     ) -> None:
-        """`models` holds whichever model a gallery names; `run` is what every search is run by."""
+        """`models` holds every model that a gallery may name; `run` runs each search."""
         self._galleries = galleries
         self._models = models
         self._extractor = extractor
@@ -73,8 +72,8 @@ class SearchEngine:
         self.costs = QueryCosts(models, extractor, self._encodings)
 
     def begin(self, request: AnyRequest) -> OpenQuery[AnyRequest]:
-        """Fix what answers the request. Raises UnknownModel, ViewNotBuilt or NotReady where the request's model cannot
-        answer yet, InvalidRequest for what has no answer."""
+        """The query of a request, with its model and gallery fixed. Raises UnknownModel, ViewNotBuilt or NotReady where
+        the model cannot answer yet, InvalidRequest where it never can."""
         query = OpenQuery(request, *self._galleries.open(request))
         if request.min_probability is not None and query.model.header.calibration is None:
             raise InvalidRequest.field(
@@ -89,22 +88,22 @@ class SearchEngine:
     def _text(self, query: OpenQuery[TextSearchRequest], accelerate: Accelerate) -> TextSearchResult:
         request, gallery = query.request, query.gallery
         running = RunningSearch(query, accelerate, Stopwatch("encode", "shortlist", "rerank", "text"))
-        texts, candidates, by_pictures = None, None, None
+        texts, candidates, matched_by_pictures = None, None, None
         matched: bool | None
         if query.needs_model:
             texts, embedding = self._encoded(running, request.visible)
             candidates = scored_pictures(running, texts, embedding)
-        matches = text_matches(running)  # last: shards look for words where they score
+        matches = text_matches(running)  # last: shards search their texts while they score
         if candidates is None:
             hits, left_out = best_pictures(request, None, [], matches, gallery.images_at), 0
             texts, matched = None, bool(matches)
         else:
             hits, left_out = picture_hits(query, candidates, matches)
-            by_pictures = verdict(candidates, query.matcher, request.visible)
-            # Words that a picture's text holds do. No picture shows a date, or the name of its file.
+            matched_by_pictures = verdict(candidates, query.matcher, request.visible)
+            # A text match always counts. No picture shows a date, or the name of its file.
             in_texts_alone = is_date(request.subject) or is_file_name(request.subject)
             shows_nothing = request.match != "pictures" and in_texts_alone
-            matched = bool(matches) or (False if shows_nothing else by_pictures)
+            matched = bool(matches) or (False if shows_nothing else matched_by_pictures)
         reading = Reading(request.query, [], {})
         if query.needs_model:
             reading = reading_of(query, found_in(hits, matches, request))
@@ -115,7 +114,7 @@ class SearchEngine:
             results=presented(running, hits, texts),
             left_out=left_out,
             matched=matched,
-            matched_by_pictures=by_pictures,
+            matched_by_pictures=matched_by_pictures,
             shards=gallery.shards,
             timings_ms=running.watch.milliseconds,
         )
@@ -128,9 +127,9 @@ class SearchEngine:
         accelerate: Accelerate = run_here,
         watch: Stopwatch | None = None,
     ) -> ImageSearchResult[Any]:
-        """Captions for a picture, or pictures like it, which may have to show something besides.
+        """Captions for a picture, or pictures like it that also show what the query's words say.
 
-        `image_id` is the picture's own where it is a stored one. InvalidRequest where the words hold none.
+        `image_id` is that of a stored picture. InvalidRequest where the query holds no word.
         """
         search = partial(self._image, picture=picture, image_id=image_id, accelerate=accelerate, watch=watch)
         return self._run(search, query)
@@ -149,7 +148,7 @@ class SearchEngine:
         if query.gallery.is_empty:
             return image_result(running, Reading(note=NO_CAPTIONS if for_captions else None))
         if not for_captions:
-            return pictures_like(running, self._sought(running, embedding), image_id)
+            return pictures_like(running, self._similarity_embedding(running, embedding), image_id)
         return captions_for(running, picture, images, embedding)
 
     def uploaded(
@@ -161,7 +160,7 @@ class SearchEngine:
     ) -> ImageSearchResult[Any]:
         """`image` for a picture that is not stored, whose full (width, height) is `size`.
 
-        FeaturesOnly, or NotReady during a migration, where the model reads what another detector finds.
+        FeaturesOnly, or NotReady during a migration, where the model needs another detector.
         """
         self._galleries.check_detector_of(query.model)
         watch = Stopwatch("detect", "encode", "shortlist", "rerank")
@@ -205,19 +204,21 @@ class SearchEngine:
         if not np.isfinite(score):
             raise FloatingPointError(f"{matcher.name} scores {score}")
 
-    def _sought(self, running: RunningSearch[ImageSearchRequest], embedding: torch.Tensor) -> torch.Tensor:
-        """The [1, E] embedding that finds pictures like one: its own, or the sum of that and of the words'."""
-        like = running.query.matcher.similarity_query(embedding)
+    def _similarity_embedding(
+        self, running: RunningSearch[ImageSearchRequest], embedding: torch.Tensor
+    ) -> torch.Tensor:
+        """The [1, E] embedding that finds pictures like one: the picture's, to which that of the words is added."""
+        of_picture = running.query.matcher.similarity_query(embedding)
         if (visible := running.query.request.visible) is None:
-            return like
-        _, said = self._encoded(running, visible)
-        return said + PICTURE_WEIGHT * like
+            return of_picture
+        _, of_words = self._encoded(running, visible)
+        return of_words + PICTURE_WEIGHT * of_picture
 
     def _encoded(self, running: RunningSearch[Any], sentence: str) -> Encoded:
         """The encoded sentence; InvalidRequest where it holds no word."""
         matcher = running.query.matcher
-        if (kept := self._encodings.get(matcher, sentence)) is not None:
-            return kept
+        if (cached := self._encodings.get(matcher, sentence)) is not None:
+            return cached
         encoded = running.encode(encoding_of(matcher, sentence))
         self._encodings.put(matcher, sentence, encoded)
         return encoded
@@ -225,35 +226,35 @@ class SearchEngine:
 
 def origin(query: OpenQuery[Any]) -> Origin:
     """The origin of a result of the query."""
-    asked, model = query.request, query.model
-    return Origin(model.name, model.header.digest, asked.k, asked.shortlist, query.index_version)
+    request, model = query.request, query.model
+    return Origin(model.name, model.header.digest, request.k, request.shortlist, query.index_version)
 
 
 def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
-    """Hits with the ranks of their order."""
+    """Hits ranked in their order, from 1."""
     return [hit if hit.rank == rank else replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
 def found_in(hits: Sequence[RankedPicture], matches: Sequence[TextMatch], request: TextSearchRequest) -> FoundCounts:
-    """Numbers of the pictures found, for notes beside them. `matches` by their text may be among them or not."""
+    """The numbers of pictures found, for notes. Pictures in `matches` need not be among the hits."""
     if request.match == "pictures":
         return FoundCounts(len(hits))
     return FoundCounts(len(hits), sum("text" in hit.found_by for hit in hits) or len(matches))
 
 
 def reading_of(query: OpenQuery[Any], found: FoundCounts) -> Reading:
-    """How the model reads the words asked with, with notes on these and on what was found."""
-    said, visible = query.request.query, query.request.visible
+    """The query's words as the model reads them, with notes on them and on what was found."""
+    query_text, visible = query.request.query, query.request.visible
     unknown = query.matcher.unknown_words(visible)
     read_as = query.matcher.near_words(visible)
-    no_english = [*unknown, *read_as]
-    has_nothing = found.by_text == 0 and not query.request.filter
-    tags = query.gallery.named_tags(query.request.subject) if has_nothing else ()
-    note = note_on(said, query.gallery.num_missing, no_english, found, tags)
-    if found.by_text or language_of(visible, no_english) is not None:
-        read_as = {}  # words of a text, or of another language, which came near to English ones
+    not_english = [*unknown, *read_as]
+    may_name_tags = found.by_text == 0 and not query.request.filter
+    tags = query.gallery.named_tags(query.request.subject) if may_name_tags else ()
+    note = note_on(query_text, query.gallery.num_missing, not_english, found, tags)
+    if found.by_text or language_of(visible, not_english) is not None:
+        read_as = {}  # its words come from a text or another language, and only resemble English ones
     translation = None if query.request.subject is None else translation_of(query.request.subject)
-    return Reading(said, unknown, read_as if translation is None else {**translation.words, **read_as}, note)
+    return Reading(query_text, unknown, read_as if translation is None else {**translation.words, **read_as}, note)
 
 
 def presented(
@@ -273,22 +274,22 @@ def presented(
 def explained_pictures(
     running: RunningSearch[TextSearchRequest], hits: Sequence[RankedPicture], texts: EncodedTexts
 ) -> list[RankedPicture]:
-    """Pictures that the model scored, with why."""
+    """Pictures that the model scored, with explanations."""
     query = running.query
     slots = [hit.slot for hit in hits if hit.slot is not None]
     tokens = query.matcher.words(query.request.visible)
-    explained = running.rerank(query.gallery.picture_explainer(slots, texts, tokens))
-    return [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]
+    explanations = running.rerank(query.gallery.picture_explainer(slots, texts, tokens))
+    return [replace(hit, explanation=explanation) for hit, explanation in zip(hits, explanations, strict=True)]
 
 
 def pictures_like(
-    running: RunningSearch[ImageSearchRequest], sought: torch.Tensor, image_id: str | None
+    running: RunningSearch[ImageSearchRequest], embedding: torch.Tensor, image_id: str | None
 ) -> ImageSearchResult[RankedPicture]:
-    """The pictures nearest to an embedding, and how words asked with are read."""
+    """The pictures nearest to an embedding, and the query's words as the model reads them."""
     query = running.query
     request = query.request
     with running.watch.stage("shortlist"):
-        candidates = query.gallery.nearest_pictures(sought, request, without=image_id)
+        candidates = query.gallery.nearest_pictures(embedding, request, without=image_id)
     hits, left_out = picture_hits(query, candidates)
     if request.sort == "date":
         hits.sort(key=newest_first)
@@ -304,8 +305,8 @@ def captions_for(
     candidates = scored_captions(running, images, embedding)
     hits, left_out = caption_hits(query, candidates)
     if query.request.explain:
-        explained = running.rerank(query.gallery.caption_explainer(hits, images, picture))
-        hits = [replace(hit, explanation=why) for hit, why in zip(hits, explained, strict=True)]
+        explanations = running.rerank(query.gallery.caption_explainer(hits, images, picture))
+        hits = [replace(hit, explanation=explanation) for hit, explanation in zip(hits, explanations, strict=True)]
     reading = Reading(note=None if query.gallery.has_captions else NO_CAPTIONS)
     return image_result(running, reading, ranked(hits), left_out, candidates.matched)
 

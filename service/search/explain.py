@@ -1,4 +1,4 @@
-"""Explanations of pairs as plain values, beside the words and boxes that they speak of."""
+"""Explanations of pairs as plain values, with the words and boxes that they refer to."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,13 +13,13 @@ from service.search.results import PairExplanation, ScoredWord
 from service.storage.regions.records import PictureRegions
 
 DIGITS = 6  # of weights; contributions stay whole, since they add up to the score
-SHARE_DIGITS = 10  # so that the sum of 10 000 pairs is off by less than 1e-6
+SHARE_DIGITS = 10  # keeps the error of a sum over 10 000 pairs below 1e-6
 
 
 def explain_pair(
     explanation: Explanation, q: int, k: int, tokens: Sequence[str], picture: PictureRegions
 ) -> PairExplanation:
-    """Why sentence `q`, whose real words are `tokens`, and picture `k` of a batch scored what they did."""
+    """The explanation of the score of sentence `q`, whose unpadded words are `tokens`, with picture `k` of a batch."""
     words, real = slice(len(tokens)), np.flatnonzero(picture.mask)
     attention = _of_pair(explanation.attention, q, k)
     contributions = _of_pair(explanation.contributions, q, k)

@@ -1,4 +1,4 @@
-"""One list of two: the pictures' ranking, and the pictures whose words hold the question.
+"""Fusion of two lists: the model's ranking, and the pictures whose text holds the question.
 
 Reciprocal rank fusion (Cormack, Clarke and Buettcher 2009): a picture's place is decided by the sum of
 1 / (RANK_CONSTANT + rank) over the lists that hold it. Scores of different kinds are never compared.
@@ -15,8 +15,8 @@ from service.search.near_duplicates import grouped
 from service.search.requests import SearchRequest, TextSearchRequest
 from service.search.results import FoundBy, PairExplanation, RankedPicture, ScoredWord
 
-RANK_CONSTANT = 60  # of that paper, found on one collection and kept for all others
-FOLDER_SHARE = 0.25  # of its rank, as which a picture counts whose folder is named so: docs/lab/folder-names.md
+RANK_CONSTANT = 60  # as in that paper, tuned there on one collection and kept for all others
+FOLDER_SHARE = 0.25  # factor on the rank of a picture found by its folder's name: docs/lab/folder-names.md
 
 
 def fused(
@@ -25,12 +25,11 @@ def fused(
     text_first: bool = False,
     by_folder: Collection[int] = (),
 ) -> list[int]:
-    """The slots of a ranking (the best first), those that have a rank by their text (from 1), and those that only the
-    name of a folder speaks for; the best first.
+    """The slots of a ranking (best first), of text matches (slot -> rank from 1) and of pictures matched only by the
+    name of their folder, in one list, best first.
 
-    Where both lists say the same, what the text found comes first: all words of the question are in it. With
-    `text_first` all that it found does. `by_folder` are raised in the ranking, or follow it where they are not in it.
-    Without the others this is the ranking.
+    Text matches win ties: their text holds all words of the question. With `text_first` all of them come first. Slots
+    in `by_folder` are raised in the ranking, or follow it where they are not in it. A ranking alone stays as it is.
     """
     if not text_ranks and not by_folder:
         return list(ranking)
@@ -52,25 +51,27 @@ def best_pictures(
     order: Sequence[int],
     matches: Sequence[TextMatch],
     fetch: Callable[[Sequence[int]], Sequence[Image | None]],
-    is_shown: bool = False,
+    demote_folders: bool = False,
 ) -> list[RankedPicture]:
     """The best k pictures of `order`, which are positions among the candidates, and of the text's matches; near
     duplicates are grouped where the request says so.
 
-    No picture shows a date: where a question asks for nothing else, pictures of that date come first. What is asked for
-    may be surely shown by pictures (`is_shown`). The name of a folder then says what its pictures have in common, and
-    not which of them show it.
+    No picture shows a date: where a question asks for nothing else, pictures of that date come first. `demote_folders`
+    is for questions about things that pictures surely show: the name of a folder then says what its pictures have in
+    common, but not which of them show it, so that it only raises them in the ranking.
     """
     positions = {candidates.rows[n]: n for n in order} if candidates else {}
     ranks = {match.image.slot: match.rank for match in matches if match.image.slot is not None}
-    by_folder = {match.image.slot for match in matches if match.by_folder and is_shown}
-    own_ranks = {slot: rank for slot, rank in ranks.items() if slot not in by_folder}
+    by_folder = {match.image.slot for match in matches if match.by_folder and demote_folders}
+    text_ranks = {slot: rank for slot, rank in ranks.items() if slot not in by_folder}
     text_first = bool(matches) and isinstance(request, TextSearchRequest) and is_date(request.subject)
-    slots = fused(list(positions), own_ranks, text_first, [slot for slot in ranks if slot in by_folder])
+    slots = fused(list(positions), text_ranks, text_first, [slot for slot in ranks if slot in by_folder])
 
     def hits(k: int) -> list[RankedPicture]:
-        found = enumerate(first_found(slots, k, fetch), start=1)
-        return [_hit(image, rank, candidates, positions.get(slots[n]), slots[n] in ranks) for rank, (n, image) in found]
+        records = enumerate(first_found(slots, k, fetch), start=1)
+        return [
+            _hit(image, rank, candidates, positions.get(slots[n]), slots[n] in ranks) for rank, (n, image) in records
+        ]
 
     return grouped(hits(len(slots) or 1), request.k) if request.group_near_duplicates else hits(request.k)
 
@@ -84,6 +85,6 @@ def _hit(image: Image, rank: int, candidates: Candidates | None, position: int |
 
 
 def explained_by_text(hit: RankedPicture, question: str) -> RankedPicture:
-    """A picture that its text alone found, with that as its explanation: the words of the question that it holds."""
+    """A picture found by its text alone, explained by the words of the question that the text holds."""
     words = [ScoredWord(word, special=False) for word in query_terms(question)]
     return replace(hit, explanation=PairExplanation(kind="text", words=words, regions=[]))

@@ -1,6 +1,6 @@
-"""The gallery of a search, which the search engine sees alike for one data directory and for many shards.
+"""The gallery of a search: one interface for the search engine to one data directory and to many shards.
 
-Pictures and captions are named by rows, numbers that hold for one query alone.
+Pictures and captions are identified by rows, numbers that are valid within one query.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,18 +21,18 @@ from service.storage.regions.records import PictureFeatures
 
 
 class Gallery(Protocol):
-    """One state of what is stored, as one model sees it, for one query."""
+    """One state of the collection for one query, as its model sees it."""
 
     scores_elsewhere: bool
-    """Whether scoring and explaining happen on other machines, and so need no turn on this one's accelerator."""
+    """Whether other machines score and explain, so that this one's accelerator is not needed."""
 
     @property
     def shards(self) -> ShardCounts | None:
-        """The numbers of its shards, and of those that answer; None where it is of one data directory."""
+        """The numbers of its shards and of those that answer; None for one data directory."""
 
     @property
     def version(self) -> str:
-        """Changes whenever the model's answers may."""
+        """The version of the answers: it changes whenever the model's answers may."""
 
     @property
     def is_empty(self) -> bool:
@@ -70,23 +70,23 @@ class Gallery(Protocol):
         """Work that gives the [len(rows)] score of each caption with the one picture."""
 
     def images_at(self, rows: Sequence[int]) -> Sequence[Image | None]:
-        """The pictures of rows, their `slot` being the row; None where one is not shown any more."""
+        """The pictures of rows, their `slot` being the row; None where one is no longer shown."""
 
     def captions_at(self, rows: Sequence[int]) -> Sequence[Caption | None]:
-        """The captions of rows, their `slot` being the row; None where one is not shown any more."""
+        """The captions of rows, their `slot` being the row; None where one is no longer shown."""
 
     def picture_explainer(
         self, rows: Sequence[int], texts: EncodedTexts, tokens: Sequence[str]
     ) -> Callable[[], list[PairExplanation]]:
-        """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`.
+        """Work that explains the score of each picture with the one sentence, whose unpadded words are `tokens`.
 
-        What it needs besides the model is read before.
+        Everything that it needs besides the model is read before this returns.
         """
 
     def caption_explainer(
         self, captions: Sequence[Caption], images: EncodedImages, picture: PictureFeatures
     ) -> Callable[[], list[PairExplanation]]:
-        """Work that tells why each caption scored what it did with the one picture."""
+        """Work that explains the score of each caption with the one picture."""
 
     def captions_per_picture(self) -> float:
         """The mean number of captions of a captioned picture."""

@@ -1,4 +1,4 @@
-"""The gallery of one data directory: rows are the slots of its pictures and captions."""
+"""The gallery of one data directory, whose rows are the slots of its pictures and captions."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,9 +30,9 @@ from service.search.version_cache import VersionCache
 from service.storage.regions.records import PictureFeatures, RegionStore
 from service.storage.regions.stores import RegionStores
 
-KEPT_LETTERS = 4_000_000  # of descriptions: those of thousands of usual pictures, in some twenty megabytes
+KEPT_LETTERS = 4_000_000  # of descriptions: thousands of typical pictures, in some twenty megabytes
 KEPT_MASKS = 4  # a byte for each picture
-KEPT_WORDS = 10_000  # each with a tag or two, if any: a common word of captions takes milliseconds to look up
+KEPT_WORDS = 10_000  # each with a tag or two at most; looking up a common caption word takes milliseconds
 LETTERS_OF_THE_REST = 500
 NO_CANDIDATES = Candidates(rows=[], scores=NO_SCORES, gallery=0)
 
@@ -51,10 +51,10 @@ class LocalGallery:
         regions: RegionStore | None,
         catalog_version: int,
     ) -> None:
-        """`snapshot` None: the store is empty, or no view is needed; `regions` is what the model's extractor found,
-        None for nothing."""
+        """`snapshot` is None where the store is empty or no view is needed; `regions` are those of the model's
+        extractor, None where there are none."""
         pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
-        edition = snapshot.manifest.edition if snapshot else "0"  # rows that were made anew are others
+        edition = snapshot.manifest.edition if snapshot else "0"  # a rebuilt view has other rows
         self.version = f"{catalog_version}-{pictures}-{captions}-{edition}"
         self._catalog_version = catalog_version
         self._galleries, self._catalog = galleries, galleries.catalog
@@ -67,7 +67,7 @@ class LocalGallery:
 
     @property
     def num_missing(self) -> int:
-        """The number of pictures that wait for their regions, or have them and are not in the view yet."""
+        """The number of pictures that wait for their regions, or whose regions are not in the view yet."""
         visible, _ = self._picture_masks(None)
         committed = max(0, len(visible) - (0 if self._snapshot is None else self._snapshot.counts.images))
         return committed + self._galleries.num_queued(self._catalog_version)
@@ -86,9 +86,12 @@ class LocalGallery:
         visible, passing = self._picture_masks(compiled(request))
         if isinstance(request, TextSearchRequest):
             visible, passing = self._showing(visible), None if passing is None else self._showing(passing)
-        own = None if without is None else self._catalog.image(without)
-        if own is not None and own.slot is not None:
-            visible, passing = _without(visible, [own.slot]), None if passing is None else _without(passing, [own.slot])
+        excluded = None if without is None else self._catalog.image(without)
+        if excluded is not None and excluded.slot is not None:
+            visible, passing = (
+                _without(visible, [excluded.slot]),
+                None if passing is None else _without(passing, [excluded.slot]),
+            )
         search = self._galleries.searches.search
         return Candidates.nearest(self._snapshot.images, embedding, request.shortlist, visible, passing, search)
 
@@ -96,8 +99,8 @@ class LocalGallery:
         """The shortlist of captions for a [1, E] embedding."""
         if self._snapshot is None:
             return NO_CANDIDATES
-        given = compiled(request)
-        passing = None if given is None else self._catalog.matching_captions(given)
+        condition = compiled(request)
+        passing = None if condition is None else self._catalog.matching_captions(condition)
         visible = self._visible_captions()
         search = self._galleries.searches.search
         return Candidates.nearest(self._snapshot.captions, embedding, request.shortlist, visible, passing, search)
@@ -109,11 +112,11 @@ class LocalGallery:
     def named_tags(self, question: str) -> list[Tag]:
         """Tags that the question names beside other words."""
         words, look_up = content_words(question), self._catalog.texts.tags_beside
-        found = self._galleries.tags.get_or_read(self._catalog_version, words, look_up)
-        return named_tags(question, chain.from_iterable(found.values()))
+        tags = self._galleries.tags.get_or_read(self._catalog_version, words, look_up)
+        return named_tags(question, chain.from_iterable(tags.values()))
 
     def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
-        """Work that gives the [len(rows)] score of each picture with the one sentence, beside other queries' work."""
+        """Work that gives the [len(rows)] score of each picture with the one sentence, jointly with other queries."""
         return joint_scorer(StoredPairs(self._model.matcher, self._state, rows, texts))
 
     def caption_scorer(self, rows: RowNumbers, images: EncodedImages) -> Callable[[], Scores]:
@@ -121,24 +124,24 @@ class LocalGallery:
         return partial(score_captions, self._model.matcher, self._state, rows, images)
 
     def images_at(self, rows: Sequence[int]) -> list[Image | None]:
-        """The pictures of rows; None where one is not shown any more."""
+        """The pictures of rows; None where one is no longer shown."""
 
         def read(slots: list[int]) -> dict[int, Image]:
             images = zip(slots, self._catalog.images_at(slots), strict=True)
             return {slot: image for slot, image in images if image is not None}
 
-        # Of now: what was deleted since the search began is shown no more.
-        found = self._galleries.pictures.get_or_read(self._catalog.version(), rows, read)
-        return [found.get(row) for row in rows]
+        # As of now: pictures deleted since the search began are left out.
+        pictures = self._galleries.pictures.get_or_read(self._catalog.version(), rows, read)
+        return [pictures.get(row) for row in rows]
 
     def captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
-        """The captions of rows; None where one is not shown any more."""
+        """The captions of rows; None where one is no longer shown."""
         return [None if caption.deleted else caption for caption in self._catalog.captions_at(rows)]
 
     def picture_explainer(
         self, rows: Sequence[int], texts: EncodedTexts, tokens: Sequence[str]
     ) -> Callable[[], list[PairExplanation]]:
-        """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`.
+        """Work that explains the score of each picture with the one sentence, whose unpadded words are `tokens`.
 
         NotReady where the regions cannot be read.
         """
@@ -153,7 +156,7 @@ class LocalGallery:
     def caption_explainer(
         self, captions: Sequence[Caption], images: EncodedImages, picture: PictureFeatures
     ) -> Callable[[], list[PairExplanation]]:
-        """Work that tells why each caption scored what it did with the one picture."""
+        """Work that explains the score of each caption with the one picture."""
         return partial(explain_captions, self._model.matcher, self._state, captions, images, picture)
 
     def captions_per_picture(self) -> float:
@@ -165,10 +168,10 @@ class LocalGallery:
         assert self._snapshot is not None, "an empty gallery has no candidates"
         return self._snapshot
 
-    def _picture_masks(self, given: Filter | None) -> tuple[Mask, Mask | None]:
-        """[slots] True for visible pictures, and for those that pass the filter, None without one.
+    def _picture_masks(self, condition: Filter | None) -> tuple[Mask, Mask | None]:
+        """[slots] masks of the visible pictures, and of those that pass the filter, None without one.
 
-        Pictures without any region are left out of both: they cannot be scored.
+        Pictures without a region are in neither: they cannot be scored.
         """
         extractor = self._model.header.extractor_digest
 
@@ -178,12 +181,12 @@ class LocalGallery:
             return {extractor: mask}
 
         visible = self._galleries.visible.get_or_read(self._catalog_version, [extractor], read)[extractor]
-        if given is None:
+        if condition is None:
             return visible, None
-        return visible, _without(self._catalog.matching(given), self._catalog.region_stores.blank_slots(extractor))
+        return visible, _without(self._catalog.matching(condition), self._catalog.region_stores.blank_slots(extractor))
 
     def _showing(self, allowed: Mask) -> Mask:
-        """The mask without pictures that show nothing, where there are others."""
+        """The mask without contentless pictures, unless it has no others."""
         digest, num_slots = self._model.header.digest, self._state.counts.images
         edition = f"{self._state.manifest.edition}-{self._galleries.hash_rounds(self._catalog_version)}"
         slots = self._galleries.contentless.slots(digest, self._regions, num_slots, edition)
@@ -191,7 +194,7 @@ class LocalGallery:
         return showing if showing[:num_slots].any() else allowed
 
     def _visible_captions(self) -> Mask:
-        """[caption slots] True for those that are shown."""
+        """[caption slots] mask of the captions that are shown."""
 
         def read(_: object) -> dict[str, Mask]:
             mask = self._catalog.visible_captions()
@@ -216,18 +219,18 @@ class LocalGalleries:
 
     def num_queued(self, version: int) -> int:
         """The number of pictures that wait for their regions, at a version of the catalog."""
-        found = self._queued.get_or_read(version, [""], lambda _: {"": self.catalog.queue.num_waiting()})
-        return found[""]
+        counts = self._queued.get_or_read(version, [""], lambda _: {"": self.catalog.queue.num_waiting()})
+        return counts[""]
 
     def hash_rounds(self, version: int) -> int:
-        """The number of rounds in which missing hashes were made, at a version of the catalog."""
-        found = self._hash_rounds.get_or_read(version, [""], lambda _: {"": self.catalog.hashes.rounds()})
-        return found[""]
+        """The number of rounds that computed missing hashes, at a version of the catalog."""
+        counts = self._hash_rounds.get_or_read(version, [""], lambda _: {"": self.catalog.hashes.rounds()})
+        return counts[""]
 
     def open(self, request: SearchRequest) -> OpenGallery:
         """The gallery of the request's model. Raises UnknownModel where there is none, ViewNotBuilt or NotReady where
         it is needed and cannot answer yet."""
-        # The version is read before anything it speaks of: an answer may be newer than it says, never older.
+        # The version is read first: what is read after it may be newer, never older.
         version = self.catalog.version()
         view, snapshot = self._models.resolve(request.model, needs_view=request.needs_model)
         regions = self._regions.of(view.header.extractor_digest)
@@ -255,16 +258,16 @@ class LocalGalleries:
 
     def check_detector_of(self, model: ModelView) -> None:
         """FeaturesOnly, or NotReady, unless the model reads what the detector in service finds."""
-        made = model.header.extractor_digest
-        if made == self._extractor.digest:
+        digest = model.header.extractor_digest
+        if digest == self._extractor.digest:
             return
         if (progress := self._regions.progress()) is None:
             raise FeaturesOnly(
-                f"{model.name} reads features of {made}, which nothing here finds in a picture. Ask with the"
+                f"{model.name} reads features of {digest}, which nothing here finds in a picture. Ask with the"
                 " image_id of a stored one, or another model."
             )
-        said = f"{model.name} reads what the former detector found, which is not there for an uploaded picture"
-        raise migrating(progress, f"{said}; ask with an image_id, ask another model, or wait")
+        reason = f"{model.name} reads what the former detector found, which is not there for an uploaded picture"
+        raise migrating(progress, f"{reason}; ask with an image_id, ask another model, or wait")
 
     def captions_per_picture(self) -> float:
         """The mean number of captions of a captioned picture."""
@@ -272,7 +275,7 @@ class LocalGalleries:
 
 
 def letters_of(image: Image) -> int:
-    """The letters of a picture's description, and as many as the rest of it takes."""
+    """The size of a picture's record in letters: those of its description, and an allowance for the rest."""
     tags = sum(len(name) + len(str(value)) for name, value in image.tags.items())
     return LETTERS_OF_THE_REST + len(image.filename) + sum(map(len, image.captions)) + tags
 
@@ -283,7 +286,7 @@ def compiled(request: SearchRequest) -> Filter | None:
 
 
 def _without(allowed: Mask, slots: Sequence[int]) -> Mask:
-    """The mask with these slots, as far as it reaches, set to False."""
-    left = allowed.copy()
-    left[[slot for slot in slots if slot < len(left)]] = False
-    return left
+    """A copy of the mask in which those of the slots that it covers are False."""
+    mask = allowed.copy()
+    mask[[slot for slot in slots if slot < len(mask)]] = False
+    return mask

@@ -1,4 +1,4 @@
-"""The models of this server, each with its view as far as a worker has built it."""
+"""The models of this server, each with its view as far as the worker has built it."""
 
 import logging
 import threading
@@ -22,10 +22,10 @@ from service.storage.regions.stores import RegionStores
 
 log = logging.getLogger(__name__)
 
-REFRESH_S = 0.1  # a picture is found this much later than its view holds it
-QUERY_WAITS_S = 0.25  # that a query has for rows that another thread takes up: it searches those of before then
-INDEX_S = 1.0  # between two looks whether an index is due
-RETRY_S = 5  # the first pictures of a migration can be searched after about so long
+REFRESH_S = 0.1  # between two refreshes: a new row of a view is found this much later
+QUERY_WAITS_S = 0.25  # for another thread's refresh; then the query searches the rows from before
+INDEX_S = 1.0  # between two checks for a due index
+RETRY_S = 5  # after which the first pictures of a migration can be searched
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ModelView:
         self.name = name
         self.maintained = maintained
         self._model = model
-        self._visible = (-1, 0, 0), (0, 0)  # the numbers of what is shown, and at which version of what
+        self._visible = (-1, 0, 0), (0, 0)  # key of the counts, and the counts of shown pictures and captions
         self._folder = folder
         self._view: View | None = None
         self._opening = threading.Lock()
@@ -55,7 +55,7 @@ class ModelView:
 
     @property
     def header(self) -> MatcherHeader:
-        """The part of the model that is known without its weights."""
+        """The model's header, which is known without its weights."""
         return self._model.header
 
     @property
@@ -65,18 +65,18 @@ class ModelView:
 
     @property
     def matcher(self) -> Matcher:
-        """The model itself, which is read where it was not, while the caller waits; then whatever that raises."""
+        """The model itself. Where it is not loaded, the caller waits for that, and gets whatever loading raises."""
         return self._model.matcher
 
     def snapshot(self) -> Snapshot | None:
-        """The view as it is now, to be kept for a whole query; None before a worker has begun it."""
+        """The current state of the view, to be kept for a whole query; None before a worker has begun it."""
         view = self._view
         return None if view is None else view.snapshot()
 
     def refresh(self, patience_s: float = threading.TIMEOUT_MAX) -> None:
-        """Take up what the worker published since: a look at a small file where that is nothing.
+        """Take up what the worker has published since; where that is nothing, this only reads a small file.
 
-        Another thread that does the same is waited for `patience_s` seconds at most.
+        Another thread's refresh is waited for `patience_s` seconds at most.
         """
         try:
             view = self._view
@@ -86,7 +86,7 @@ class ModelView:
                 view.refresh(patience_s)
             self._fault = ""
         except NoView:
-            pass  # not begun, or removed: what was shown is still shown
+            pass  # not begun, or removed: the last snapshot is still searched
         except (Corrupt, LayoutMismatch, ViewMismatch, OSError) as fault:
             if str(fault) != self._fault:  # once, not ten times a second
                 log.error("the view of %s cannot be read: %s", self.name, fault)
@@ -111,20 +111,20 @@ class ModelView:
         pictures, captions = snapshot.counts if snapshot else Counts(0, 0)
         missing = max(0, catalog.num_slots() - pictures)
         missing_captions = max(0, catalog.num_caption_slots() - captions)
-        word = self._word(snapshot, missing + missing_captions)
-        return ViewState(word, *self._num_visible(catalog, pictures, captions), missing, missing_captions)
+        status = self._status(snapshot, missing + missing_captions)
+        return ViewState(status, *self._num_visible(catalog, pictures, captions), missing, missing_captions)
 
     def _num_visible(self, catalog: Catalog, pictures: int, captions: int) -> tuple[int, int]:
-        """The numbers of shown pictures and captions among the first rows, counted anew only after a change: health
-        checks ask for them too."""
+        """The numbers of shown pictures and captions among the first rows, recounted only after a change: health checks
+        ask for them too."""
         key = catalog.version(), pictures, captions
-        kept = self._visible  # which other threads replace
-        if kept[0] != key:
-            kept = self._visible = key, catalog.num_visible(pictures, captions)
-        return kept[1]
+        cached = self._visible  # other threads may replace it
+        if cached[0] != key:
+            cached = self._visible = key, catalog.num_visible(pictures, captions)
+        return cached[1]
 
-    def _word(self, snapshot: Snapshot | None, missing: int) -> Literal["ready", "building", "not built"]:
-        # A view that no worker keeps up any more, left from other settings, is as good as none once it lacks something.
+    def _status(self, snapshot: Snapshot | None, missing: int) -> Literal["ready", "building", "not built"]:
+        # A view left from other settings, which no worker maintains, is useless once it lacks something.
         if not self.maintained and (missing or snapshot is None):
             return "not built"
         return "building" if missing else "ready"
@@ -139,7 +139,7 @@ class ModelView:
 class ModelViews:
     """Every model of this server by name.
 
-    Each searches the regions of its own extractor. Models of a former one answer for as long as its regions are there.
+    Each searches the regions of its own extractor. Models of a former extractor answer while its regions are kept.
     """
 
     def __init__(
@@ -149,11 +149,11 @@ class ModelViews:
         regions: RegionStores,
         advice: Callable[[str], str] = lambda name: "",
     ) -> None:
-        """`views`: the default first. `advice` says of the name of a model that is not here how it could be, if so."""
+        """`views`: the default first. `advice` tells how a model that is missing could be loaded."""
         self._advice = advice
         self._views = tuple(views)
         self._catalog, self._regions = catalog, regions
-        for view in self._views:  # what a former extractor found is not extended any more, and yet it is no fault
+        for view in self._views:  # a former extractor's view no longer grows, which is no fault
             view.maintained = view.maintained or not self._is_current(view)
 
     def __iter__(self) -> Iterator[ModelView]:
@@ -187,11 +187,11 @@ class ModelViews:
     def resolve(self, name: str | None, needs_view: bool) -> tuple[ModelView, Snapshot | None]:
         """The model and one state of its view, None where there is none yet.
 
-        Where the view is needed, ViewNotBuilt where pictures are not in it, NotReady where their regions are yet to be
-        found anew.
+        Where the view is needed: ViewNotBuilt if pictures are missing from it, NotReady if a migration has yet to
+        find their regions.
         """
         model = self.named(name)
-        # What another process has called searchable is found here too, whenever the last turn of refreshing was.
+        # Refreshed now, since another process may already have reported newer pictures as searchable.
         model.refresh(QUERY_WAITS_S)
         snapshot = model.snapshot()
         if needs_view and (snapshot is None or not snapshot.counts.images or not model.maintained):
@@ -199,7 +199,7 @@ class ModelViews:
         return model, snapshot
 
     def _check_searchable(self, model: ModelView, snapshot: Snapshot | None) -> None:
-        """ViewNotBuilt or NotReady where a view that is empty, or that no worker keeps up, lacks pictures."""
+        """ViewNotBuilt or NotReady where a view is empty, or not maintained by a worker, and lacks pictures."""
         is_empty = snapshot is None or not snapshot.counts.images
         progress = self._regions.progress() if is_empty and model.maintained and self._is_current(model) else None
         if progress is not None and progress.total:
@@ -212,13 +212,13 @@ class ModelViews:
             raise not_built(model, state, self._catalog.read_only)
 
     def request_build(self, model: ModelView, now: float) -> None:
-        """Have a worker build the model's view and keep it up from now on, also after a restart."""
+        """Have a worker build and maintain the model's view from now on, also after a restart."""
         if not model.maintained:
             self._catalog.processes.request_view(model.header.digest, now)
             model.maintained = True
 
     def refresh(self) -> None:
-        """Take up, for every model, what the worker published since."""
+        """Take up what the worker has published since, for every model."""
         self._regions.refresh()
         self._maintain(self._catalog.processes.requested_views())
         for view in self:
@@ -240,8 +240,8 @@ class ModelViews:
 
 
 class ViewRefresher:
-    """The threads that keep the snapshots of all views up, so that a request finds little or nothing to take up, and
-    those that build indexes, for which none waits."""
+    """The thread that keeps the snapshots of all views up to date, so that a request has little or nothing to take up,
+    and the one that builds indexes, which no request waits for."""
 
     def __init__(self, views: ModelViews) -> None:
         self._views = views
@@ -255,7 +255,7 @@ class ViewRefresher:
         ]
 
     def start(self) -> None:
-        """Open what there is, then go on in the background."""
+        """Open the views that exist, then refresh in the background."""
         self._views.refresh()
         for thread in self._threads:
             thread.start()
@@ -266,54 +266,53 @@ class ViewRefresher:
         return all(thread.is_alive() for thread in self._threads)
 
     def close(self) -> None:
-        """End the threads, after the index that one may be building."""
+        """End the threads, after an index that is being built."""
         self._stop.set()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
 
     def _run(self, turn: Callable[[], None], seconds: float) -> None:
-        told = ""
+        logged = ""
         while not self._stop.wait(seconds):
             try:
                 turn()
-                told = ""
-            except MissingCatalog as fault:  # whose message says all
-                if repr(fault) != told:
+                logged = ""
+            except MissingCatalog as fault:  # its message needs no traceback
+                if repr(fault) != logged:
                     log.error("the views could not be refreshed: %s", fault)
-                told = repr(fault)
-            except Exception as fault:  # whatever it is, the next turn tries again and searches use the last snapshots
-                if repr(fault) != told:  # once, not ten times a second
+                logged = repr(fault)
+            except Exception as fault:  # the next turn tries again, and searches use the last snapshots
+                if repr(fault) != logged:  # once, not ten times a second
                     log.exception("the views could not be refreshed")
-                told = repr(fault)
+                logged = repr(fault)
 
 
 def nothing_searchable_yet(state: ViewState) -> bool:
-    """Whether none of many pictures can be found yet: more than come in at a time."""
+    """Whether nothing can be found yet although more pictures wait than arrive at a time."""
     return not state.pictures and state.missing_pictures > MOST_AT_ONCE
 
 
 def not_built(model: ModelView, state: ViewState, read_only: bool = False) -> ViewNotBuilt:
-    """The problem that a caller reads who asks a model without a view; `read_only`: where nothing can be built."""
+    """The problem for a query of a model without a view; `read_only`: nothing can be built here."""
     if read_only:
-        what = (
+        status = (
             "is not built, and nothing can be built here: let `regard serve` open this data directory once where it may"
             " be written"
         )
     elif model.maintained:
         total = state.pictures + state.missing_pictures
-        what = f"is being built, {state.pictures} of {total} pictures so far; try again shortly"
+        status = f"is being built, {state.pictures} of {total} pictures so far; try again shortly"
     else:
-        what = f"is not built; POST /models/{model.name}/build builds it now, REGARD_VIEWS at every start"
+        status = f"is not built; POST /models/{model.name}/build builds it now, REGARD_VIEWS at every start"
     build = {"state": state.state, "pictures": state.pictures, "missing_pictures": state.missing_pictures}
-    return ViewNotBuilt(f"The view of {model.name} {what}.", build=build)
+    return ViewNotBuilt(f"The view of {model.name} {status}.", build=build)
 
 
 def migrating(progress: MigrationProgress, detail: str = "") -> NotReady:
-    """The problem that a caller reads who asks for what a migration has yet to find; `detail` replaces the sentence."""
-    said = f"{progress}"
+    """The problem for a request of what a migration has yet to find; `detail` replaces the first sentence."""
     sentence = detail or "Another detector replaces the one that the regions were found with"
-    return NotReady(f"{sentence}: {said}.", retry_after=RETRY_S, migration=migration_fields(progress))
+    return NotReady(f"{sentence}: {progress}.", retry_after=RETRY_S, migration=migration_fields(progress))
 
 
 def migration_fields(progress: MigrationProgress) -> dict[str, Any]:

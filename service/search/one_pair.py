@@ -17,7 +17,7 @@ class ExplainedPair:
 
 
 def explain_one(matcher: Matcher, sentence: str, picture: PictureFeatures) -> ExplainedPair:
-    """The pair by a model. ValueError, in words, for a sentence without a word."""
+    """The pair scored and explained by a model. ValueError, for people to read, for a sentence without a word."""
     images, _ = matcher.encode_regions(picture.as_batch())
     words, _ = matcher.encode_sentences([sentence])
     explanation = explain_pair(matcher.explain(images, words), 0, 0, matcher.words(sentence), picture)

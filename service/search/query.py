@@ -1,4 +1,4 @@
-"""A query, which sees one state of what is stored to its end, and where its work for a model runs."""
+"""Queries, each of which sees one state of the collection throughout, and where their model work runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def run_here(work: Callable[[], T], /) -> T:
 
 @dataclass(frozen=True)
 class OpenQuery(Generic[AnyRequest]):
-    """A request, and the one state of what is stored that answers it."""
+    """A request, and the one state of the collection that answers it."""
 
     request: AnyRequest
     model: ModelView
@@ -36,22 +36,22 @@ class OpenQuery(Generic[AnyRequest]):
 
     @property
     def index_version(self) -> str:
-        """Changes whenever the model's answers may."""
+        """The version of the answers: it changes whenever the model's answers may."""
         return self.gallery.version
 
     @property
     def matcher(self) -> Matcher:
-        """The model's weights, which are read where they were not yet."""
+        """The model with its weights, which are loaded if they are not yet."""
         return self.model.matcher
 
     @property
     def needs_model(self) -> bool:
-        """Whether the model is asked, and not the pictures' text alone."""
+        """Whether the model is used, and not the pictures' text alone."""
         return self.request.needs_model
 
     @property
     def awaits_model(self) -> bool:
-        """Whether the model is to be loaded before the query can be answered."""
+        """Whether the model must be loaded before the query can be answered."""
         return self.needs_model and not self.model.loaded
 
 
@@ -59,7 +59,7 @@ class RunSearch(Protocol):
     """Runs a search for a query and returns its result."""
 
     def __call__(self, search: Callable[[OpenQuery[AnyRequest]], T], query: OpenQuery[AnyRequest], /) -> T:
-        """The result of `search`, of the query or of one that was begun again for the same request."""
+        """The result of `search`, for this query or for one begun anew for the same request."""
 
 
 def run_once(search: Callable[[OpenQuery[AnyRequest]], T], query: OpenQuery[AnyRequest], /) -> T:
@@ -76,10 +76,10 @@ class RunningSearch(Generic[AnyRequest]):
     watch: Stopwatch
 
     def encode(self, work: Callable[..., T], *arguments: Any) -> T:
-        """The result of work that encodes what is asked with."""
+        """The result of work that encodes the question."""
         return self.accelerate(self.watch.timed("encode", work, *arguments))
 
     def rerank(self, work: Callable[[], T]) -> T:
-        """The result of work that scores or explains, which needs no turn here where shards do it."""
+        """The result of work that scores or explains; where shards do that, it needs no accelerator here."""
         run = run_here if self.query.gallery.scores_elsewhere else self.accelerate
         return run(self.watch.timed("rerank", work))

@@ -1,4 +1,4 @@
-"""The cost of queries for the accelerator."""
+"""The costs of queries for the accelerator, in products of a region and a word."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -10,9 +10,9 @@ from service.search.requests import ImageSearchRequest, SearchRequest, TextSearc
 from service.search.scoring.pair_costs import PairCosts
 from service.search.sentences import KeptEncodings, words_of
 
-DETECTION_COST = 1_000_000  # finding a picture's regions takes as long as scoring this many products
-PIECE_COST = 1000  # the same of encoding a word piece: half a millisecond, a thousandth of finding regions
-DRAWING_COST = 500_000  # of decoding a picture and drawing why it answers
+DETECTION_COST = 1_000_000  # of finding a picture's regions, which takes as long as scoring this many products
+PIECE_COST = 1000  # of encoding a word piece, which takes half a millisecond
+DRAWING_COST = 500_000  # of decoding a picture and drawing its explanation
 TEXT_COST = 10_000  # of a search in the text index
 TYPICAL_WORDS = 14
 
@@ -22,31 +22,30 @@ class KnownModels(Protocol):
 
     @property
     def default(self) -> ModelView:
-        """The model that answers where none is named."""
+        """The default model, which answers where none is named."""
 
     def __iter__(self) -> Iterator[ModelView]:
         """Every loaded model, as it answers queries."""
 
 
 class QueryCosts:
-    """The cost of queries by models, regions of a picture and kept sentences."""
+    """Computes costs from the models' speed, the regions of a picture and the cached encodings."""
 
     def __init__(self, models: KnownModels, extractor: Extractor, encodings: KeptEncodings) -> None:
         self._models, self._extractor, self._encodings = models, extractor, encodings
         self._pair_costs = PairCosts()
 
     def measure(self) -> None:
-        """Measure how much each model that is loaded and was not measured costs a pair, where models run."""
+        """Measure the cost of a pair for each loaded model not measured yet, in the thread where models run."""
         loaded = [model.matcher for model in self._models if model.loaded]
         self._pair_costs.measure(loaded, self._extractor.num_regions)
 
     def of(self, query: OpenQuery[Any]) -> int:
-        """Cost of a query for the accelerator: candidates x regions x words x the model's factor, and encoding the
-        sentence unless that is kept.
+        """The cost of a query: candidates x regions x words x the model's factor, and encoding the sentence unless
+        that is cached.
 
-        With a filter a second shortlist is scored, the one that there is without it; the results that are explained
-        are scored once more. The model is loaded, unless the query `needs_model` not. InvalidRequest for a sentence
-        without a word, or with more than are read.
+        With a filter, the shortlist without it is scored as well; results to be explained are scored once more. Loads
+        the model if the query needs one. InvalidRequest for a sentence without a word, or with more than models read.
         """
         if not query.needs_model:
             return TEXT_COST
@@ -60,22 +59,22 @@ class QueryCosts:
         return int(pairs * self._pair_costs.weight(query.matcher)) + encoding
 
     def of_upload(self, query: OpenQuery[ImageSearchRequest]) -> int:
-        """`of`, for a query with a picture that is not stored, whose regions are found first."""
+        """The cost of a query with a picture that is not stored, whose regions must be found first. Raises as `of`."""
         return self.of(query) + DETECTION_COST
 
     def of_drawing(self, query: OpenQuery[TextSearchRequest]) -> int:
-        """Cost of encoding the query's sentence and drawing why a picture answers it; InvalidRequest as `of`."""
+        """The cost of encoding the query's sentence and drawing its explanation by a picture. Raises as `of`."""
         return PIECE_COST * query.matcher.num_pieces(words_of(query.matcher, query.request.visible)) + DRAWING_COST
 
     def expected(self, request: SearchRequest) -> int:
-        """The cost of a query that has not begun: of a sentence of usual length, by the fastest model."""
+        """An estimate for a query that has not begun: a sentence of typical length, by the fastest model."""
         if not request.needs_model:
             return TEXT_COST
         encoding = 0 if request.subject is None else PIECE_COST * TYPICAL_WORDS
         return self._pairs(request, TYPICAL_WORDS) + encoding
 
     def _pairs(self, request: SearchRequest, num_words: int) -> int:
-        """Pairs of a region and a word that a query looks at."""
+        """The number of pairs of a region and a word that a query scores."""
         candidates = 2 * request.shortlist if request.filter else request.shortlist
         if request.explain:
             candidates += request.k

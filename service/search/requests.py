@@ -1,6 +1,6 @@
-"""Requests of searches: one model a kind of search, checked and described by pydantic.
+"""Search requests: one pydantic model for each kind of search.
 
-The same objects are the bodies of HTTP requests and what `SearchEngine` takes.
+They are both the bodies of HTTP requests and the arguments of `SearchEngine`.
 """
 
 from collections.abc import Callable
@@ -80,7 +80,7 @@ class Range(RequestModel):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can lie in it. Texts are compared as such and, if both are written as numbers, as these."""
+        """Whether the range is empty. Texts are compared as texts and, if both are written as numbers, as numbers."""
         if isinstance(self.gte, str) and isinstance(self.lte, str):
             first, last = as_number(self.gte), as_number(self.lte)
             return self.gte > self.lte and (first is None or last is None or first > last)
@@ -169,12 +169,12 @@ class PictureFilter(RequestModel):
 
 
 def _query(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """A question as it was written, whose length is that of the letters which are read: "\ufdfa" stands for 18."""
+    """A question as it was written. Its length is counted in NFKC, as it is read: "\ufdfa" stands for 18 letters."""
     if isinstance(value, str):
         question = value.strip()
         length = len(question)
         problem = f"has {length} characters" if question else "is blank"
-        if 1 <= length <= LONGEST_QUERY:  # of a longer one the plain letters are not asked for: they take long
+        if 1 <= length <= LONGEST_QUERY:  # a longer one is not normalized, which would take long
             length = len(normalize("NFKC", question))
             problem = f"stands for {length} characters"
         if not 1 <= length <= LONGEST_QUERY:
@@ -230,18 +230,17 @@ class SearchRequest(RequestModel):
 
     @property
     def subject(self) -> str | None:
-        """The part of its words that is looked for: "a dog" of "show me a photo of a dog"; None without words."""
+        """The part of the query to search for: "a dog" of "show me a photo of a dog"; None without a query."""
         return None
 
     @property
     def visible(self) -> str | None:
-        """The part of the subject that pictures can show, in English, which models read: a time that it names is left
-        out."""
+        """The part of the subject that pictures can show, translated to English for the models; times are left out."""
         return None if self.subject is None else read_by_models(self.subject)
 
     @property
     def needs_model(self) -> bool:
-        """Whether a model is asked, and not the pictures' text alone."""
+        """Whether a model is used, and not the pictures' text alone."""
         return True
 
     @field_validator("shortlist")

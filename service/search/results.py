@@ -1,4 +1,4 @@
-"""Results of searches. Attributes are named as in HTTP answers, which are built from them as they are."""
+"""Results of searches, with attributes named as in the HTTP answers that are built from them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ AnyRanked = TypeVar("AnyRanked", "RankedPicture", "RankedCaption")
 
 
 def picture_url(image: Image) -> str | None:
-    """Path of a picture's bytes; None when features alone were taken in, or it is deleted."""
+    """Path of a picture's bytes; None where only features were taken in, or it is deleted."""
     return f"/images/{image.image_id}" if image.pictured and image.state != "deleted" else None
 
 
 def thumbnail_url(image: Image) -> str | None:
-    """Path of a picture's thumbnail; None when features alone were taken in."""
+    """Path of a picture's thumbnail; None where only features were taken in."""
     name = "deleted-thumbnail" if image.state == "deleted" else "thumbnail"
     return f"/images/{image.image_id}/{name}" if image.pictured else None
 
@@ -30,7 +30,7 @@ def newest_first(image: Image) -> tuple[bool, float, float]:
 
 @dataclass(frozen=True)
 class ScoredWord:
-    """One word as the model scored it; special ones, such as <start>, were not in the sentence."""
+    """One word as the model scored it; special tokens, such as <start>, were not in the sentence."""
 
     text: str
     special: bool
@@ -43,9 +43,9 @@ class ScoredWord:
 
 @dataclass(frozen=True)
 class PairExplanation:
-    """Why one picture and one sentence scored what they did; None where the model has no exact answer.
+    """The explanation of one picture's score with one sentence; None where the model has no exact answer.
 
-    `attention` and `shares` are of each word (first) with each region.
+    `attention` and `shares` are [words][regions].
     """
 
     kind: str
@@ -60,7 +60,7 @@ class PairExplanation:
 
 @dataclass(frozen=True)
 class NearDuplicate:
-    """A picture that looks like one shown; their hashes differ in `bits` of 64 bits."""
+    """A picture that looks like one of the results; their hashes differ in `bits` of 64 bits."""
 
     image: Image
     bits: int
@@ -83,9 +83,9 @@ class NearDuplicate:
 
 @dataclass(frozen=True, kw_only=True)
 class RankedPicture(Image):
-    """A picture that answers: the catalog's record of it with its scores. Ranks count from 1.
+    """A picture found: the catalog's record of it with its scores. Ranks count from 1.
 
-    What was found by its text alone has no place in the pictures' ranking, and so no score.
+    A picture found by its text alone is not in the model's ranking, and so has no score.
     """
 
     score: float | None = None
@@ -109,7 +109,7 @@ class RankedPicture(Image):
 
 @dataclass(frozen=True, kw_only=True)
 class RankedCaption(Caption):
-    """A caption that answers: the catalog's record of it with its scores. Ranks count from 1."""
+    """A caption found: the catalog's record of it with its scores. Ranks count from 1."""
 
     score: float
     shortlist_rank: int
@@ -128,7 +128,7 @@ class ShardCounts:
 
 @dataclass(frozen=True)
 class Origin:
-    """The model that a result comes from, what was asked of it, and the state of what is stored."""
+    """The model that a result comes from, the limits asked for, and the state of the index."""
 
     model: str
     model_digest: str
@@ -139,7 +139,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Reading:
-    """How the model reads the words asked with, None where there are none, and a note for people: what of them is not
+    """The words of the query as the model reads them, None without words, and a note for people: what is not
     understood, or why there is nothing to be found."""
 
     query: str | None = None
@@ -150,10 +150,10 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult(Generic[AnyRanked]):
-    """Hits, best first (or as the request sorts them), and what they came from.
+    """Hits, best first (or as the request sorts them), and their origin.
 
     `left_out` counts the candidates below `min_score` or `min_probability`; `matched` says whether anything matches,
-    None where that cannot be told; `timings_ms` has a stage's milliseconds.
+    None where that is unknown; `timings_ms` has the milliseconds of each stage.
     """
 
     origin: Origin
@@ -172,7 +172,7 @@ class TextSearchResult(SearchResult[RankedPicture]):
 
     match: Literal["pictures", "text", "both"]
     matched_by_pictures: bool | None = None
-    """Whether a picture matches by what it shows, whatever texts hold; None where that cannot be told."""
+    """Whether a picture matches by what it shows, whatever texts hold; None where that is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Questions in words: how they are encoded, what of them is scored, and whether anything answers them."""
+"""Questions in words: their tokens, their encodings, and the verdict on whether anything matches them."""
 
 import threading
 from collections import OrderedDict
@@ -23,17 +23,16 @@ from service.search.wording.times import times_in
 
 KEPT_BYTES = 16 * 2**20  # some hundred sentences
 ENCODED_AT_ONCE = 32
-# Pieces of a question that are read: English of as many letters as a question may have has fewer, and encoding takes
-# half a millisecond of each.
+# Word pieces of a question, each of which takes half a millisecond to encode. The longest English question has fewer.
 MOST_PIECES = 192
-LONG = 128  # letters from which a sentence is encoded with other long ones, since it makes short ones wait by padding
+LONG = 128  # letters above which a sentence is encoded with other long ones, to spare short ones the padding
 
 Encoded: TypeAlias = tuple[EncodedTexts, Tensor]
 """One sentence that can be scored, without padding, and its [1, E] embedding."""
 
 
 def words_of(matcher: Matcher, sentence: str) -> list[str]:
-    """The tokens that are scored; InvalidRequest where the sentence holds no word, or more than a model reads."""
+    """The tokens that are scored; InvalidRequest where the sentence has no word, or more than a model reads."""
     try:
         words = matcher.words(sentence)
     except ValueError as fault:
@@ -48,13 +47,13 @@ def words_of(matcher: Matcher, sentence: str) -> list[str]:
 
 
 def encoded_sentences(matcher: Matcher, sentences: Sequence[str]) -> list[Encoded]:
-    """Every sentence by itself, as encoded in one pass; InvalidRequest where one of them holds no word."""
+    """Every sentence by itself, encoded in one pass; InvalidRequest where one of them has no word."""
     distinct = list(dict.fromkeys(sentences))
     try:
         texts, embeddings = matcher.encode_sentences(distinct)
     except ValueError as fault:
         raise InvalidRequest.field("query", str(fault)) from fault
-    if len(distinct) == 1:  # nothing made padding necessary
+    if len(distinct) == 1:  # so it has no padding
         return [(texts, embeddings)] * len(sentences)
     lengths = texts.mask.sum(1).tolist()
     each = {sentence: _alone(texts, embeddings, n, lengths[n]) for n, sentence in enumerate(distinct)}
@@ -62,19 +61,19 @@ def encoded_sentences(matcher: Matcher, sentences: Sequence[str]) -> list[Encode
 
 
 def _alone(texts: EncodedTexts, embeddings: Tensor, row: int, length: int) -> Encoded:
-    """One sentence without the padding that others made necessary, in memory of its own."""
-    own = slice(row, row + 1)
+    """One sentence of a batch without padding, copied."""
+    place = slice(row, row + 1)
     alone = EncodedTexts(
-        texts.vectors[own, :length].clone(),
-        texts.mask[own, :length].clone(),
-        texts.offset[own].clone(),
-        texts.asked[own].clone(),
+        texts.vectors[place, :length].clone(),
+        texts.mask[place, :length].clone(),
+        texts.offset[place].clone(),
+        texts.asked[place].clone(),
     )
-    return alone, embeddings[own].clone()
+    return alone, embeddings[place].clone()
 
 
 class KeptEncodings:
-    """The sentences that were asked last, as models encoded them, up to a bound on their bytes. Safe from threads."""
+    """A cache of the encodings of recent sentences, bounded in bytes. Thread-safe."""
 
     def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
         self._most_bytes, self._bytes = most_bytes, 0
@@ -82,7 +81,7 @@ class KeptEncodings:
         self._kept: OrderedDict[tuple[str, str], Encoded] = OrderedDict()
 
     def get(self, matcher: Matcher, sentence: str) -> Encoded | None:
-        """The encoded sentence, if it is kept."""
+        """The encoded sentence, if it is cached."""
         key = matcher.digest, sentence
         with self._lock:
             if key in self._kept:
@@ -90,10 +89,10 @@ class KeptEncodings:
             return self._kept.get(key)
 
     def put(self, matcher: Matcher, sentence: str, encoded: Encoded) -> None:
-        """Keep an encoded sentence, and let go of those that were asked longest ago."""
+        """Cache an encoded sentence, and evict the least recently used."""
         with self._lock:
-            if (before := self._kept.pop((matcher.digest, sentence), None)) is not None:
-                self._bytes -= _num_bytes(before)
+            if (replaced := self._kept.pop((matcher.digest, sentence), None)) is not None:
+                self._bytes -= _num_bytes(replaced)
             self._kept[matcher.digest, sentence] = encoded
             self._bytes += _num_bytes(encoded)
             while self._bytes > self._most_bytes:
@@ -106,7 +105,9 @@ def _num_bytes(encoded: Encoded) -> int:
 
 
 def encoding_of(matcher: Matcher, sentence: str) -> JointWork[str, Encoded]:
-    """Work that encodes a sentence, with others of the model that are about as long; InvalidRequest as above."""
+    """Work that encodes a sentence, jointly with others of the model and of similar length.
+
+    It raises InvalidRequest for a sentence without a word."""
     return JointWork(
         group=("encode", matcher.digest, len(sentence) > LONG),
         most=ENCODED_AT_ONCE,
@@ -116,7 +117,7 @@ def encoding_of(matcher: Matcher, sentence: str) -> JointWork[str, Encoded]:
 
 
 def names_common_things(matcher: Matcher, request: SearchRequest) -> bool:
-    """Whether pictures show all that a request's words ask for: nothing but what captions often name, and no time."""
+    """Whether pictures can show all that a request's words ask for: things that captions often name, and no time."""
     if request.subject is None or times_in(request.subject):
         return False
     words = [word for word in content_words(request.subject) if is_content_word(word)]
@@ -124,9 +125,11 @@ def names_common_things(matcher: Matcher, request: SearchRequest) -> bool:
 
 
 def verdict(candidates: Candidates, matcher: Matcher, sentence: str) -> bool | None:
-    """Whether a picture matches a sentence by what it shows; keyboard noise, punctuation alone, and what is no English
-    match nothing. There is no verdict on what a sentence rules out, and sentences of a few words are never said to
-    match nothing: their scores are as high where what they name is not there (docs/calibration.md)."""
+    """Whether a picture matches a sentence by what it shows; None where there is no verdict.
+
+    Keyboard noise, punctuation alone and other languages match nothing. There is no positive verdict on a negation, and
+    no negative one on a sentence of a few words, which scores as high where what it names is absent
+    (docs/calibration.md)."""
     tokens = [token for token in words_of(matcher, sentence) if token not in (START, END)]
     words = [token for token in tokens if any(map(str.isalnum, token))]
     unknown, read_as = matcher.unknown_words(sentence), matcher.near_words(sentence)

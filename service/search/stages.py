@@ -53,7 +53,7 @@ def scored_captions(
 
 
 def encoded_picture(running: RunningSearch[Any], picture: PictureFeatures) -> tuple[EncodedImages, torch.Tensor]:
-    """A picture as the model compares it, and its embedding. InvalidRequest for one that the model has no room for."""
+    """The picture encoded by the model, and its embedding. InvalidRequest where half precision cannot hold it."""
     try:
         return running.encode(running.query.matcher.encode_regions, picture.as_batch())
     except HalfPrecisionOverflow as fault:
@@ -61,7 +61,7 @@ def encoded_picture(running: RunningSearch[Any], picture: PictureFeatures) -> tu
 
 
 def text_matches(running: RunningSearch[TextSearchRequest]) -> list[TextMatch]:
-    """Pictures whose text holds the question, where that is looked at."""
+    """Pictures whose text holds the question; none where the request asks for pictures alone."""
     query = running.query
     with running.watch.stage("text"):
         return query.gallery.text_matches(query.request) if query.request.match != "pictures" else []
@@ -70,10 +70,11 @@ def text_matches(running: RunningSearch[TextSearchRequest]) -> list[TextMatch]:
 def picture_hits(
     query: OpenQuery[Any], candidates: Candidates, matches: Sequence[TextMatch] = ()
 ) -> tuple[list[RankedPicture], int]:
-    """The best k pictures, and how many candidates the request's limits left out, which their text did not find."""
+    """The best k pictures, and how many candidates the request's limits left out that no text match brought back."""
     order = candidates.passing(query.request)
-    is_shown = any(match.by_folder for match in matches) and names_common_things(query.matcher, query.request)
-    hits = best_pictures(query.request, candidates, order, matches, query.gallery.images_at, is_shown)
+    by_folder = any(match.by_folder for match in matches)
+    demote_folders = by_folder and names_common_things(query.matcher, query.request)
+    hits = best_pictures(query.request, candidates, order, matches, query.gallery.images_at, demote_folders)
     found = {candidates.rows[n] for n in order} | {match.image.slot for match in matches}
     return hits, sum(row not in found for row in candidates.rows)
 

@@ -20,7 +20,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to that of the stage."""
+        """Add the time spent in the block to the stage."""
         started = time.perf_counter()
         yield
         self.add(name, time.perf_counter() - started)
@@ -30,7 +30,7 @@ class Stopwatch:
         self.milliseconds[name] += seconds * 1000
 
     def timed(self, name: str, work: Callable[..., T], *arguments: Any) -> Callable[[], T]:
-        """`work` as a call without arguments whose time counts for the stage, wherever it runs, and with whatever."""
+        """`work` as a call without arguments whose time is added to the stage, in whichever thread it runs."""
         if isinstance(work, JointWork):
             return replace(work, took=partial(self.add, name))
 

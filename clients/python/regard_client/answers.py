@@ -29,7 +29,7 @@ class Token(TypedDict):
 
 
 class ExplanationAnswer(TypedDict):
-    """Why a result scored what it did; null where the model has no exact answer."""
+    """The explanation of a result's score; null where the model has no exact answer."""
 
     kind: Literal["words attend regions", "regions attend words", "weights", "text"]
     words: list[Token]
@@ -42,7 +42,7 @@ class ExplanationAnswer(TypedDict):
 
 
 class CaptionHit(TypedDict):
-    """A caption that answers."""
+    """A caption that was found."""
 
     rank: int
     caption_id: int
@@ -55,7 +55,7 @@ class CaptionHit(TypedDict):
 
 
 class ImageTimings(TypedDict):
-    """Milliseconds of each stage, with that of finding the regions of an uploaded picture."""
+    """Milliseconds of each stage, including finding the regions of an uploaded picture."""
 
     encode: float
     shortlist: float
@@ -66,7 +66,7 @@ class ImageTimings(TypedDict):
 
 
 class ShardCountsAnswer(TypedDict):
-    """The numbers of parts of the collection that were asked and that answered; with fewer, the answer is partial."""
+    """The numbers of shards asked and of those that answered; if these are fewer, the answer is partial."""
 
     asked: int
     answered: int
@@ -117,7 +117,7 @@ class FieldProblem(TypedDict):
 
 
 class ImageInfo(TypedDict):
-    """Everything known of a picture."""
+    """Everything known about a picture."""
 
     image_id: str
     filename: str
@@ -206,7 +206,7 @@ class JobListed(TypedDict):
 
 
 class JobsAnswer(TypedDict):
-    """The jobs that came last, the latest first."""
+    """The latest jobs, the newest first."""
 
     jobs: list[JobListed]
 
@@ -218,7 +218,7 @@ class LiveAnswer(TypedDict):
 
 
 class MigrationAnswer(TypedDict):
-    """The progress of another detector in finding the regions of all stored pictures anew."""
+    """The progress of a new detector in finding the regions of all stored pictures."""
 
     extractor: str
     former: list[str]
@@ -268,7 +268,7 @@ class Period(TypedDict):
 
 
 class PictureEdit(TypedDict):
-    """A merge patch: what is absent stays, null takes away."""
+    """A merge patch: absent fields stay as they are, null removes."""
 
     captions: NotRequired[list[str] | None]
     tags: NotRequired[dict[str, str | int | float | None] | None]
@@ -291,7 +291,7 @@ class PictureFilter(TypedDict):
 
 
 class PictureHit(TypedDict):
-    """A picture that answers."""
+    """A picture that was found."""
 
     rank: int
     image_id: str
@@ -391,7 +391,7 @@ class TagsAnswer(TypedDict):
 
 
 class TextTimings(TypedDict):
-    """Milliseconds of each stage, with that of the look into file names, captions, tags and dates."""
+    """Milliseconds of each stage, including the search of file names, captions, tags and dates."""
 
     encode: float
     shortlist: float

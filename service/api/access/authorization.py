@@ -1,4 +1,4 @@
-"""The guard in front of the routes: who calls, whether that one may, how often, and what is written down of it."""
+"""Authentication, authorization, rate limits and the audit log, in front of all routes."""
 
 import math
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from service.errors import MethodNotAllowed, NotFound, Problem, RateLimited
 class AccessMiddleware:
     """Refuses requests before anything of their body is read.
 
-    It matches routes by the very code of the router, and lets nothing pass that it did not match: what the router
-    might make of such a path (a redirect, a fallback) is for `admin` alone. `scope["caller"]` is set for the routes.
+    It matches routes with the router's own code. A path without a match passes for `admin` alone, whatever the router
+    might do with it (a redirect, a fallback). `scope["caller"]` is set for the routes.
     """
 
     def __init__(self, app: ASGIApp, services: Services, routes: Sequence[BaseRoute]) -> None:
@@ -51,13 +51,13 @@ class AccessMiddleware:
             await self._app(scope, receive, send_audited)
 
     def _needed(self, scope: Scope) -> Permission | None:
-        """The permission that the request's route needs. Raises NotFound where there is no such route, MethodNotAllowed
-        where it has other methods."""
-        # A route that answers GET may come to answer HEAD, here or in what is between this and the router.
-        asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        """The permission that the request's route needs. Raises NotFound for an unknown route, MethodNotAllowed for a
+        method that it lacks."""
+        # HEAD is matched as GET, which a middleware may turn it into before the router.
+        matched = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         allowed: set[str] = set()
         for route in self._routes:
-            match, child = route.matches(asked)
+            match, child = route.matches(matched)
             if match is Match.FULL:
                 scope["route"] = route
                 scope["path_params"] = child.get("path_params", {})
@@ -79,8 +79,7 @@ class AccessMiddleware:
         return Permission.ADMIN
 
     async def _admit(self, scope: Scope, needed: Permission) -> Caller:
-        """The caller, who is allowed to make the request. Raises Unauthenticated, Forbidden or RateLimited for any
-        other."""
+        """The caller, if it may make the request; otherwise raises Unauthenticated, Forbidden or RateLimited."""
         try:
             caller = identify_caller(scope, self._services.keys, self._open)
             if caller is KEYLESS:

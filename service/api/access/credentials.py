@@ -1,4 +1,4 @@
-"""The caller of a request, known by the API key in the header Authorization or by the session token in a cookie."""
+"""The caller of a request, identified by the API key in the header Authorization or the session token in a cookie."""
 
 from dataclasses import dataclass
 
@@ -15,15 +15,15 @@ SESSION_COOKIE = "regard_session"
 
 @dataclass(frozen=True)
 class Caller:
-    """The maker of a request, with the permission of its key. Without keys everybody is KEYLESS."""
+    """The caller of a request, with the permission of its key. Without keys every caller is KEYLESS."""
 
     key_id: str | None
     name: str | None
     permission: Permission
-    by_cookie: bool = False  # whether it is the session of a browser, which reads, whatever its key may do
+    by_cookie: bool = False  # whether by a browser's session, which may only read, whatever its key may do
 
     def refusal(self, needed: Permission) -> Forbidden | None:
-        """The refusal of what needs a permission; None where the caller may do it."""
+        """The refusal of a request that needs a permission; None where the caller has it."""
         if self.permission.includes(needed):
             return None
         cookie = "the cookie of a browser's session may only read"
@@ -37,9 +37,9 @@ KEYLESS = Caller(None, None, Permission.ADMIN)
 
 
 def identify_caller(scope: Scope, keys: KeyRing, open_without_keys: bool) -> Caller:
-    """The caller of the request. Unauthenticated where a key is needed and none is given, InvalidKey for a wrong one.
+    """The caller of the request. Unauthenticated where a key is needed and missing, InvalidKey where it is wrong.
 
-    The header counts before the cookie. A key anywhere else, such as in the URL, is passed over.
+    The header takes precedence over the cookie. A key anywhere else, such as in the URL, is ignored.
     """
     if not keys.required and open_without_keys:
         return KEYLESS
@@ -56,7 +56,7 @@ def identify_caller(scope: Scope, keys: KeyRing, open_without_keys: bool) -> Cal
     if not SESSION.fullmatch(token):
         raise InvalidKey("The session cookie is malformed; sign in again.")
     key = keys.identify(token)
-    # Whatever the key may do: a cookie is sent by the browser, also where another page made it send the request.
+    # READ whatever the key may do: browsers send cookies also with requests that other pages make.
     return Caller(key.key_id, key.name, Permission.READ, by_cookie=True)
 
 
@@ -70,8 +70,8 @@ def _by_header(headers: list[str], keys: KeyRing) -> Caller:
 
 
 def sign_in(key: str, keys: KeyRing) -> tuple[Caller, str]:
-    """The caller that a key belongs to, and a session token of it. Raises InvalidKey where it may not be used."""
+    """The caller that a key belongs to, and a session token for it. Raises InvalidKey where the key is not valid."""
     if not KEY.fullmatch(key):
         raise InvalidKey("The key is malformed.")
-    found = keys.identify(key)
-    return Caller(found.key_id, found.name, found.permission), session_token(key)
+    record = keys.identify(key)
+    return Caller(record.key_id, record.name, record.permission), session_token(key)

@@ -1,17 +1,16 @@
 """The permission that each route needs. A route that is not listed needs `admin`, and fails a test until it is.
 
-Open to everybody is what tells next to nothing about the pictures: the page and the description of the routes, which
-anybody can read in the source; the health checks, which orchestrators ask without a key; and signing in and out.
-Metrics tell how many pictures there are and what is asked how often, so they need a key, which Prometheus can send.
-An original may tell where it was taken, which is for those who keep the library, not for all who look at it; so is
-what a deleted picture showed, and what was said of it.
+Routes that reveal next to nothing about the pictures are open: the page and the description of the routes, which are
+public in the source; the health checks, which orchestrators call without a key; and signing in and out. Metrics reveal
+the number of pictures and the use of the service, so they need a key, which Prometheus can send. An original may reveal
+where it was taken, so it needs `write`, as do deleted pictures and their descriptions.
 """
 
 from service.auth.permissions import Permission
 
 READ, WRITE, ADMIN = Permission
 OPEN = None
-LISTS_DELETED = WRITE  # what GET /images needs besides, where it is asked for what was deleted
+LISTS_DELETED = WRITE  # needed in addition by GET /images for deleted pictures
 
 NEEDED: dict[tuple[str, str], Permission | None] = {
     ("GET", "/"): OPEN,
@@ -51,8 +50,8 @@ NEEDED: dict[tuple[str, str], Permission | None] = {
 
 
 def needed_permission(method: str, path: str) -> Permission | None:
-    """The permission that a route needs, by its method and its path as declared; OPEN for none.
+    """The permission that a route needs, by its method and declared path; OPEN for none.
 
-    HEAD counts as GET. A mounted application is listed by GET and the path that it is mounted at.
+    HEAD counts as GET. A mounted application is listed under GET and its mount path.
     """
     return NEEDED.get(("GET" if method == "HEAD" else method, path), ADMIN)

@@ -1,10 +1,8 @@
-"""The accelerator does one piece of work at a time; callers are admitted to it up to a bound on the cost of what they
-ask for.
+"""The queue of work for the accelerator, which admits callers up to a bound on the total cost of their work.
 
-Work of several callers that can be done together, and waits at the same time, is done together, by a thread that owns
-the accelerator. Where that is the processor, light work is done at once in the caller's own thread, as many pieces
-side by side as there are such callers: to wake other threads for it, and to be woken by them, takes longer than they
-save.
+One thread owns the accelerator and does one piece of work at a time, or several at once that wait together and can be
+done jointly. Where the accelerator is the processor, light work is done at once in its caller's thread, in parallel
+with that of others: waking another thread would cost more than it saves.
 """
 
 import asyncio
@@ -25,9 +23,9 @@ from service.search.scoring.joint_work import JointWork, done_together
 
 T = TypeVar("T")
 
-REMEMBERED_SHARE = 0.9  # of what was spent, when the next work has ended
-LONGEST_RETRY = 60  # seconds; a client should look again within a minute even after a slow spell
-SHUT_DOWN_S = 5  # after which another process may answer
+REMEMBERED_SHARE = 0.9  # of earlier measurements, in the decaying sums that estimate the speed
+LONGEST_RETRY = 60  # seconds, so that clients retry within a minute even after a slow spell
+SHUT_DOWN_S = 5  # after which another process should answer
 
 log = logging.getLogger(__name__)
 
@@ -37,16 +35,16 @@ class Entry:
     """Work waiting for the accelerator; its future is cancelled when the caller hangs up."""
 
     admission: "Admission | None"  # None: a probe
-    work: Callable[[], Any]  # JointWork where it can be done with that of others
+    work: Callable[[], Any]  # a JointWork where it can be done jointly
     future: "Future[Any]"
-    last: bool  # the admission ends with it
+    last: bool  # whether the admission ends with it
 
 
 class Admission:
-    """A caller's place in the queue, from admission to `close`: work may be run in several steps meanwhile."""
+    """A caller's place in the queue, from admission to `close`, for one or several pieces of work."""
 
     def __init__(self, queue: "AcceleratorQueue", cost: int) -> None:
-        """Use AcceleratorQueue.admit."""
+        """Made by AcceleratorQueue.admit."""
         self.cost = cost
         self.seconds = 0.0  # spent by the accelerator
         self._queue = queue
@@ -54,7 +52,7 @@ class Admission:
         self._closed = False
 
     def becomes(self, cost: int) -> None:
-        """Count as work of this cost from now on. Overloaded when too much else is admitted."""
+        """Change the admission's cost. Overloaded where too much else is admitted."""
         self._queue._reassess(self, cost)
 
     def run(self, work: Callable[[], T], /) -> T:
@@ -68,7 +66,7 @@ class Admission:
         return future.result()
 
     def close(self) -> None:
-        """Give the place up; work that has not begun never will, and what runs counts until it ends."""
+        """Give up the place: waiting work is cancelled, and running work counts until it ends."""
         self._closed = True
         future = self._future
         if future is None or future.cancel() or future.done():
@@ -77,29 +75,28 @@ class Admission:
             future.add_done_callback(lambda _: self._queue._release(self))
 
     def __enter__(self) -> Self:
-        """Return the admission, which the block then holds."""
+        """Return the admission, which the block holds."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give back what was admitted; see `close`."""
+        """Close the admission."""
         self.close()
 
 
 class AcceleratorQueue:
-    """A bounded queue in front of the accelerator, which does work in the order it comes; joint work goes with the
-    first of its group.
+    """A bounded first-in, first-out queue for the accelerator; joint work goes with the first of its group.
 
-    Cost is candidates x regions x words x a factor of the model, and what encoding and finding regions take in the same
-    unit, so that one heavy query counts as many light ones. It counts from admission to the end, so what runs is
-    bounded with what waits, also when its caller has hung up.
+    Cost is candidates x regions x words x a factor of the model, plus encoding and finding regions in the same unit, so
+    that one heavy query counts as many light ones. It counts from admission to the end, so that the bound covers both
+    waiting and running work, also when its caller has hung up.
     """
 
     def __init__(
         self, max_cost: int, clock: Callable[[], float] = time.monotonic, light_cost: int | None = None
     ) -> None:
-        """`max_cost` bounds the admitted cost; what costs at most `light_cost` is done in its caller's thread."""
+        """`max_cost` bounds the admitted cost; work of at most `light_cost` is done in its caller's thread."""
         self._max_cost = max_cost
         self._light_cost = light_cost
         self._clock = clock
@@ -107,10 +104,10 @@ class AcceleratorQueue:
         self._waiting: deque[Entry] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        # Seconds spent, and the cost of what they were spent on, that of before counting less; little is known so far.
-        self._lately = 0.0, 4.0 * max_cost
+        # Decaying sums of seconds spent and of the cost of that work; nothing is measured yet.
+        self._recent_speed = 0.0, 4.0 * max_cost
         self._probe: Future[Any] | None = None
-        self._begun: dict[Future[Any], float] = {}  # when each piece of work that runs now began
+        self._begun: dict[Future[Any], float] = {}  # start times of the running work
         self._thread = threading.Thread(target=self._run, name="accelerator", daemon=True)
 
     def start(self) -> None:
@@ -124,17 +121,17 @@ class AcceleratorQueue:
 
     @property
     def num_waiting(self) -> int:
-        """The pieces of work that have not begun."""
+        """The number of pieces of work that have not begun."""
         return len(self._waiting)
 
     @property
     def admitted_cost(self) -> int:
-        """Cost of everything that is admitted now."""
+        """The total cost of all admissions."""
         with self._changed:
             return sum(admission.cost for admission in self._admitted)
 
     def admit(self, cost: int) -> Admission:
-        """A place in the queue, to be closed. Overloaded when too much is admitted already."""
+        """A place in the queue, to be closed. Overloaded where too much is admitted already."""
         with self._changed:
             self._require_place(cost)
             admission = Admission(self, cost)
@@ -142,12 +139,12 @@ class AcceleratorQueue:
             return admission
 
     def check(self, cost: int) -> None:
-        """Raise Overloaded where `admit` would: for callers with work of another kind to do before."""
+        """Raise Overloaded where `admit` would, for callers that have other work to do first."""
         with self._changed:
             self._require_place(cost)
 
     def _reassess(self, admission: Admission, cost: int) -> None:
-        """Change what an admission costs. Overloaded, and no change, when too much else is admitted."""
+        """Change an admission's cost. Overloaded, without a change, where too much else is admitted."""
         with self._changed:
             self._require_room(cost, sum(other.cost for other in self._admitted if other is not admission))
             admission.cost = cost
@@ -157,8 +154,7 @@ class AcceleratorQueue:
         self._require_room(cost, sum(admission.cost for admission in self._admitted))
 
     def _require_room(self, cost: int, admitted: int) -> None:
-        # Work dearer than the whole bound still runs when it is alone: otherwise it never could. What is free always
-        # does.
+        # Work above the whole bound runs when nothing else is admitted, or it never would. Free work always runs.
         if cost and admitted and admitted + cost > self._max_cost:
             seconds = self._retry_after(admitted)
             raise Overloaded(
@@ -168,16 +164,16 @@ class AcceleratorQueue:
             )
 
     async def submit(self, cost: int, work: Callable[[], T]) -> T:
-        """The result of `work`, run on the accelerator's thread. Overloaded when too much is admitted already."""
+        """The result of `work`, run on the accelerator's thread. Overloaded where too much is admitted already."""
         return await asyncio.wrap_future(self.enqueue(cost, work))
 
     def enqueue(self, cost: int, work: Callable[[], T]) -> "Future[T]":
-        """The future result of `work`, which is queued and not waited for. Overloaded as `submit`."""
+        """The future result of `work`, which is queued. Overloaded as `submit`."""
         admission = self.admit(cost)
         future: Future[T] = Future()
         with self._changed:
             self._append(Entry(admission, work, future, last=True))
-        future.add_done_callback(lambda ended: admission.close() if ended.cancelled() else None)
+        future.add_done_callback(lambda done: admission.close() if done.cancelled() else None)
         return future
 
     def is_light(self, cost: int) -> bool:
@@ -212,7 +208,7 @@ class AcceleratorQueue:
         return True
 
     def probe(self, work: Callable[[], T]) -> "Future[T]":
-        """Run `work` before everything that waits, at no cost; a probe that waits already is shared."""
+        """Run `work` ahead of the queue, at no cost; a probe that already waits is shared."""
         with self._changed:
             self._require_open()
             if self._probe is None or self._probe.done():
@@ -223,22 +219,22 @@ class AcceleratorQueue:
 
     @property
     def busy_s(self) -> float:
-        """Seconds that the oldest work that runs now has been running; 0 where none does."""
+        """The seconds that the oldest running work has taken so far; 0 where none runs."""
         with self._changed:
             return self._clock() - min(self._begun.values()) if self._begun else 0.0
 
     def _release(self, admission: Admission) -> None:
-        """End an admission; nothing happens when it has ended."""
+        """End an admission, unless it has ended already."""
         with self._changed:
             if admission not in self._admitted:
                 return
             self._admitted.remove(admission)
             if admission.seconds:
-                seconds, cost = (REMEMBERED_SHARE * one for one in self._lately)
-                self._lately = seconds + admission.seconds, cost + admission.cost
+                seconds, cost = (REMEMBERED_SHARE * part for part in self._recent_speed)
+                self._recent_speed = seconds + admission.seconds, cost + admission.cost
 
     def close(self) -> None:
-        """Finish what runs, turn away what waits, end the thread."""
+        """Finish running work, refuse waiting work, end the thread."""
         with self._changed:
             self._closed = True
             waiting = list(self._waiting)
@@ -253,12 +249,12 @@ class AcceleratorQueue:
             self._changed.wait_for(lambda: not self._begun)
 
     def _retry_after(self, cost: int) -> int:
-        """Whole seconds until work of this cost should be done, judged by how fast work went lately."""
-        seconds, done = self._lately  # a sum of each: what is cheap takes long for its cost
+        """Whole seconds until work of this cost should be done, at the recent speed."""
+        seconds, done = self._recent_speed  # sums, since cheap work takes long for its cost
         return max(1, min(LONGEST_RETRY, math.ceil(cost * seconds / done)))
 
     def _next(self) -> list[Entry]:
-        """The next entry whose caller still waits, and those that can be done with it; none when the queue closes."""
+        """The next entry whose caller still waits, with those that can join it; none when the queue closes."""
         with self._changed:
             while True:
                 while self._waiting:
@@ -270,17 +266,17 @@ class AcceleratorQueue:
                 self._changed.wait()
 
     def _companions(self, work: Callable[[], Any]) -> list[Entry]:
-        """Waiting entries that can be done with the work, taken out of the queue; the others keep their order."""
+        """Waiting entries that can be done jointly with the work, removed from the queue."""
         if not isinstance(work, JointWork):
             return []
-        taken, left = list[Entry](), deque[Entry]()
+        taken, remaining = list[Entry](), deque[Entry]()
         for entry in self._waiting:
             joins = isinstance(entry.work, JointWork) and entry.work.group == work.group
             if not joins or len(taken) + 1 >= work.most:
-                left.append(entry)
+                remaining.append(entry)
             elif entry.future.set_running_or_notify_cancel():
                 taken.append(entry)
-        self._waiting = left
+        self._waiting = remaining
         return taken
 
     def _run(self) -> None:
@@ -288,7 +284,7 @@ class AcceleratorQueue:
             self._do(entries)
 
     def _do(self, entries: Sequence[Entry]) -> None:
-        """Do the work of entries, the first of which was begun, and tell their callers."""
+        """Do the work of entries, the first of which was begun, and settle their futures."""
         outcomes = outcomes_of(entries)
         with self._changed:
             seconds = self._clock() - self._begun.pop(entries[0].future)
@@ -302,7 +298,7 @@ class AcceleratorQueue:
                 entry.future.set_exception(fault)
 
     def _account(self, entries: Sequence[Entry], seconds: float) -> None:
-        """Share the seconds by cost, and end the admissions that end with these entries."""
+        """Share the seconds by cost, and end the admissions whose last entry this was."""
         admissions = [entry.admission for entry in entries if entry.admission is not None]
         cost = max(1, sum(admission.cost for admission in admissions))
         for admission in admissions:
@@ -313,15 +309,15 @@ class AcceleratorQueue:
 
 
 def outcomes_of(entries: Sequence[Entry]) -> list[tuple[Any, BaseException | None]]:
-    """The result of each entry, or its fault: whatever that is belongs to the caller who asked, and to nobody else.
+    """The result of each entry, or its fault, which concerns its caller alone.
 
-    Overloaded where the device has no memory for the work of one caller alone.
+    Overloaded where the device has no memory even for the work of one caller.
     """
     joint = [entry.work for entry in entries if isinstance(entry.work, JointWork)]
     if len(joint) > 1:
         try:
             return [(result, None) for result in done_together(joint)]
-        except BaseException as fault:  # whose it is shows when each is done alone
+        except BaseException as fault:  # doing each alone shows whose it is
             log.debug("work of %d callers is done one by one: %s", len(entries), fault)
     outcomes: list[tuple[Any, BaseException | None]] = []
     for entry in entries:

@@ -1,4 +1,4 @@
-"""The rate limit of each API key: a token bucket a key, in Redis where there is one, so that all processes share it."""
+"""The rate limit of API keys: one token bucket per key, in Redis where there is one, so that all processes share it."""
 
 import time
 from collections.abc import Callable
@@ -6,37 +6,37 @@ from typing import Protocol
 
 
 class RateLimiter(Protocol):
-    """One bucket a key."""
+    """One token bucket per key."""
 
     async def take(self, key_id: str) -> float:
-        """Count a request; 0 where it may go on, otherwise the seconds after which it may."""
+        """Count a request. Returns 0 where it may go on, otherwise the seconds to wait."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 class NoLimit:
-    """Lets every request go on."""
+    """A limiter that admits every request."""
 
     async def take(self, key_id: str) -> float:
-        """No pause: 0 seconds."""
+        """Admits the request: 0 seconds to wait."""
         return 0.0
 
     async def close(self) -> None:
-        """Does nothing, since nothing is held open."""
+        """Does nothing, since nothing is open."""
 
 
 class LocalRateLimiter:
     """Buckets in this process."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`rate` in requests a second; `burst` requests fit into a full bucket."""
+        """`rate` is in requests per second; `burst` is the size of a bucket."""
         self._rate, self._burst = rate, burst
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
 
     async def take(self, key_id: str) -> float:
-        """Count a request; as many keys are kept as there are, since only valid ones come this far."""
+        """Count a request. The number of buckets is bounded, since only valid keys come this far."""
         now = self._clock()
         tokens, at = self._buckets.get(key_id, (float(self._burst), now))
         tokens = min(float(self._burst), tokens + (now - at) * self._rate)
@@ -45,4 +45,4 @@ class LocalRateLimiter:
         return wait_s
 
     async def close(self) -> None:
-        """Does nothing, since nothing is held open."""
+        """Does nothing, since nothing is open."""

@@ -10,9 +10,9 @@ from redis.exceptions import RedisError
 from service.api.admission.rate_limits import LocalRateLimiter
 from service.redis_answering import Answering
 
-ASKED_AT_ONCE = 4  # connections: a request takes a fraction of a millisecond, and all wait for one that is not answered
+ASKED_AT_ONCE = 4  # connections, since a call takes a fraction of a millisecond; more would only all time out
 
-# Redis runs a script as one step, and its own clock is the same for all processes.
+# Redis runs a script atomically, and its clock is the same for all processes.
 # KEYS: the bucket. ARGV: requests a second, size of the bucket. Returns the seconds to wait, as text; 0 when admitted.
 TAKE = """
 local rate, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -30,7 +30,7 @@ return tostring(wait)
 
 
 class RedisRateLimiter:
-    """Buckets in Redis. After a failure Redis is left alone a while, and the buckets of this process count."""
+    """Buckets in Redis. For a while after a failure, buckets in this process are used instead."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class RedisRateLimiter:
     async def take(self, key_id: str) -> float:
         """Count a request, in Redis if it answers."""
         async with self._at_once:
-            wait_s = None if self._redis.is_left_alone() else await self._asked(key_id)
+            wait_s = None if self._redis.is_left_alone() else await self._take_in_redis(key_id)
         return await self._local.take(key_id) if wait_s is None else wait_s
 
-    async def _asked(self, key_id: str) -> float | None:
-        """The seconds that Redis says; None where it does not answer."""
+    async def _take_in_redis(self, key_id: str) -> float | None:
+        """The seconds to wait by the bucket in Redis; None where it does not answer."""
         try:
             # The id is random, so no two services on one Redis have the same bucket.
             wait_s = float(await self._script(keys=[f"regard:rate:{key_id}"], args=self._arguments))

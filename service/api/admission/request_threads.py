@@ -1,35 +1,35 @@
-"""The threads that requests are answered in, besides the event loop: a kind for each way of waiting."""
+"""The thread pools that answer requests: one for each kind of waiting."""
 
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from models.single_threads import SingleThreads, usual_threads
 
-SEARCH_THREADS = 16  # queries that wait side by side for an accelerator or for other machines
-LOOKUP_THREADS = 8  # what comes before a query that is not light: its view, its cost, a kept answer
-CHANGE_THREADS = 8  # changes that wait side by side for the catalog, which makes them one by one
+SEARCH_THREADS = 16  # queries that wait in parallel for an accelerator or for other machines
+LOOKUP_THREADS = 8  # steps before a query that is not light: its view, its cost, a cached answer
+CHANGE_THREADS = 8  # changes that wait in parallel for the catalog, which makes them one by one
 HEALTH_THREADS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestThreads:
-    """Threads by what is done in them."""
+    """Thread pools by their purpose."""
 
     search: Executor
-    """For queries that wait for others."""
+    """For queries that wait for the accelerator or for other machines."""
     light: Executor
-    """For light queries, from their beginning to their end; as many as processors."""
+    """For light queries, from beginning to end; as many threads as processors."""
     first: Executor
-    """In which searches for a sentence begin: where most are light, they end there too."""
+    """For the beginning of searches for a sentence, and the end of light ones."""
     lookup: Executor
     changes: Executor
-    """For what writes the catalog: where another process keeps it, nothing else waits."""
+    """For changes of the catalog, so that nothing else waits while another process locks it."""
     health: Executor
 
     @classmethod
     def started(cls, processes: int, light_first: bool) -> "RequestThreads":
-        """Threads of one of `processes` web processes on a port; with `light_first` searches for a sentence begin in
-        light ones."""
+        """The pools of one of `processes` web processes on a port; with `light_first` searches for a sentence begin in
+        the light pool."""
         light = SingleThreads(max(1, usual_threads() // processes), "light").executor
         lookup = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="lookup")
         return cls(
@@ -42,6 +42,6 @@ class RequestThreads:
         )
 
     def close(self) -> None:
-        """Let them end what they do, queries first."""
+        """Finish the work of all threads, queries first."""
         for threads in (self.search, self.light, self.lookup, self.changes, self.health):
             threads.shutdown()

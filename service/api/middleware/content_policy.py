@@ -1,8 +1,8 @@
-"""Headers that tell browsers how far an answer may be trusted: what it may load, who may embed it, what it is."""
+"""Security headers: what an answer may load, who may embed it, and that its type is not to be guessed."""
 
 from http import HTTPStatus
 
-# Data: nothing is loaded from it. A picture opened by itself is a document of its own: it gets no origin and no script.
+# Data may load nothing. A picture that is opened by itself is a document: it gets neither an origin nor scripts.
 DATA_POLICY = "default-src 'none'; frame-ancestors 'none'"
 PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 PAGE_SOURCES = {
@@ -17,7 +17,7 @@ PAGE_SOURCES = {
     "form-action": "'self'",
     "frame-ancestors": "'none'",
 }
-"""Sources of pages: built files of this origin, pictures of it or chosen by the user; nothing inline, no other."""
+"""Sources of pages: built files and pictures of this origin, and pictures chosen by the user; nothing inline."""
 PAGE_POLICY = "; ".join(f"{directive} {value}" for directive, value in PAGE_SOURCES.items())
 
 EVERY_ANSWER = {
@@ -36,16 +36,16 @@ def content_security_policy(media_type: str) -> str:
     return PAGE_POLICY if media_type.startswith("text/html") else DATA_POLICY
 
 
-def protective_headers(status: int, given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers that an answer with the `given` ones lacks; those that a route set itself stay.
+def protective_headers(status: int, present: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The security headers that an answer lacks besides those `present`, such as a route's own.
 
-    An answer that the client's copy is still right (304) has no type, and says nothing of how far that copy may be
-    trusted: browsers put the headers of such an answer in the place of the copy's own (RFC 9111, section 3.2).
+    A 304 has no media type, and so gets no Content-Security-Policy: browsers would replace that of their copy with it
+    (RFC 9111, section 3.2).
     """
-    names = {name.lower() for name, _ in given}
-    wanted = dict(EVERY_ANSWER)
+    names = {name.lower() for name, _ in present}
+    headers = dict(EVERY_ANSWER)
     if status != HTTPStatus.NOT_MODIFIED:
-        media_type = next((value.decode("latin-1") for name, value in given if name.lower() == b"content-type"), "")
-        wanted["Content-Security-Policy"] = content_security_policy(media_type)
-    lower = {name.lower().encode("ascii"): value.encode("ascii") for name, value in wanted.items()}
+        media_type = next((value.decode("latin-1") for name, value in present if name.lower() == b"content-type"), "")
+        headers["Content-Security-Policy"] = content_security_policy(media_type)
+    lower = {name.lower().encode("ascii"): value.encode("ascii") for name, value in headers.items()}
     return [(name, value) for name, value in lower.items() if name not in names]

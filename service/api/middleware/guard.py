@@ -1,4 +1,4 @@
-"""Middleware in front of all routes: refuses requests of other sites, and answers HEAD as GET without the body."""
+"""Middleware that refuses requests of other sites, and answers HEAD as GET without the body."""
 
 from urllib.parse import unquote
 
@@ -13,7 +13,7 @@ ADDRESSES = (b"http://", b"https://")
 
 
 class RequestGuard:
-    """Lets through what RequestOrigin allows."""
+    """Passes the requests that RequestOrigin allows."""
 
     def __init__(self, app: ASGIApp, origin: RequestOrigin) -> None:
         self._app = app
@@ -29,7 +29,7 @@ class RequestGuard:
                 await self._check_and_pass(as_get, receive, without_body(send))
             finally:
                 if "route" in as_get:
-                    scope["route"] = as_get["route"]  # by which it is counted
+                    scope["route"] = as_get["route"]  # for metrics
             return
         await self._check_and_pass(scope, receive, send)
 
@@ -44,25 +44,27 @@ class RequestGuard:
 
 
 def take_path_of_target(scope: Scope) -> None:
-    """Understand a whole address as the target of a request (RFC 9112, 3.2.2): its path, at the host that it names."""
+    """Replace an absolute-form request target (RFC 9112, 3.2.2) in the scope by its path and host."""
     target: bytes = scope.get("raw_path") or b""
     if not target.lower().startswith(ADDRESSES):
         return
     host, slash, path = target.partition(b"://")[2].partition(b"/")
     scope["raw_path"] = slash + path or b"/"
     scope["path"] = unquote(scope["raw_path"].decode("latin-1"))
-    host = host.rpartition(b"@")[2]  # whoever stands before it is no caller of this service
+    host = host.rpartition(b"@")[2]  # without user information
     scope["headers"] = [(b"host", host), *(header for header in scope["headers"] if header[0] != b"host")]
 
 
 def check_head(scope: Scope) -> None:
-    """BadRequest where a request says in two ways where its body ends, since a proxy in front may have chosen the other
-    one, or where its head is too long, however it came; UnsupportedEncoding where its body is compressed."""
-    given, names = scope["headers"], {name for name, _ in scope["headers"]}
-    length = len(scope.get("raw_path") or b"") + len(scope["query_string"]) + sum(len(n) + len(v) + 4 for n, v in given)
+    """BadRequest where a request has two lengths, of which a proxy may have used the other, or too long a head;
+    UnsupportedEncoding where its body is compressed."""
+    headers, names = scope["headers"], {name for name, _ in scope["headers"]}
+    length = (
+        len(scope.get("raw_path") or b"") + len(scope["query_string"]) + sum(len(n) + len(v) + 4 for n, v in headers)
+    )
     if length > MAX_HEAD_BYTES:
         raise BadRequest(f"The address and headers of a request may take {MAX_HEAD_BYTES} bytes.")
-    if any(name == b"content-encoding" and value.lower() != b"identity" for name, value in given):
+    if any(name == b"content-encoding" and value.lower() != b"identity" for name, value in headers):
         raise UnsupportedEncoding("Send the body as it is, without Content-Encoding.")
     if {b"content-length", b"transfer-encoding"} <= names:
         raise BadRequest(
@@ -72,9 +74,9 @@ def check_head(scope: Scope) -> None:
 
 
 def without_body(send: Send) -> Send:
-    """`send` for an answer to HEAD: its headers stay, and of its body the end comes at once.
+    """`send` for an answer to HEAD, which passes the headers and an empty body.
 
-    A stream of events then hears that its caller has gone, and ends.
+    An event stream then sees its client disconnect, and ends.
     """
     ended = False
 

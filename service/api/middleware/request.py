@@ -1,4 +1,4 @@
-"""The outermost part of every request: its id, its place in metrics, a bound on its body, an answer to any fault."""
+"""The outermost middleware: request ids, metrics, a bound on bodies, an answer to any exception."""
 
 import asyncio
 import logging
@@ -19,9 +19,9 @@ from service.api.problems import AWAY_RETRY_S, problem_response
 from service.api.services import Services
 from service.errors import NotReady, Problem, TooLarge
 
-MAX_BODY_BYTES = 2**20  # of every route that takes no files
+MAX_BODY_BYTES = 2**20  # of routes that take no files
 TOO_LARGE = f"The body of this request may have {MAX_BODY_BYTES} bytes at most."
-BODILESS = ("GET", "HEAD")  # whose answers begin while it is still waited for who hangs up
+BODILESS = ("GET", "HEAD")  # they keep receiving, to notice a client that hangs up, while their answer is sent
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 log = logging.getLogger(__name__)
@@ -40,9 +40,9 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        take_path_of_target(scope)  # before anything goes by it
-        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        take_path_of_target(scope)  # before anything uses it
+        client_id = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        request_id = client_id if REQUEST_ID.fullmatch(client_id) else uuid.uuid4().hex
         scope["request_id"] = request_id
         started, status = time.perf_counter(), 0
 
@@ -55,17 +55,19 @@ class RequestMiddleware:
                     (b"x-request-id", request_id.encode()),
                     *protective_headers(status, message["headers"]),
                 ]
-                if status == NotReady.status and self._is_one_of_several:  # the next connection may reach another one
+                if (
+                    status == NotReady.status and self._is_one_of_several
+                ):  # the next connection may reach another process
                     message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:
             await self._pass(scope, receive, send_with_id, lambda: status != 0)
-        except asyncio.CancelledError:  # the service ends, and this request has had the time that it leaves to any
+        except asyncio.CancelledError:  # the service ends, and the grace period of this request is over
             if status == 0:
                 ending = NotReady("The service ends; send the request again.", retry_after=AWAY_RETRY_S)
                 await problem_response(ending, scope)(scope, receive, send_with_id)
-        except Exception as fault:  # the outermost place; the client gets the name of the fault in the log
+        except Exception as fault:  # the client gets the request's id, by which the log names it
             log_failure(log, fault, request_id, scope["method"], route_of(scope))
             if status == 0:
                 problem = Problem(f"This is a fault of the server; its log names it by {request_id}.")
@@ -75,7 +77,7 @@ class RequestMiddleware:
         self._metrics.latency.labels(route).observe(time.perf_counter() - started)
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send, has_begun: Callable[[], bool]) -> None:
-        """Have the request answered, unless its body is too large."""
+        """Pass the request on, unless its body is too large."""
         if scope["path"] in self._takes_files:
             await self._app(scope, receive, send)
         elif (content_length(Request(scope)) or 0) > MAX_BODY_BYTES:
@@ -86,12 +88,12 @@ class RequestMiddleware:
 
 
 def route_of(scope: Scope) -> str:
-    """The path of the route that a request goes to, with the names of its parameters; `none` without one."""
+    """The path of a request's route, with the names of its parameters; `none` without a route."""
     return getattr(scope.get("route"), "path", "none")
 
 
 def limit_body(receive: Receive, may_refuse: Callable[[], bool]) -> Receive:
-    """`receive` with bodies limited to MAX_BODY_BYTES; where none is refused any more, the rest is dropped."""
+    """`receive` with bodies limited to MAX_BODY_BYTES; once it is too late to refuse one, the rest is dropped."""
     received = 0
 
     async def receive_limited() -> Message:

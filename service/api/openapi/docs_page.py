@@ -21,12 +21,12 @@ th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; tex
 summary { cursor: pointer; }
 @media (max-width: 40rem) { nav { columns: 1; } }
 """
-DEPTH = 4  # of objects inside objects that are listed
+DEPTH = 4  # of nested objects whose fields are listed
 
 
 def docs_page(document: Mapping[str, Any]) -> str:
-    """The page; the document's references must lead into its own components."""
-    groups: dict[str, tuple[str, str]] = {}  # links and sections of each tag
+    """The page; all references of the document must be internal."""
+    groups: dict[str, tuple[str, str]] = {}  # tag -> links and sections
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             name = f"<code>{method.upper()} {escape(path)}</code>"
@@ -47,11 +47,11 @@ def docs_page(document: Mapping[str, Any]) -> str:
 
 
 def _errors(document: Mapping[str, Any]) -> str:
-    """Every kind of error, which routes then only name."""
-    told = [one["value"] for one in document.get("components", {}).get("examples", {}).values()]
+    """The table of all errors, which routes then only name."""
+    problems = [example["value"] for example in document.get("components", {}).get("examples", {}).values()]
     rows = [
-        (f"<code>{one['status']} {escape(one['type'].rpartition(':')[2])}</code>", _marked(one["detail"]))
-        for one in sorted(told, key=lambda one: (one["status"], one["type"]))
+        (f"<code>{problem['status']} {escape(problem['type'].rpartition(':')[2])}</code>", _marked(problem["detail"]))
+        for problem in sorted(problems, key=lambda problem: (problem["status"], problem["type"]))
     ]
     return f'<h2 id="errors">Errors</h2>{_table(rows)}'
 
@@ -82,15 +82,15 @@ def _section(document: Mapping[str, Any], name: str, operation: Mapping[str, Any
 def _parameter_rows(document: Mapping[str, Any], parameters: list[Any]) -> list[tuple[str, str]]:
     return [
         (
-            f"<code>{escape(one['name'])}</code>",
-            _marked(f"{_kind(document, one['schema'])}, in the {one['in']}. {one.get('description', '')}"),
+            f"<code>{escape(field['name'])}</code>",
+            _marked(f"{_kind(document, field['schema'])}, in the {field['in']}. {field.get('description', '')}"),
         )
-        for one in parameters
+        for field in parameters
     ]
 
 
 def _content(document: Mapping[str, Any], content: Mapping[str, Any]) -> str:
-    """A body: its fields, and an example behind a click."""
+    """A body: its fields, and an example that unfolds."""
     schema = content.get("schema", {})
     rows = [
         (f"<code>{escape(name)}</code>", _marked(f"{kind}. {description}"))
@@ -107,7 +107,7 @@ def _content(document: Mapping[str, Any], content: Mapping[str, Any]) -> str:
 def _fields(
     document: Mapping[str, Any], schema: Mapping[str, Any], prefix: str, depth: int
 ) -> Iterator[tuple[str, str, str]]:
-    """Name, kind and description of every field, those of objects and lists inside with a path as their name."""
+    """Name, kind and description of every field; nested fields are named by their path."""
     for name, field in _object(document, schema).get("properties", {}).items():
         yield prefix + name, _kind(document, field), field.get("description", "")
         items = _resolved(document, field).get("items")
@@ -127,9 +127,9 @@ def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping
 
 
 def _object(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The first alternative with fields."""
-    found = _resolved(document, schema)
-    for choice in [found, *found.get("anyOf", [])]:
+    """The schema itself or its first alternative that has fields."""
+    target = _resolved(document, schema)
+    for choice in [target, *target.get("anyOf", [])]:
         resolved = _resolved(document, choice)
         if "properties" in resolved:
             return resolved
@@ -138,27 +138,27 @@ def _object(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[s
 
 def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """A schema in words, such as "integer or null, 1 to 100, default 10"."""
-    found = _resolved(document, schema)
-    if "anyOf" in found:
-        words = " or ".join(_kind(document, choice) for choice in found["anyOf"])
-    elif "enum" in found or "const" in found:
-        words = " or ".join(json.dumps(value) for value in found.get("enum", [found.get("const")]))
-    elif found.get("type") == "array":
-        words = f"list of {_kind(document, found['items'])}" if "items" in found else "list"
+    target = _resolved(document, schema)
+    if "anyOf" in target:
+        words = " or ".join(_kind(document, choice) for choice in target["anyOf"])
+    elif "enum" in target or "const" in target:
+        words = " or ".join(json.dumps(value) for value in target.get("enum", [target.get("const")]))
+    elif target.get("type") == "array":
+        words = f"list of {_kind(document, target['items'])}" if "items" in target else "list"
     else:
-        words = str(found.get("format") or found.get("type") or "any value")
-    if "minimum" in found or "maximum" in found:
-        words += f", {found.get('minimum', '')} to {found.get('maximum', '')}"
+        words = str(target.get("format") or target.get("type") or "any value")
+    if "minimum" in target or "maximum" in target:
+        words += f", {target.get('minimum', '')} to {target.get('maximum', '')}"
     if schema.get("default") is not None:
         words += f", default {json.dumps(schema['default'])}"
     return words
 
 
 def _marked(text: str) -> str:
-    """A description as HTML: paragraphs and code, which is all that descriptions mark."""
+    """A description as HTML, with its paragraphs and code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text.strip())).replace("\n\n", "<br>")
 
 
 def _table(rows: list[tuple[str, str]]) -> str:
-    """Rows of HTML."""
+    """Rows of HTML as a table."""
     return "<table>" + "".join(f"<tr><td>{first}</td><td>{second}</td></tr>" for first, second in rows) + "</table>"

@@ -44,7 +44,7 @@ def _image_fields() -> dict[str, Any]:
 
 
 def _without_null(field: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a field without the null that no form can carry: what was not filled in is left out."""
+    """The schema of a form's field without null, which forms cannot send: empty fields are left out."""
     kinds = [kind for kind in field.get("anyOf", []) if kind != {"type": "null"}]
     if len(kinds) != 1:
         return field
@@ -86,29 +86,29 @@ SECURITY_SCHEMES = {
 
 
 def add_security(operation: dict[str, Any], needed: Permission | None) -> None:
-    """Say in an operation which permission it needs, and how it refuses callers who have not got it."""
+    """Document the permission that an operation needs, and its refusals of callers without it."""
     operation["security"] = []
     if needed is OPEN:
         return
     by_key: list[dict[str, Any]] = [{"key": []}, {"session": []}] if needed is Permission.READ else [{"key": []}]
-    operation["security"] = [*by_key, {}]  # a service without keys needs none
+    operation["security"] = [*by_key, {}]  # without security, for a service without keys
     operation["description"] += f"\n\nWhere the service has API keys: needs the permission `{needed}`."
     add_problems(operation, Unauthenticated, InvalidKey, Forbidden, RateLimited)
 
 
 def add_problems(operation: dict[str, Any], *kinds: type[Problem]) -> None:
-    """Let the operation answer with these problems besides those that it names."""
+    """Add problems to the responses of an operation."""
     answers = operation["responses"]
     for status, added in problem_responses(*kinds).items():
         known = answers.setdefault(str(status), added)
         if known is not added:
-            said = [*known["description"].split("; "), *added["description"].split("; ")]
-            known["description"] = "; ".join(dict.fromkeys(said))
+            descriptions = [*known["description"].split("; "), *added["description"].split("; ")]
+            known["description"] = "; ".join(dict.fromkeys(descriptions))
             known["content"][PROBLEM_JSON]["examples"] |= added["content"][PROBLEM_JSON]["examples"]
 
 
 def add_refusals(operation: dict[str, Any]) -> None:
-    """Say in an operation how requests are refused, and cut answers sent, before or without its route."""
+    """Document the responses that middleware gives in place of an operation: refusals, and parts of files."""
     answers = operation["responses"]
     add_problems(operation, BadRequest, CrossSiteRequest, SlowRequest, UnknownHost)
     if operation["operationId"] != "alive" and "503" not in answers:
@@ -120,7 +120,7 @@ def add_refusals(operation: dict[str, Any]) -> None:
 
 
 def complete_document(document: dict[str, Any]) -> None:
-    """Complete FastAPI's document in place: problem documents instead of its own errors, an example of every answer."""
+    """Complete FastAPI's document in place: problem documents for its own errors, an example of every answer."""
     schemas = document["components"]["schemas"]
     schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(schemas["ProblemAnswer"].pop("$defs", {}))
@@ -133,39 +133,39 @@ def complete_document(document: dict[str, Any]) -> None:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             add_security(operation, needed_permission(method.upper(), path))
-    for operation in (one for methods in document["paths"].values() for one in methods.values()):
+    for operation in [operation for methods in document["paths"].values() for operation in methods.values()]:
         answers = operation["responses"]
         add_refusals(operation)
         add_headers(operation)
-        # FastAPI adds a 422 wherever a route takes a parameter; ours are declared where they can happen.
+        # FastAPI adds a 422 to every route with a parameter; ours are declared where they can occur.
         if PROBLEM_JSON not in answers.get("422", {}).get("content", {}):
             answers.pop("422", None)
         if operation["operationId"] in EXAMPLES:
-            # Added here, since FastAPI removes nulls from the examples given to it.
-            (good,) = [status for status in answers if status.startswith("2")]
-            answers[good]["content"]["application/json"]["example"] = EXAMPLES[operation["operationId"]]
+            # Added here, since FastAPI drops nulls from examples.
+            (success,) = [status for status in answers if status.startswith("2")]
+            answers[success]["content"]["application/json"]["example"] = EXAMPLES[operation["operationId"]]
         share_problems(answers, document["components"])
     drop_titles([document["paths"], schemas])
 
 
 def drop_titles(node: Any) -> None:
-    """Take away the titles of fields, which FastAPI makes of their names."""
+    """Remove the titles of fields, which FastAPI derives from their names."""
     if isinstance(node, dict):
         if isinstance(node.get("title"), str):
             del node["title"]
-        node = [one for name, one in node.items() if name not in ("example", "examples")]
-    for one in node if isinstance(node, list) else ():
-        drop_titles(one)
+        node = [child for name, child in node.items() if name not in ("example", "examples")]
+    for child in node if isinstance(node, list) else ():
+        drop_titles(child)
 
 
 def share_problems(answers: dict[str, Any], components: dict[str, Any]) -> None:
-    """Name an operation's problems by reference, since most operations have the same."""
+    """Move an operation's problems to shared components, since most operations have the same."""
     for status, answer in answers.items():
         content = answer.get("content", {}).get(PROBLEM_JSON)
         if content is None:
             continue
         kinds = list(content["examples"])
-        components["examples"] |= {kind: one for kind, one in content["examples"].items() if "value" in one}
+        components["examples"] |= {kind: example for kind, example in content["examples"].items() if "value" in example}
         content["examples"] = {kind: {"$ref": f"#/components/examples/{kind}"} for kind in kinds}
         name = ".".join(kinds)
         components["responses"][name] = answer

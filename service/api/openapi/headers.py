@@ -1,4 +1,4 @@
-"""The headers of answers, as the OpenAPI document names them."""
+"""The headers of answers in the OpenAPI document."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ HEADERS = {
 
 
 def add_headers(operation: dict[str, Any]) -> None:
-    """Name the headers that the operation's answers have beside those that every answer has."""
+    """Document the headers that the operation's answers have besides those of every answer."""
     answers = operation["responses"]
     if "416" in answers:  # a file
         _add(answers["200"], "ETag", "Last-Modified", "Accept-Ranges")
@@ -32,7 +32,7 @@ def add_headers(operation: dict[str, Any]) -> None:
     if "401" in answers:
         _add(answers["401"], "WWW-Authenticate")
     if operation["operationId"] in ("sign_in", "sign_out"):
-        _add(next(said for status, said in answers.items() if status.startswith("2")), "Set-Cookie")
+        _add(next(answer for status, answer in answers.items() if status.startswith("2")), "Set-Cookie")
 
 
 def _add(answer: dict[str, Any], *names: str) -> None:

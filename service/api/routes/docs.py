@@ -1,4 +1,4 @@
-"""The description of the routes as a page, written from the OpenAPI document; it loads nothing but its style."""
+"""The description of the routes as a page made from the OpenAPI document; it loads nothing but its style."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Why a stored picture answers a sentence, drawn as one picture."""
+"""Explanations of a stored picture's match with a sentence, drawn as one picture."""
 
 import asyncio
 import io
@@ -62,36 +62,36 @@ async def explain_image(
     query: Annotated[str, Query(description="What the picture might show.", min_length=1, max_length=LONGEST_QUERY)],
     model: Annotated[str | None, Query(description="A model of GET /models; the default if left out.")] = None,
 ) -> Response:
-    """One panel a content word: regions are as bright as they answered it, the strongest is outlined, its part of the
-    score stands below, and what the other words added at the bottom."""
+    """One panel per content word: the brighter a region, the better it matched; the strongest is outlined. The word's
+    part of the score is below the panel, that of all other words at the bottom."""
     try:
-        asked = TextSearchRequest(query=query, model=model, k=1, shortlist=1)
+        search = TextSearchRequest(query=query, model=model, k=1, shortlist=1)
     except ValidationError as fault:
         raise invalid_request({**error, "loc": ("query", *error["loc"])} for error in fault.errors()) from fault
-    found = await asyncio.get_running_loop().run_in_executor(services.threads.search, services.search.begin, asked)
-    await load_at_first_use(request, services, found)
-    content = await cancel_on_disconnect(request, drawn(services, image_id, found))
+    opened = await asyncio.get_running_loop().run_in_executor(services.threads.search, services.search.begin, search)
+    await load_at_first_use(request, services, opened)
+    content = await cancel_on_disconnect(request, drawn(services, image_id, opened))
     return Response(content, media_type="image/png", headers={"Cache-Control": "no-store"})
 
 
-async def drawn(services: Services, image_id: str, found: OpenQuery[TextSearchRequest]) -> bytes:
-    """The picture as a PNG; nothing of it is made on the event loop. It counts as admitted until it is drawn."""
-    run, asked = partial(asyncio.get_running_loop().run_in_executor, services.threads.search), found.request
-    cost = await run(services.search.costs.of_drawing, found)
+async def drawn(services: Services, image_id: str, opened: OpenQuery[TextSearchRequest]) -> bytes:
+    """The explanation as a PNG, made in threads; its work counts as admitted until it is drawn."""
+    run, search = partial(asyncio.get_running_loop().run_in_executor, services.threads.search), opened.request
+    cost = await run(services.search.costs.of_drawing, opened)
     image = require_picture(await look_up(services, find_ready_image, services, image_id))
-    features = await run(services.search.stored, image_id, found.model.header.extractor_digest)
+    features = await run(services.search.stored, image_id, opened.model.header.extractor_digest)
     with services.accelerator.admit(cost) as admission:
         try:
-            pair = await run(admission.run, partial(explain_one, found.matcher, asked.visible, features))
+            pair = await run(admission.run, partial(explain_one, opened.matcher, search.visible, features))
         except HalfPrecisionOverflow as fault:
             raise InvalidRequest.field("model", str(fault)) from fault
         decoded = await decoded_original(services, image)
-        content: bytes = await run(png_of, decoded, pair, f"“{asked.query}”  {pair.score:.4f} by {found.model.name}")
+        content: bytes = await run(png_of, decoded, pair, f"“{search.query}”  {pair.score:.4f} by {opened.model.name}")
     return content
 
 
 async def decoded_original(services: Services, image: Image) -> DecodedPicture:
-    """The stored picture. Raises NotFound where its original is missing, also where it was erased meanwhile, and what
+    """The stored picture. Raises NotFound where its original is missing or was erased meanwhile, and what
     `decoded_picture` does."""
     original = services.originals.path(image.image_id, image.extension)
     try:

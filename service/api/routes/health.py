@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
 
 FORWARD_PASS_TIMEOUT_S = 4.0
-STUCK_S = 60.0  # no piece of work takes so long
-BEATEN_WITHIN_S = 10.0  # of a worker that lives: it beats every 5 s, and later only while it works on a batch
-AHEAD_S = 1.0  # a sign of life that is further in the future is from before the clock was set back
+STUCK_S = 60.0  # no piece of work takes this long
+BEATEN_WITHIN_S = 10.0  # by a live worker, whose heartbeat comes every 5 s, or later while it works on a batch
+AHEAD_S = 1.0  # a heartbeat further in the future is from before the clock was set back
 
 
 @router.get("/livez", operation_id="alive", summary="Does the process answer?", responses=problem_responses(Problem))
 async def alive() -> LiveAnswer:
-    """Nothing but the web side itself is asked."""
+    """Checks nothing but the web process itself."""
     return LiveAnswer(status="alive")
 
 
@@ -38,14 +38,14 @@ async def alive() -> LiveAnswer:
     "/readyz", operation_id="ready", summary="Can it search and ingest?", responses=problem_responses(NotReady, Problem)
 )
 async def ready(services: ServicesDep) -> ReadyAnswer:
-    """A real forward pass, an open view, regions and a worker heard from lately; also true of an empty store.
+    """Checks a real forward pass, an open view, regions and a recent sign of the worker; an empty store is ready, too.
 
     While another detector finds all regions anew, it is ready as soon as the first pictures can be searched.
     """
     loop = asyncio.get_running_loop()
     parts: dict[str, Callable[[], str]] = {"model": partial(_model_state, services)}
     parts |= services.checks or _checks_of_directory(services)
-    # In threads of their own: neither uploads nor searches, however many, keep an answer waiting.
+    # In separate threads, so that neither uploads nor searches delay the answer.
     states = (loop.run_in_executor(services.threads.health, state) for state in parts.values())
     checks = dict(zip(parts, await asyncio.gather(*states), strict=True))
     failing = {part: state for part, state in checks.items() if not state.startswith("ok")}
@@ -68,7 +68,7 @@ def metrics(services: ServicesDep) -> Response:
 
 
 def _model_state(services: Services) -> str:
-    """The outcome of a forward pass that goes before all queries; of a model at work, whether it goes on."""
+    """The outcome of a forward pass ahead of all queries; where the model is busy, whether its work is stuck."""
     if not services.accelerator.alive:
         return "the thread that runs the models has ended"
     outcome = "ok"
@@ -78,10 +78,10 @@ def _model_state(services: Services) -> str:
         outcome = "ok: busy"
     except NotReady as fault:
         return fault.detail
-    except Exception as fault:  # a check reports whatever is wrong; the log has the rest
+    except Exception as fault:  # the check names the kind, the log has the rest
         log.exception("the forward pass failed")
         return f"the forward pass failed: {type(fault).__name__}"
-    busy_s = services.accelerator.busy_s  # of light work, too, beside which the forward pass runs
+    busy_s = services.accelerator.busy_s  # also of light work, which does not block the forward pass
     return f"one piece of work has been running for {busy_s:.0f} s" if busy_s > STUCK_S else outcome
 
 
@@ -104,7 +104,7 @@ def _view_state(services: Services) -> str:
 
 
 def _regions_state(services: Services) -> str:
-    """Not ok where no picture can be searched yet; one that some models can search is an ok with the progress."""
+    """The progress of a migration: ok once some pictures can be searched."""
     progress = services.regions.progress()
     if progress is None:
         return "ok"
@@ -137,7 +137,8 @@ def _worker_state(services: Services) -> str:
 
 
 def _catalog_state(services: Services) -> str:
-    """Looked at where the worker, which writes every few seconds, is silent: changes of Regard's own are short."""
+    """Whether another process locks the catalog. Checked only while the worker is silent, which else writes every few
+    seconds: Regard's own changes are short."""
     processes = services.catalog.processes
     is_silent = services.clock() - (processes.last_heartbeat("worker") or 0) > BEATEN_WITHIN_S
     if is_silent and not services.catalog.read_only and processes.are_kept_from_writing():

@@ -1,4 +1,4 @@
-"""One stored picture: its bytes, thumbnail and regions, and all that is known of it."""
+"""Single pictures: bytes, thumbnail, regions and metadata."""
 
 import logging
 import os
@@ -39,7 +39,7 @@ from service.storage.disk import refused_by_disk
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["pictures"])
 
-# An id is a hash of the bytes, so they never change; an hour bounds how long a deleted picture is still seen.
+# The bytes of an id, a hash of them, never change; an hour bounds how long a deleted picture is still shown.
 CACHE_HEADERS = {"Cache-Control": "private, max-age=3600, immutable"}
 PICTURE_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}},
@@ -138,13 +138,13 @@ def get_regions(image_id: str, services: ServicesDep) -> RegionsAnswer:
     shown = services.regions.shown(image)
     if shown is None:
         raise NotFound(f"Picture {image_id} is still waiting for its regions, which another detector finds anew.")
-    extractor, found = shown
+    extractor, picture_regions = shown
     return RegionsAnswer(
         image_id=image_id,
         width=image.width,
         height=image.height,
         extractor=extractor,
-        regions=[Box.model_validate(region) for region in found.regions],
+        regions=[Box.model_validate(region) for region in picture_regions.regions],
     )
 
 
@@ -165,7 +165,7 @@ def get_info(image_id: str, services: ServicesDep) -> ImageInfo:
 def send_made(
     request: Request, image: Image, find: Callable[[], tuple[Path, str]], headers: Mapping[str, str]
 ) -> Response:
-    """`send_file` of a file that `find` names with its media type, and perhaps makes now."""
+    """`send_file` of the file that `find` returns with its media type, making it first if needed."""
     try:
         with refused_by_disk():
             path, media_type = find()
@@ -177,13 +177,13 @@ def send_made(
 def send_file(
     request: Request, path: Path, media_type: str, headers: Mapping[str, str], download: str | None = None
 ) -> Response:
-    """The file, the part of it that the request asks for, or 304. Raises RangeNotSatisfiable for a part behind its end,
-    PreconditionFailed for another file than this, FileNotFoundError where there is no file.
+    """The file, the part of it that the request asks for, or 304. Raises RangeNotSatisfiable for a part beyond its end,
+    PreconditionFailed where the request expects another version, FileNotFoundError where there is no file.
 
-    Browsers save it by the name `download` where one is given, and show it otherwise.
+    Browsers save it under the name `download` where one is given, and show it otherwise.
     """
     with ExitStack() as stack:
-        file = stack.enter_context(path.open("rb"))  # before the status goes out, which nothing takes back
+        file = stack.enter_context(path.open("rb"))  # before the status is sent, which cannot be taken back
         status = os.fstat(file.fileno())
         if is_unchanged(request, status.st_mtime):
             return Response(status_code=304, headers=headers)
@@ -195,7 +195,7 @@ def send_file(
 
 
 def find_image_in_any_state(services: Services, image_id: str) -> Image:
-    """The picture with this id, also one that waits or was set aside. NotFound where there is none, or no more."""
+    """The picture with this id, also if it waits or was set aside. NotFound where it does not exist, or is deleted."""
     image = services.pictures.image(image_id)
     if image is None or image.state == "deleted":
         raise NotFound.picture(image_id)
@@ -219,7 +219,7 @@ def find_ready_image(services: Services, image_id: str) -> Image:
 
 
 def find_deleted_image(services: Services, image_id: str) -> Image:
-    """The picture with this id, if it is deleted and can still be brought back; NotFound otherwise."""
+    """The picture with this id, if it is deleted and can be restored; NotFound otherwise."""
     image = services.pictures.image(image_id)
     kept_since = services.clock() - services.settings.delete_grace_s
     if image is None or image.state != "deleted" or image.is_gone(kept_since):
@@ -228,7 +228,7 @@ def find_deleted_image(services: Services, image_id: str) -> Image:
 
 
 def require_picture(image: Image) -> Image:
-    """`image`, if its file was ingested; NotFound where its features alone were."""
+    """`image`, if its file was ingested; NotFound where only its features were."""
     if not image.pictured:
         raise NotFound(
             f"{image.image_id} was ingested as features only: there is no picture to show."

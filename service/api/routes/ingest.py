@@ -62,8 +62,8 @@ async def ingest(request: Request, response: Response, services: ServicesDep) ->
     return IngestAnswer(
         job_id=receipt.job_id,
         status_url=status_url,
-        accepted=[Accepted.model_validate(one, from_attributes=True) for one in receipt.accepted],
-        rejected=[Rejected.model_validate(one, from_attributes=True) for one in receipt.rejected],
+        accepted=[Accepted.model_validate(file, from_attributes=True) for file in receipt.accepted],
+        rejected=[Rejected.model_validate(file, from_attributes=True) for file in receipt.rejected],
     )
 
 
@@ -76,7 +76,7 @@ async def ingest(request: Request, response: Response, services: ServicesDep) ->
 def list_jobs(
     services: ServicesDep, limit: Annotated[int, Query(ge=1, le=100, description="How many at most.")] = 20
 ) -> JobsAnswer:
-    """The jobs that came last, the latest first, each with how far it is."""
+    """The latest jobs, the newest first, each with its progress."""
     return JobsAnswer(jobs=[JobListed.model_validate(job) for job in services.progress.jobs(limit)])
 
 
@@ -108,7 +108,7 @@ def get_job(job_id: str, services: ServicesDep) -> JobAnswer:
     },
 )
 async def follow_job(job_id: str, services: ServicesDep) -> StreamingResponse:
-    """Server-sent events until the job is done, for ten minutes at most; an EventSource then comes back by itself."""
+    """Server-sent events until the job is done, for ten minutes at most; an EventSource then reconnects by itself."""
 
     async def look() -> JobAnswer | None:
         return await asyncio.to_thread(current, services, job_id)
@@ -133,7 +133,7 @@ def list_failures(
     after: Annotated[str | None, Query(description="The `next` of the page before.", max_length=LONGEST_CURSOR)] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 1000,
 ) -> FailuresAnswer:
-    """Pictures that could not be read, or that have no regions, those that came last first, each with its reason."""
+    """Pictures that could not be read, or that have no regions, the latest first, each with its reason."""
     try:
         place = None if after is None else failure_place(after)
     except ValueError as fault:
@@ -141,7 +141,7 @@ def list_failures(
     failures = services.pictures.failures(place, limit + 1)
     page = failures[:limit]
     following = cursor_after_failure(page[-1]) if len(failures) > limit else None
-    return FailuresAnswer(failures=[FailureAnswer.model_validate(one) for one in page], next=following)
+    return FailuresAnswer(failures=[FailureAnswer.model_validate(failure) for failure in page], next=following)
 
 
 @router.post(
@@ -153,7 +153,7 @@ def list_failures(
 )
 @in_change_thread
 def retry_failure(image_id: str, response: Response, services: ServicesDep) -> RetryAnswer:
-    """A picture that was set aside is tried as if it had just come, in a job of its own."""
+    """Retries a picture that was set aside as if it had just arrived, in a job of its own."""
     job_id = services.pictures.retry(image_id, services.clock())
     if job_id is None:
         if services.pictures.failure(image_id) is not None:

@@ -26,7 +26,7 @@ router = APIRouter(tags=["pictures"])
 MAX_VALUES = 100  # listed of each tag
 MAX_TEXT = 512
 FILTER: TypeAdapter[PictureFilter | None] = TypeAdapter(FilterText)
-LONGEST_FILTER = 2**15  # an address with a longer one is too long a head
+LONGEST_FILTER = 2**15  # a longer one would exceed the bound on the request head
 
 
 @router.get(
@@ -77,7 +77,7 @@ def list_images(
 
 
 def _check_lists_deleted(caller: Caller, services: Services) -> None:
-    """Forbidden for a caller who may not see what was deleted."""
+    """Forbidden for a caller who may not see deleted pictures."""
     if (refusal := caller.refusal(LISTS_DELETED)) is not None:
         services.metrics.refusals.labels(refusal.kind).inc()
         raise refusal
@@ -96,7 +96,7 @@ def list_tags(
     values: Annotated[int, Query(ge=1, le=MAX_VALUES, description="How many values of each at most.")] = MAX_VALUES,
 ) -> TagsAnswer:
     """Names in their order, with their most frequent values, for building filters."""
-    found = services.pictures.tags(limit + 1, values, search, after)
+    uses = services.pictures.tags(limit + 1, values, search, after)
     tags = [
         TagListed(
             name=tag.name,
@@ -104,16 +104,16 @@ def list_tags(
             distinct_values=tag.num_values,
             values=[TagValue(value=value, pictures=count) for value, count in tag.values],
         )
-        for tag in found[:limit]
+        for tag in uses[:limit]
     ]
-    return TagsAnswer(tags=tags, next=tags[-1].name if len(found) > limit else None)
+    return TagsAnswer(tags=tags, next=tags[-1].name if len(uses) > limit else None)
 
 
 def compiled_filter(text: str | None) -> Filter:
-    """The filter that JSON text says, one that everything passes for None. Raises InvalidRequest for text that says
-    none."""
+    """The filter in a JSON text; None stands for a filter that everything passes. Raises InvalidRequest for any other
+    text."""
     try:
-        given = FILTER.validate_python(text)
+        condition = FILTER.validate_python(text)
     except ValidationError as fault:
         raise invalid_request([{**error, "loc": ("filter", *error["loc"])} for error in fault.errors()]) from fault
-    return Filter() if given is None else given.compiled()
+    return Filter() if condition is None else condition.compiled()

@@ -16,7 +16,7 @@ router = APIRouter(tags=["models"])
     "/models", operation_id="list_models", summary="Which models can be asked", responses=problem_responses(Problem)
 )
 def list_models(services: ServicesDep) -> ModelsAnswer:
-    """Names, digests, how much of the store each can search, and how far a new detector is with it."""
+    """Names, digests, the part of the store that each can search, and the progress of a new detector."""
     progress = services.regions.progress()
     return ModelsAnswer(
         models=[model_listed(services, model, state) for model, state in services.pictures.view_states()],
@@ -34,7 +34,7 @@ def list_models(services: ServicesDep) -> ModelsAnswer:
 )
 @in_change_thread
 def build_view(name: str, response: Response, services: ServicesDep) -> ModelListed:
-    """A worker builds the view and keeps it up from now on; `GET /models` says how far it is."""
+    """A worker builds and maintains the view from now on; `GET /models` has its progress."""
     model = services.models.named(name)
     state = services.pictures.build_view(model, services.clock())
     services.wake()

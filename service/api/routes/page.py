@@ -1,4 +1,4 @@
-"""The page at `/`, and the built files that it loads: the same for everybody, telling nothing of the pictures."""
+"""The page at `/`, and the built files that it loads: the same for everybody, without any data."""
 
 import functools
 import hashlib
@@ -36,8 +36,7 @@ def show_part(name: str, request: Request) -> Response:
 
 
 def built_file(request: Request, name: str) -> Response:
-    """A built file, which a browser asks for again each time and mostly has already. Raises NotFound where there is
-    none of that name."""
+    """A built file, which browsers revalidate each time. Raises NotFound where there is none of that name."""
     if name not in built_files():
         raise NotFound(f"The page has no file {name}.")
     content, tag = built_files()[name]

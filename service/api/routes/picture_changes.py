@@ -1,4 +1,4 @@
-"""Changes of stored pictures: deletion, its undoing, and what is known about a picture."""
+"""Changes of stored pictures: deletion, restoration, and edits of their descriptions."""
 
 from fastapi import APIRouter, Response
 
@@ -25,8 +25,8 @@ router = APIRouter(tags=["pictures"])
 )
 @in_change_thread
 def delete_image(image_id: str, services: ServicesDep) -> Response:
-    """The picture is not found or shown any more. For a day (`REGARD_DELETE_GRACE_S`) this can be undone,
-    then it is erased."""
+    """The picture is no longer found or shown. For a day (`REGARD_DELETE_GRACE_S`) this can be undone; then it is
+    erased."""
     if not services.pictures.delete(image_id, services.clock()):
         raise NotFound.picture(image_id)
     return Response(status_code=204)
@@ -40,7 +40,7 @@ def delete_image(image_id: str, services: ServicesDep) -> Response:
 )
 @in_change_thread
 def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
-    """The picture as it was, found and shown again at once. Of a picture that is not deleted nothing changes."""
+    """The picture as it was, found and shown again at once. A picture that is not deleted stays as it is."""
     grace_s = services.settings.delete_grace_s
     image = services.pictures.restore(image_id, services.clock() - grace_s)
     if image is None:
@@ -61,10 +61,10 @@ def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
 )
 @in_change_thread
 def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> ImageListed:
-    """Fields that are not named stay as they are, and null takes away (JSON Merge Patch, RFC 7396).
+    """Fields that are absent stay as they are, and null removes (JSON Merge Patch, RFC 7396).
 
-    `captions` take the place of all captions; of `tags` those named change, and those that are null go. New captions
-    are searched as soon as the worker has read them, old ones are not found any more at once.
+    `captions` replace all captions; of `tags` those named change, and those that are null are removed. New captions are
+    found as soon as the worker has encoded them, old ones no longer at once.
     """
     find_image(services, image_id)
     try:
@@ -73,6 +73,6 @@ def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> Image
         excess = refusal.refused[image_id]
         raise InvalidRequest.field(excess.what, f"the picture {excess}; null takes one away") from None
     if image is None:
-        raise NotFound.picture(image_id)  # deleted this very moment
+        raise NotFound.picture(image_id)  # deleted meanwhile
     services.wake()
     return image_listed(image)

@@ -1,7 +1,7 @@
 """Search with words or with a picture.
 
-An answer that was kept is given again; otherwise the query is run, in a thread of its own that borrows the accelerator.
-A light search for a sentence does all of it in one go in one thread.
+A cached answer is sent again; otherwise the query runs in a thread that takes turns on the accelerator. A light search
+for a sentence does all of that in one step in one thread.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ router = APIRouter(tags=["search"])
 
 IMAGE_PATH = "/search/image"
 FORM_BYTES = 2**20  # room for the fields and boundaries around the one picture
-SMALL_FORM_BYTES = 2**16  # of one that asks with a stored picture, which searches go on with on a disk that is full
+SMALL_FORM_BYTES = 2**16  # of a search with a stored picture, which works even on a full disk
 
 
 @router.post(
@@ -66,27 +66,27 @@ SMALL_FORM_BYTES = 2**16  # of one that asks with a stored picture, which search
 async def search_text(body: TextSearchRequest, request: Request, services: ServicesDep) -> Response:
     """Stage one makes a shortlist by embeddings, stage two reranks it by cross-attention.
 
-    Pictures whose file name, captions, tags and date hold every word of the query join it, by reciprocal rank.
+    Pictures whose file name, captions, tags and date hold every word of the query are fused in by reciprocal rank.
     """
     asked = Asked(body, TextAnswer, {"search": "text"}, time.perf_counter())
     try:
         admission = services.accelerator.admit(services.search.costs.expected(body))
     except Overloaded:
-        found = await look_up(services, kept_or_begun, services, asked)
-        if isinstance(found, Begun):
+        answer = await look_up(services, kept_or_begun, services, asked)
+        if isinstance(answer, Begun):
             raise
-        return responded(services, found)
+        return responded(services, answer)
     with admission:
         running = services.threads.first.submit(light_text_answer, services, asked, admission)
-        found = await cancel_on_disconnect(request, asyncio.wrap_future(running))
-    if isinstance(found, Begun):
-        loading = await load_at_first_use(request, services, found.query)
-        work, cost = partial(services.search.text, found.query), found.cost
+        answer = await cancel_on_disconnect(request, asyncio.wrap_future(running))
+    if isinstance(answer, Begun):
+        loading = await load_at_first_use(request, services, answer.query)
+        work, cost = partial(services.search.text, answer.query), answer.cost
         if cost is None:
-            cost = await look_up(services, services.search.costs.of, found.query)
+            cost = await look_up(services, services.search.costs.of, answer.query)
         with services.accelerator.admit(cost) as admission:
-            found = await finished(services, request, found, admission, work, loading)
-    return responded(services, found)
+            answer = await finished(services, request, answer, admission, work, loading)
+    return responded(services, answer)
 
 
 @router.post(
@@ -122,21 +122,21 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
     async with uploaded_form(request, services, limits, exempt_bytes=SMALL_FORM_BYTES) as form:
         body, picture = image_request(form)
         asked = Asked(body, ImageAnswer, {"search": "image", "sha256": picture and picture.sha256}, started)
-        found = await look_up(services, kept_or_begun, services, asked)
-        if isinstance(found, Begun):
-            loading = await load_at_first_use(request, services, found.query)
+        answer = await look_up(services, kept_or_begun, services, asked)
+        if isinstance(answer, Begun):
+            loading = await load_at_first_use(request, services, answer.query)
             cost_of = services.search.costs.of if picture is None else services.search.costs.of_upload
-            cost = await look_up(services, cost_of, found.query)
-            services.accelerator.check(cost)  # before a decoder is kept busy for what is refused then
-            work = await cancel_on_disconnect(request, image_work(services, found.query, picture))
+            cost = await look_up(services, cost_of, answer.query)
+            services.accelerator.check(cost)  # before a decoder works for a request that is then refused
+            work = await cancel_on_disconnect(request, image_work(services, answer.query, picture))
             with services.accelerator.admit(cost) as admission:
-                found = await finished(services, request, found, admission, work, loading)
-        return responded(services, found)
+                answer = await finished(services, request, answer, admission, work, loading)
+        return responded(services, answer)
 
 
 def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile | None]:
-    """The fields, and the picture unless a stored one is asked with. Raises InvalidRequest for fields that do not go
-    together, TooLarge for too large a picture."""
+    """The fields, and the picture unless it is a stored one. Raises InvalidRequest for fields that do not go together,
+    TooLarge for too large a picture."""
     form.require_file("image")
     try:
         body = ImageSearchForm.model_validate(form.fields)
@@ -156,9 +156,9 @@ def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile
 
 
 async def image_work(services: Services, query: OpenQuery[ImageSearchRequest], picture: UploadedFile | None) -> Any:
-    """The search to run: for a stored picture, or for an upload, which is decoded here.
+    """The search to run, with a stored picture or with an upload, which is decoded here.
 
-    Raises UnreadablePicture where it cannot be decoded, Overloaded where too many wait for that.
+    Raises UnreadablePicture where that fails, Overloaded where too many requests wait for it.
     """
     if picture is None:
         assert query.request.image_id is not None
@@ -175,9 +175,9 @@ async def finished(
     work: AcceleratedWork,
     before: Mapping[str, float],
 ) -> Answered:
-    """The answer of a search that has begun, as long as the caller waits for it.
+    """The answer of a search that has begun, cancelled when the caller hangs up.
 
-    `before` are the milliseconds of stages that came before it.
+    `before` are the milliseconds of the stages before.
     """
     threads = services.threads.light if services.is_light(begun.query, admission.cost) else services.threads.search
     running = threads.submit(new_answer, services, begun, work, admission, before)
@@ -185,7 +185,7 @@ async def finished(
 
 
 def responded(services: Services, answer: Answered) -> Response:
-    """The answer as a response; what its stages took is noted."""
+    """The answer as a response; the times of its stages are recorded."""
     services.metrics.stage_times(answer.stages)
     note_stages(answer.stages)
     return Response(answer.content, media_type="application/json")

@@ -1,4 +1,4 @@
-"""The session of a browser: its pictures, which cannot carry a header, are loaded by a cookie."""
+"""The session of a browser, whose cookie authorizes pictures, since they are requested without a key header."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/session", tags=["access"])
 
 @router.get("", operation_id="get_session", summary="Who am I?", responses=problem_responses(NotReady, Problem))
 async def get_session(request: Request, services: ServicesDep) -> SessionAnswer:
-    """Whether a key is needed, and what the one given allows. Not refused to anybody: a page asks this first."""
+    """Whether a key is needed, and what the caller's key allows. Open to everybody, since the page asks this first."""
     try:
         caller = identify_caller(request.scope, services.keys, open_without_keys(services.settings))
     except Unauthenticated:
@@ -34,7 +34,7 @@ async def get_session(request: Request, services: ServicesDep) -> SessionAnswer:
 async def create_session(
     body: Annotated[SessionRequest, Body()], request: Request, response: Response, services: ServicesDep
 ) -> SessionAnswer:
-    """A cookie that scripts cannot read and that ends with the browser. It reads, whatever else the key may do."""
+    """A cookie that scripts cannot read and that ends with the browser. It may only read, whatever the key may do."""
     caller, token = sign_in(body.key.get_secret_value(), services.keys)
     response.set_cookie(SESSION_COOKIE, token, secure=is_encrypted(request), httponly=True, samesite="strict")
     return session_answer(caller, services.catalog.read_only)
@@ -45,15 +45,15 @@ async def create_session(
     responses=problem_responses(Problem),
 )  # fmt: skip
 async def delete_session(request: Request) -> Response:
-    """The cookie is removed. The key it was made with goes on; `regard keys revoke` ends it."""
+    """Removes the cookie. The key stays valid; `regard keys revoke` ends it."""
     response = Response(status_code=204)
     response.delete_cookie(SESSION_COOKIE, secure=is_encrypted(request), httponly=True, samesite="strict")
     return response
 
 
 def session_answer(caller: Caller | None, read_only: bool) -> SessionAnswer:
-    """The answer for a caller; None for one that a key is needed from. A collection that is `read_only` lets nobody do
-    more than read."""
+    """The answer for a caller, None for one without the key that is needed. Of a `read_only` collection, everybody may
+    only read."""
     if caller is None:
         return SessionAnswer(required=True, permission=None, key_id=None, name=None)
     return SessionAnswer(
@@ -65,9 +65,9 @@ def session_answer(caller: Caller | None, read_only: bool) -> SessionAnswer:
 
 
 def is_encrypted(request: Request) -> bool:
-    """Whether the browser speaks HTTPS, here or to a proxy that says so.
+    """Whether the browser uses HTTPS, here or to a proxy that says so.
 
-    Whoever claims it wrongly keeps only their own cookie from coming back over HTTP.
+    A client that claims it falsely only loses its own cookie over HTTP.
     """
-    said = request.headers.get("x-forwarded-proto", "").split(",")[0].strip().lower()
-    return "https" in (request.url.scheme, said)
+    proxy_scheme = request.headers.get("x-forwarded-proto", "").split(",")[0].strip().lower()
+    return "https" in (request.url.scheme, proxy_scheme)

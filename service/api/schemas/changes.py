@@ -1,4 +1,4 @@
-"""The body of a request that changes what is known about a picture."""
+"""The body of a request that edits a picture's description."""
 
 from typing import Annotated, Any
 
@@ -17,12 +17,12 @@ EditedTags = Annotated[
 
 
 def without_default(schema: dict[str, Any]) -> None:
-    """Leave the default out of a schema: it stands for what is absent, and is no value that may be sent."""
+    """Leave the default out of a schema: it marks an absent field, and is not a valid value."""
     del schema["default"]
 
 
 class PictureEdit(BaseModel):
-    """A merge patch: what is absent stays, null takes away."""
+    """A merge patch: absent fields stay as they are, null removes."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -39,11 +39,11 @@ class PictureEdit(BaseModel):
 
     def as_change(self) -> PictureChange:
         """The change for the catalog."""
-        given = self.model_fields_set
+        present = self.model_fields_set
         taken_at = None if self.taken_at is None else unix_seconds(self.taken_at)
         return PictureChange(
-            captions=(self.captions or ()) if "captions" in given else UNCHANGED,
-            tags=self.tags if "tags" in given else UNCHANGED,
-            taken_at=taken_at if "taken_at" in given else UNCHANGED,
-            filename=self.filename if "filename" in given else UNCHANGED,
+            captions=(self.captions or ()) if "captions" in present else UNCHANGED,
+            tags=self.tags if "tags" in present else UNCHANGED,
+            taken_at=taken_at if "taken_at" in present else UNCHANGED,
+            filename=self.filename if "filename" in present else UNCHANGED,
         )

@@ -1,4 +1,4 @@
-"""Search requests as multipart forms send them: every field is text, and an empty one was not filled in."""
+"""Search requests in multipart forms, where every field is text and an empty field counts as absent."""
 
 from typing import Annotated, Any, TypeAlias
 
@@ -32,11 +32,11 @@ def _from_json(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
 
 
 FilterText: TypeAlias = Annotated[PictureFilter | None, WrapValidator(_from_json)]
-"""A filter as JSON text, whose faults are told by the names inside; empty for none."""
+"""A filter as JSON text, empty for none. Faults name the fields inside."""
 
 
 class ImageSearchForm(ImageSearchRequest):
-    """The form fields beside `image`: which captions describe a picture, or which pictures look like it?"""
+    """The form fields besides `image` of a search for captions of a picture, or for pictures like it."""
 
     k: int = Field(10, ge=1, le=MOST_RESULTS, description="How many results at most.")
     shortlist: int = Field(100, ge=1, le=MOST_RESULTS, description=SHORTLIST_DESCRIPTION)
@@ -67,6 +67,6 @@ class ImageSearchForm(ImageSearchRequest):
     @field_validator("k", "shortlist", "min_score", "min_probability", mode="before")
     @classmethod
     def _is_written_as_number(cls, value: Any) -> Any:
-        if isinstance(value, str) and (said := no_number(value)) is not None:
-            raise ValueError(said)
+        if isinstance(value, str) and (problem := no_number(value)) is not None:
+            raise ValueError(problem)
         return value

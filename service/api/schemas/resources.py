@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-# The first and last second of the years 1 to 9999: a date near either end, in a zone of its own, may lie outside.
+# The first and last second of the years 1 to 9999 in UTC; a date near either end, with an offset, may lie outside.
 FIRST, LAST = -62_135_596_800.0, 253_402_300_799.0
 
 
@@ -108,7 +108,7 @@ class JobListed(Answer):
 
 
 class JobsAnswer(Answer):
-    """The jobs that came last, the latest first."""
+    """The latest jobs, the newest first."""
 
     jobs: list[JobListed]
 
@@ -153,7 +153,7 @@ class ImageListed(Answer):
 
 
 class ImageInfo(ImageListed):
-    """Everything known of a picture."""
+    """Everything known about a picture."""
 
     num_bytes: int = Field(description="Size of the file as it was uploaded.")
     kind: str = Field(description="Kind of file, such as `jpg`; `features` where there is no picture.")
@@ -214,7 +214,7 @@ class ModelListed(Answer):
 
 
 class MigrationAnswer(Answer):
-    """The progress of another detector in finding the regions of all stored pictures anew."""
+    """The progress of a new detector in finding the regions of all stored pictures."""
 
     extractor: str = Field(description="Digest of the detector that finds them now.")
     former: list[str] = Field(
@@ -222,7 +222,7 @@ class MigrationAnswer(Answer):
     )
     done: int = Field(description="Pictures whose regions are found anew. Their views follow within seconds.")
     total: int
-    seconds_left: float | None = Field(description="At the rate of late; null before one is known, and at the end.")
+    seconds_left: float | None = Field(description="At the recent rate; null before one is known, and at the end.")
     message: str = Field(description="The same in words.")
 
 

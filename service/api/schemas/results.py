@@ -25,7 +25,7 @@ class Token(Answer):
 
 
 class ExplanationAnswer(Answer):
-    """Why a result scored what it did; null where the model has no exact answer."""
+    """The explanation of a result's score; null where the model has no exact answer."""
 
     kind: Literal["words attend regions", "regions attend words", "weights", "text"] = Field(
         description="`text`: the picture's text holds the `words`, and the model did not look at the picture."
@@ -57,7 +57,7 @@ class NearDuplicateAnswer(Answer):
 
 
 class PictureHit(Answer):
-    """A picture that answers."""
+    """A picture that was found."""
 
     rank: int = Field(description="Place in this list, from 1.")
     image_id: str
@@ -93,7 +93,7 @@ class PictureHit(Answer):
 
 
 class CaptionHit(Answer):
-    """A caption that answers."""
+    """A caption that was found."""
 
     rank: int
     caption_id: int
@@ -123,19 +123,19 @@ class Timings(Answer):
 
 
 class TextTimings(Timings):
-    """Milliseconds of each stage, with that of the look into file names, captions, tags and dates."""
+    """Milliseconds of each stage, including the search of file names, captions, tags and dates."""
 
     text: float
 
 
 class ImageTimings(Timings):
-    """Milliseconds of each stage, with that of finding the regions of an uploaded picture."""
+    """Milliseconds of each stage, including finding the regions of an uploaded picture."""
 
     detect: float
 
 
 class ShardCountsAnswer(Answer):
-    """The numbers of parts of the collection that were asked and that answered; with fewer, the answer is partial."""
+    """The numbers of shards asked and of those that answered; if these are fewer, the answer is partial."""
 
     asked: int
     answered: int
@@ -212,6 +212,6 @@ AnyAnswer: TypeAlias = TextAnswer | ImageAnswer
 
 @functools.cache
 def answer_format() -> str:
-    """A name for the form of answers: it changes with any of their fields, so that kept ones are never mixed up."""
+    """A name for the format of answers, which changes with any of their fields, so that cached formats never mix."""
     schemas = [schema.model_json_schema() for schema in (TextAnswer, ImageAnswer)]
     return hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Jobs whose pictures lie in several shards, as one job each."""
+"""The state of jobs whose pictures are in several shards."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -12,25 +12,25 @@ from service.cluster.shards.lists import ShardLists
 
 
 class ClusterJobs:
-    """The state of jobs whose pictures lie in several shards."""
+    """Merges the parts of jobs that shards have."""
 
     def __init__(self, fan_out: FanOut, placement: Callable[[], Placement]) -> None:
         self._fan_out, self._placement = fan_out, placement
 
     def job(self, job_id: str) -> JobStatus | None:
-        """The job; `done` once it is so in every shard. ShardLost where one does not answer."""
+        """The job; `done` once it is done in every shard. Raises ShardLost where one does not answer."""
         shards = range(self._placement().num_shards)
-        every = self._fan_out.ask_every(ShardLists.job, dict.fromkeys(shards, (job_id,)), READ_DEADLINE_S)
-        if silent := [shard for shard, parts in every.items() if not parts]:
+        by_shard = self._fan_out.ask_every(ShardLists.job, dict.fromkeys(shards, (job_id,)), READ_DEADLINE_S)
+        if silent := [shard for shard, parts in by_shard.items() if not parts]:
             raise ShardLost(f"Shard {silent[0]} does not answer; try again shortly.")
-        # Of replicas, the one that is furthest behind: any of them may answer the next search.
+        # Of each shard's replicas, the one furthest behind counts: any of them may answer the next search.
         parts = [
-            min(known, key=lambda part: part.state == "done") for known in map(known_parts, every.values()) if known
+            min(known, key=lambda part: part.state == "done") for known in map(known_parts, by_shard.values()) if known
         ]
         return merged_job(parts) if parts else None
 
     def jobs(self, limit: int) -> list[JobStatus]:
-        """The jobs that came last, the latest first."""
+        """The latest jobs, the newest first."""
         by_id: dict[str, list[JobStatus]] = defaultdict(list)
         for part in every_shard(self._fan_out, self._placement().num_shards, ShardLists.jobs, limit):
             for job in part:
@@ -40,12 +40,12 @@ class ClusterJobs:
 
 
 def known_parts(replicas: Iterable[JobStatus | None]) -> list[JobStatus]:
-    """The parts of a job that replicas report, without those that have none of it."""
+    """The parts of a job that replicas report, without None of those that do not know it."""
     return [part for part in replicas if part is not None]
 
 
 def merged_job(parts: Sequence[JobStatus]) -> JobStatus:
-    """One job of the parts that shards have of it; slots mean nothing beyond a shard, and are 0."""
+    """One job merged from its parts in shards. Slots are 0, since they have no meaning outside a shard."""
     states: set[JobState] = {part.state for part in parts}
     failures = tuple(failure for part in parts for failure in part.failures)
     state: JobState = next(iter(states)) if len(states) == 1 else "running"

@@ -1,6 +1,6 @@
-"""The shards that a query is asked of: which replicas answer it, and in which state they are.
+"""The shards that answer a query, with their replicas and states.
 
-They are asked once a query: in a thread while the question is encoded, or together with the query's first step.
+States are read once per query: in a thread while the question is encoded, or together with the query's first step.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class TooFewShards(ShardLost):
-    """None of the shards answers, or one does not and the request wants all: there is nothing to try again without."""
+    """No shard answers, or one does not and the request wants all, so that a retry without it is no use."""
 
 
 @dataclass(frozen=True)
@@ -29,22 +29,22 @@ class OpenShards:
     states: Mapping[int, ShardState]
     num_shards: int
     chosen: dict[int, str]
-    """Names of the replicas that the query stays with."""
+    """Names of the replicas that all steps of the query ask, by shard."""
 
     @property
     def version(self) -> str:
-        """The versions of all shards in a row, nothing for one that does not answer."""
+        """The versions of all shards, joined; empty for one that does not answer."""
         return "|".join(self.states[n].version if n in self.states else "" for n in range(self.num_shards))
 
     @property
     def statistics(self) -> TextStatistics | None:
-        """Of the question's words in the texts of all shards; None where these are not searched."""
+        """The statistics of the question's words in the texts of all shards; None where texts are not searched."""
         parts = [state.texts for state in self.states.values() if state.texts is not None]
         return TextStatistics.total(parts) if parts else None
 
 
 class Opening:
-    """The shards of one query, but for those given up, which are asked when they are first needed, or begun with."""
+    """The shards of one query, except those given up. They are asked when first needed, or by `begin`."""
 
     def __init__(self, fan_out: FanOut, request: SearchRequest, without: Collection[int]) -> None:
         self._fan_out, self._request, self._without = fan_out, request, without
@@ -52,47 +52,47 @@ class Opening:
         self._opened: OpenShards | None = None
 
     def begin(self) -> None:
-        """Ask for their states in a thread."""
+        """Read the states in a thread."""
         self._begun = self._fan_out.threads.submit(self._states)
 
     def result(self) -> OpenShards:
-        """The shards that answer. Raises TooFewShards where that is none, or not all and the request wants all;
-        ViewNotBuilt or NotReady where one of them says so."""
+        """The shards that answer. Raises TooFewShards where none does, or not all and the request wants all;
+        ViewNotBuilt or NotReady where a shard does."""
         if self._opened is None:
             self._opened = self._states() if self._begun is None else self._begun.result()
         return self._opened
 
     def first_answers(self, embedding: Floats, texts: SentTexts) -> dict[int, FirstAnswer] | None:
-        """All that each shard says of a sentence at once, its [1, E] embedding and itself.
+        """Each shard's first answer to a sentence, given its [1, E] embedding and its encoding.
 
-        None where the states are known already, or asked for. What `result` raises.
+        None where the states are already known or being read. Raises what `result` does.
         """
         if self._begun is not None or self._opened is not None:
             return None
-        answers, num_shards, chosen = self._asked(ShardSearch.first_answer, self.likely_share, embedding, texts)
-        self._opened = OpenShards({shard: one.state for shard, one in answers.items()}, num_shards, chosen)
+        answers, num_shards, chosen = self._ask_twice(ShardSearch.first_answer, self.likely_share, embedding, texts)
+        self._opened = OpenShards({shard: answer.state for shard, answer in answers.items()}, num_shards, chosen)
         return answers
 
     @property
     def likely_share(self) -> int:
-        """The number of its best pictures that a shard scores at once: rarely does it hold more of the best."""
+        """The number of best pictures that a shard scores at once; a shard rarely holds more of the overall best."""
         return local_candidates(self._request.shortlist, max(1, len(self._fan_out.replicas) - len(self._without)))
 
     def _states(self) -> OpenShards:
-        return OpenShards(*self._asked(ShardSearch.state))
+        return OpenShards(*self._ask_twice(ShardSearch.state))
 
-    def _asked(self, method: Callable[..., T], *arguments: object) -> tuple[dict[int, T], int, dict[int, str]]:
-        """The answers of the shards, the number of all, and the names of the replicas that answered. Raises
-        TooFewShards where these are none, or not all and the request wants all."""
+    def _ask_twice(self, method: Callable[..., T], *arguments: object) -> tuple[dict[int, T], int, dict[int, str]]:
+        """The answers of the shards, the number of shards, and the names of the replicas that answered. Raises
+        TooFewShards as `result`."""
         try:
             return self._ask(method, *arguments)
-        except NewerPlacement:  # of which the fan-out has heard now: the shards beyond are asked, too
+        except NewerPlacement:  # now the fan-out knows the new shards, and asks them, too
             return self._ask(method, *arguments)
 
     def _ask(self, method: Callable[..., T], *arguments: object) -> tuple[dict[int, T], int, dict[int, str]]:
         num_shards = len(self._fan_out.replicas)
-        asked, chosen = [shard for shard in range(num_shards) if shard not in self._without], dict[int, str]()
-        answers = self._fan_out.ask(method, dict.fromkeys(asked, (self._request, *arguments)), chosen)
+        shards, chosen = [shard for shard in range(num_shards) if shard not in self._without], dict[int, str]()
+        answers = self._fan_out.ask(method, dict.fromkeys(shards, (self._request, *arguments)), chosen)
         if not answers or (len(answers) < num_shards and not self._request.partial):
             raise TooFewShards(f"{num_shards - len(answers)} of {num_shards} shards do not answer; try again shortly.")
         return answers, num_shards, chosen

@@ -1,4 +1,4 @@
-"""The shards that have a picture, or would have it, also while pictures move from shard to shard."""
+"""The home shard of pictures, which has a picture or would take it in, also while pictures move between shards."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -11,7 +11,7 @@ from service.cluster.routing.fan_out import READ_DEADLINE_S, FanOut, all_answers
 from service.cluster.shards.lists import ShardLists
 from service.cluster.shards.replica import Files
 
-MOVE_ATTEMPTS = 3  # of a change whose pictures are on the move
+MOVE_ATTEMPTS = 3  # of a change whose pictures are being moved
 T = TypeVar("T")
 
 
@@ -19,39 +19,39 @@ class ShardWriters(Protocol):
     """Reaches the writer of each shard."""
 
     def write(self, shard: int, operation: Operation, files: Files | None = None) -> Any:
-        """Make a change; gives its result. NotReady where it was not acknowledged, and whatever the change raises."""
+        """The result of a change. Raises NotReady where it was not acknowledged, and whatever the change raises."""
 
 
 def known_in_shards(
     fan_out: FanOut, placement: Placement, method: Callable[[ShardLists, str], T | None], image_id: str
 ) -> list[T]:
-    """The answers of those among a picture's shards that have one. Raises ShardLost where one does not answer."""
+    """The answers of a picture's shards, without None. Raises ShardLost where one does not answer."""
     places = placement.places(image_id)
     answers = all_answers(fan_out, method, dict.fromkeys(places, (image_id,)), deadline_s=READ_DEADLINE_S)
     return [answer for shard in places if (answer := answers[shard]) is not None]
 
 
 def picture_in_shards(fan_out: FanOut, placement: Placement, image_id: str) -> Image | None:
-    """A picture in whatever state; while it moves, as it is in the shard that it is moved from. Raises ShardLost where
-    one of its shards does not answer."""
-    found = known_in_shards(fan_out, placement, ShardLists.image, image_id)
-    return next((image for image in reversed(found) if has_picture(image)), found[0] if found else None)
+    """A picture in any state; while it is moved, the version in its old shard. Raises ShardLost where one of its shards
+    does not answer."""
+    versions = known_in_shards(fan_out, placement, ShardLists.image, image_id)
+    return next((image for image in reversed(versions) if has_picture(image)), versions[0] if versions else None)
 
 
 def homes(fan_out: FanOut, placement: Placement, image_ids: Sequence[str]) -> dict[str, int]:
-    """Id -> the shard that has a picture, or would have it: the one that it is moved from until that let it go.
+    """Id -> home shard, which for a picture being moved is the old shard until it has released it.
 
     Raises ShardLost where one of their shards does not answer.
     """
-    asked = {shard: (some,) for shard, some in placement.moving(image_ids).items()}
-    answers = all_answers(fan_out, ShardLists.held, asked, deadline_s=READ_DEADLINE_S)
-    held = {image_id for some in answers.values() for image_id in some}
+    calls = {shard: (moving,) for shard, moving in placement.moving(image_ids).items()}
+    answers = all_answers(fan_out, ShardLists.held, calls, deadline_s=READ_DEADLINE_S)
+    held = {image_id for held_ids in answers.values() for image_id in held_ids}
     return {image_id: placement.home(image_id, held) for image_id in image_ids}
 
 
 def until_settled(change: Callable[[], T]) -> T:
-    """The result of a change, which looks anew where pictures are when they have moved meanwhile. Raises Moved where
-    they move every time."""
+    """The result of a change, which is repeated when its pictures have moved meanwhile. Raises Moved where they move
+    every time."""
     for _ in range(MOVE_ATTEMPTS - 1):
         try:
             return change()

@@ -1,4 +1,4 @@
-"""The pictures of a whole cluster, as routes see them: asked of the shards, changed through their writers."""
+"""The pictures of a whole cluster as routes see them: read from the shards, changed through their writers."""
 
 import itertools
 import uuid
@@ -26,80 +26,79 @@ from service.cluster.routing.picture_homes import ShardWriters, homes, known_in_
 from service.cluster.shards.lists import ShardLists
 from service.search.model_views import ModelView, ModelViews, ViewState
 
-MOST_VALUES = 10_000  # of a tag in one shard: values are counted exactly as long as there are no more
+MOST_VALUES = 10_000  # read of a tag from one shard; up to there, counts are exact
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
 class ClusterPictures:
-    """Asks and changes the shards that pictures belong to."""
+    """Reads and changes pictures in their shards."""
 
     def __init__(
         self, fan_out: FanOut, writers: ShardWriters, placement: Callable[[], Placement], models: ModelViews
     ) -> None:
-        """`placement` is the one of this moment."""
+        """`placement` returns the current placement."""
         self._fan_out, self._writers, self._placement, self._models = fan_out, writers, placement, models
 
     # -- one picture
 
     def image(self, image_id: str) -> Image | None:
-        """A picture in whatever state; None when never seen, or erased."""
+        """A picture in any state; None where it was never stored, or is erased."""
         return picture_in_shards(self._fan_out, self._placement(), image_id)
 
     def places(self, image_id: str) -> Sequence[int]:
-        """The shards that may have a picture, the one last that says whether it is still there."""
+        """The shards that may have a picture, the old one last, which decides whether it has moved."""
         return self._placement().places(image_id)
 
     def home(self, image_id: str) -> int:
-        """The shard that has a picture, or would have it."""
+        """The home shard of a picture."""
         return homes(self._fan_out, self._placement(), [image_id])[image_id]
 
     def delete(self, image_id: str, now: float) -> bool:
-        """Delete a picture; False when there is no such picture, or it is deleted already."""
+        """Delete a picture. Returns False where it does not exist, or is already deleted."""
         places = self._placement().places(image_id)[::-1]
         deleted = [self._writers.write(shard, Delete(image_id=image_id, now=now)) for shard in places]
         return any(deleted)
 
     def restore(self, image_id: str, kept_since: float) -> Image | None:
-        """The picture, whose deletion is undone if there is one, not older than `kept_since`; None where there is no
-        picture."""
+        """The picture, restored if it was deleted not before `kept_since`; None where it does not exist."""
         outcome: Image | None = self._write_at_home(image_id, Restore(image_id=image_id, kept_since=kept_since))
-        return outcome or self.image(image_id)  # None where all had made it before
+        return outcome or self.image(image_id)  # None where all replicas had made the change before
 
     def change(self, image_id: str, change: PictureChange) -> Image | None:
-        """The picture after a change of its description; None where there is none, or it is deleted. Raises TooMuchSaid
-        where it would have too many captions or tags."""
-        given = {name: value for name, value in vars(change).items() if value is not UNCHANGED}
-        changed: Image | None = self._write_at_home(image_id, Edit(image_id=image_id, changes=given))
+        """The picture after a change of its description; None where it does not exist, or is deleted. Raises
+        TooMuchSaid where it would have too many captions or tags."""
+        changes = {name: value for name, value in vars(change).items() if value is not UNCHANGED}
+        changed: Image | None = self._write_at_home(image_id, Edit(image_id=image_id, changes=changes))
         return changed
 
     def retry(self, image_id: str, now: float) -> str | None:
-        """Try a picture that was set aside again; the job's id, None where it was not."""
+        """Retry a picture that was set aside. Returns the job's id, None where it was not set aside."""
         retry = Retry(image_id=image_id, job_id=uuid.uuid4().hex, now=now)
         job_id = self._write_at_home(image_id, retry)
         return None if job_id is None else str(job_id)
 
     def _write_at_home(self, image_id: str, operation: Operation) -> Any:
-        """Have a picture's shard make a change; where the picture moves on meanwhile, the next one."""
+        """Have the home shard of a picture make a change, also where the picture moves meanwhile."""
         return until_settled(lambda: self._writers.write(self.home(image_id), operation))
 
-    # -- all of them
+    # -- all pictures
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures that pass the filter, after the place. Raises UnknownPlace where there is no such picture."""
+        """Pictures that pass the filter, after a position. Raises UnknownPlace where its picture does not exist."""
         key = None if after is None else self._key(after, order)
         parts = self._ask_all(ShardLists.page, key, limit, condition, order)
-        # The shard that was added comes last: a copy in it counts once the picture is in no other.
+        # An added shard comes last, so that its copy of a picture counts only once no other shard has the picture.
         images = {image.image_id: image for part in reversed(parts) for image in part}
         return sorted(images.values(), key=lambda image: page_key(image, order))[:limit]
 
     def count_listed(self, condition: Filter) -> Mapping[str, int]:
-        """The numbers of pictures that pass the filter, by their states; one that is moving may count twice."""
+        """The numbers of pictures that pass the filter, by state; a picture being moved may count twice."""
         return added_up(self._ask_all(ShardLists.count_listed, condition))
 
     def _key(self, after: ListPlace, order: ImageOrder) -> PageKey:
         last, taken_at = self.image(after.image_id), after.taken_at
-        added_at = after.added_at  # of the list: it may have been erased since, and sent again
+        added_at = after.added_at  # as listed, since the picture may have been erased and sent again
         if added_at is None and last is not None:
             added_at = last.added_at
         if taken_at is UNCHANGED:
@@ -114,49 +113,49 @@ class ClusterPictures:
         return merged_tags(itertools.chain(*parts), most_values)[:most_names]
 
     def failure(self, image_id: str) -> Failure | None:
-        """Why a picture was set aside, or has no regions; None where it was not."""
+        """The reason why a picture was set aside, or has no regions; None where it was not."""
         return next(iter(known_in_shards(self._fan_out, self._placement(), ShardLists.failure, image_id)), None)
 
     def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
-        """Pictures set aside, those that came last first, after a place in their list."""
+        """Pictures set aside, the latest first, after a position in their list."""
         parts = self._ask_all(ShardLists.failures, after, limit)
         failures = {failure.image_id: failure for part in parts for failure in part}
         return sorted(failures.values(), key=failure_key)[:limit]
 
     def counts(self) -> Mapping[str, int]:
-        """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
+        """The numbers of pictures in the states "ready", "queued", "failed" and "deleted"."""
         return added_up(self._ask_all(ShardLists.counts))
 
     def collection_id(self) -> str | None:
-        """None: each replica has an id of its own, and a cluster none."""
+        """None, since each replica has an id of its own, and a cluster has none."""
         return None
 
     def view_states(self) -> Sequence[tuple[ModelView, ViewState]]:
-        """The models, and how much of the pictures each can search."""
+        """The models, each with the part of the pictures that it can search."""
         parts = self._ask_all(ShardLists.view_states)
         return [(model, merged_state(part[model.header.digest] for part in parts)) for model in self._models]
 
     def build_view(self, model: ModelView, now: float) -> ViewState:
-        """Have a model's view built and kept up from now on; how far it is."""
+        """Have a model's view built and maintained from now on. Returns its state."""
         for shard in range(self._placement().num_shards):
             self._writers.write(shard, BuildView(digest=model.header.digest, now=now))
         return next(state for known, state in self.view_states() if known is model)
 
     def _ask_all(self, method: Callable[[ShardLists, *Ts], T], *arguments: *Ts) -> list[T]:
-        """The answers of all shards, in their order. ShardLost where one does not answer."""
+        """The answers of all shards, in their order. Raises ShardLost where one does not answer."""
         return every_shard(self._fan_out, self._placement().num_shards, method, *arguments)
 
 
 def added_up(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Numbers of the same things, of all shards together."""
+    """The sums of the shards' counts, by name."""
     return {name: sum(part[name] for part in parts) for name in parts[0]}
 
 
 def merged_state(parts: Iterable[ViewState]) -> ViewState:
-    """The state of a model's views of all shards together."""
+    """The state of a model's views in all shards together: the worst state, and the sums of the counts."""
     states = list(parts)
-    words = {state.state for state in states}
-    worst = next(word for word in ("not built", "building", "ready") if word in words)
+    found = {state.state for state in states}
+    worst = next(word for word in ("not built", "building", "ready") if word in found)
     return ViewState(
         worst,
         pictures=sum(state.pictures for state in states),

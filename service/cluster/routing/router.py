@@ -1,4 +1,4 @@
-"""A router: the web side of a cluster. It encodes questions and asks the shards; it stores nothing of its own."""
+"""The router: the web side of a cluster. It encodes questions and asks the shards; it stores no pictures."""
 
 import dataclasses
 import time
@@ -28,8 +28,8 @@ from service.search.engine import SearchEngine
 from service.search.query import AnyRequest, OpenQuery
 from service.settings import Settings
 
-ATTEMPTS = 3  # of a search that a shard is lost in the middle of
-FORWARDED = (  # routes that one picture's own shard answers, as it lies there
+ATTEMPTS = 3  # of a search during which a shard is lost
+FORWARDED = (  # routes about one picture, which its shard answers itself
     "/images/{image_id}",
     "/images/{image_id}/original",
     "/images/{image_id}/thumbnail",
@@ -44,18 +44,18 @@ KEPT_HEADERS = (
 )
 OWN_HEADERS = (b"x-request-id", b"x-content-type-options", b"content-security-policy", b"referrer-policy")
 MISSING, SERVER_FAULT = 404, 500
-KEYS_LAST_S = 300.0  # that a copy of the keys counts without word from the director
+KEYS_LAST_S = 300.0  # for which a copy of the keys is valid without an answer of the director
 T = TypeVar("T")
 
 
 class WithoutLostShards:
-    """Runs searches over shards; where one is lost during a search, that begins again without it."""
+    """Runs searches over shards; a search during which a shard is lost is restarted without it."""
 
     def __init__(self, galleries: ShardedGalleries) -> None:
         self._galleries = galleries
 
     def __call__(self, search: Callable[[OpenQuery[AnyRequest]], T], query: OpenQuery[AnyRequest], /) -> T:
-        """The result of a search. TooFewShards, or ShardLost once shards were lost in each of several attempts."""
+        """The result of a search. Raises TooFewShards, or ShardLost where a shard is lost in every attempt."""
         lost: set[int] = set()
         for _ in range(ATTEMPTS - 1):
             try:
@@ -69,18 +69,18 @@ class WithoutLostShards:
 
 
 class ForwardToShards:
-    """Has requests for one picture answered by the shard that it lies in; all others go on."""
+    """A middleware that forwards requests about one picture to its shard; all others pass through."""
 
     def __init__(
         self, app: Callable[..., Awaitable[None]], pictures: ClusterPictures, fan_out: FanOut, deadline_s: float
     ) -> None:
-        """A shard has `deadline_s` seconds, those included that a request waits for others of the same shard: some of
-        these answers are drawn from the original."""
+        """A shard has `deadline_s` seconds, including the time that a request waits for others of the same shard; some
+        answers are drawn from the original."""
         self._app, self._pictures, self._fan_out, self._deadline_s = app, pictures, fan_out, deadline_s
         self._threads = ShardThreads()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """An ASGI application inside the guards of the router's own."""
+        """An ASGI application, inside all guards of the router."""
         path = getattr(scope.get("route"), "path", None)
         if scope["type"] != "http" or path not in FORWARDED or scope["method"] not in ("GET", "HEAD"):
             await self._app(scope, receive, send)
@@ -97,7 +97,7 @@ class ForwardToShards:
         await send({"type": "http.response.body", "body": response.body})
 
     async def _home(self, image_id: str) -> int:
-        """The shard that has a picture, which is asked for only while pictures move."""
+        """The home shard of a picture, which is looked up only while pictures are moved."""
         places = self._pictures.places(image_id)
         if len(places) == 1:
             return places[0]
@@ -108,37 +108,37 @@ class ForwardToShards:
         if "request_id" in scope:
             headers.append((b"x-request-id", scope["request_id"].encode()))
         request = AppRequest(scope["method"], scope["path"], scope["query_string"], tuple(headers))
-        asked = {shard: (request,)}
+        call = {shard: (request,)}
         timed_as, left_s = f"http {path}", end - time.monotonic()
-        if left_s <= 0:  # all of its time went by with others before it
+        if left_s <= 0:  # requests before this one took all of its time
             raise ShardLost(f"Shard {shard} does not answer; try again shortly.", [shard])
-        answers = all_answers(self._fan_out, ShardNode.http, asked, deadline_s=left_s, timed_as=timed_as)
+        answers = all_answers(self._fan_out, ShardNode.http, call, deadline_s=left_s, timed_as=timed_as)
         response = answers[shard]
         assert isinstance(response, AppResponse)
-        if response.status == MISSING or response.status >= SERVER_FAULT:  # perhaps of this replica alone
-            others: list[AppResponse] = self._fan_out.ask_every(ShardNode.http, asked, self._deadline_s)[shard]
-            response = min([response, *others], key=lambda one: one.status)
+        if response.status == MISSING or response.status >= SERVER_FAULT:  # perhaps from this replica only
+            others: list[AppResponse] = self._fan_out.ask_every(ShardNode.http, call, self._deadline_s)[shard]
+            response = min([response, *others], key=lambda answer: answer.status)
         return response
 
 
 class KeyFileCopy:
-    """A local copy of the cluster's key file, so that keys are checked as on one machine."""
+    """A local copy of the cluster's key file, so that keys are checked as on a single machine."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.path = path
         self._content: bytes | None = None
-        self._clock, self._heard_at = clock, clock()
+        self._clock, self._updated_at = clock, clock()
 
     def doubt(self) -> str | None:
-        """The reason why a key of it may have been revoked long ago; None for none."""
-        age_s = self._clock() - self._heard_at
+        """The reason why the copy may lack revocations; None where it is current."""
+        age_s = self._clock() - self._updated_at
         if self._content is None or age_s <= KEYS_LAST_S:
             return None
         return f"the director, which knows of keys that were revoked, has not answered for {KEYS_LAST_S:.0f} s"
 
     def update(self, content: bytes | None) -> None:
-        """Write what the director says; no file for None."""
-        self._heard_at = self._clock()
+        """Write the director's key file; None stands for no file."""
+        self._updated_at = self._clock()
         if content == self._content:
             return
         if content is None:
@@ -160,17 +160,19 @@ def router_services(
 ) -> tuple[Services, ClusterPictures]:
     """The web side of a cluster, and its pictures.
 
-    `settings.data_dir` is an empty folder of the router's own, for uploads as they come and for its copy of the keys.
+    `settings.data_dir` is an empty folder of the router, for incoming uploads and its copy of the keys.
     """
     store = ClusterPictureStore(fan_out, writers, placement)
-    own = wired_services(settings, loaded, wake=lambda: None, store=store)
-    pictures = ClusterPictures(fan_out, writers, placement, own.models)
-    galleries = ShardedGalleries(fan_out, own.models, loaded.extractor.digest, placement, round_trips)
+    local = wired_services(settings, loaded, wake=lambda: None, store=store)
+    pictures = ClusterPictures(fan_out, writers, placement, local.models)
+    galleries = ShardedGalleries(fan_out, local.models, loaded.extractor.digest, placement, round_trips)
     services = dataclasses.replace(
-        own,
+        local,
         pictures=pictures,
-        search=SearchEngine(galleries, own.models, loaded.extractor, WithoutLostShards(galleries)),
-        threads=dataclasses.replace(own.threads, first=own.threads.lookup),  # to begin is to wait for shards
+        search=SearchEngine(galleries, local.models, loaded.extractor, WithoutLostShards(galleries)),
+        threads=dataclasses.replace(
+            local.threads, first=local.threads.lookup
+        ),  # since to begin a search is to wait for shards
         progress=ClusterJobs(fan_out, placement),
         checks={"shards": lambda: shards_state(fan_out)},
     )
@@ -179,7 +181,7 @@ def router_services(
 
 
 def shards_state(fan_out: FanOut) -> str:
-    """`ok` where every shard has a replica that answers."""
+    """`ok` where every shard has a replica that answers, else the shards without one."""
     num_shards = len(fan_out.replicas)
     answered = fan_out.ask(ShardLists.counts, dict.fromkeys(range(num_shards), ()))
     missing = [str(shard) for shard in range(num_shards) if shard not in answered]

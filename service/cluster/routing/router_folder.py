@@ -1,6 +1,6 @@
-"""The folder that a router has for itself: for uploads as they come, and its copy of the key file.
+"""A router's private folder, for incoming uploads and its copy of the key file.
 
-A router that is killed leaves it behind; the next one that starts on the same machine removes it.
+A router that is killed leaves its folder behind; the next router on the same machine removes it.
 """
 
 from contextlib import ExitStack
@@ -14,16 +14,16 @@ ROUTERS = "routers"  # in a node's data directory
 
 
 class RouterFolder:
-    """An empty folder, held until `close` or the end of the process, however it ends."""
+    """An empty folder, locked until `close` or the end of the process."""
 
     def __init__(self, data_dir: Path) -> None:
-        """Make it below a node's data directory, and remove those whose routers are gone. Misconfigured where nothing
-        can be written there."""
+        """Make the folder in a node's data directory, and remove those of dead routers. Misconfigured where nothing can
+        be written there."""
         parent = data_dir / ROUTERS
         self._held = ExitStack()
         try:
             make_folder(parent, private=True)
-            # A catalog that is opened locks its folder, as the temporary one is locked already.
+            # A subfolder, since an opened catalog locks its folder, and the temporary one is already locked.
             self.path = self._held.enter_context(temporary_folder("", parent)) / "data"
             self.path.mkdir()
         except OSError as fault:
@@ -33,5 +33,5 @@ class RouterFolder:
             ) from fault
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the folder."""
         self._held.close()

@@ -1,7 +1,7 @@
-"""The gallery of many shards: every step of a search is asked of all of them at once, and their answers are merged.
+"""The gallery of many shards: every step of a search calls all of them at once and merges their answers.
 
-Rows are numbers that a query gives to pictures and captions as it hears of them. Merged by the same inner products, the
-same scores and the same code that one machine runs, the answer is that of one machine with all pictures.
+Rows are numbers that a query gives to pictures and captions as shards report them. Since shards compute the same inner
+products and scores with the same code as a single machine, the merged answer is that of one machine with all pictures.
 """
 
 from bisect import bisect_left
@@ -43,8 +43,8 @@ from service.search.results import PairExplanation, ShardCounts
 from service.search.scoring.rerank import RowNumbers, Scores
 from service.storage.regions.records import PictureFeatures
 
-ID_BITS = 53  # of a caption's id: the whole numbers that JavaScript knows
-MOST_MISSED = 0.05  # share of a shortlist that a search of one round trip goes without
+ID_BITS = 53  # of a caption's id, since JavaScript represents larger integers inexactly
+MOST_MISSED = 0.05  # share of a shortlist that a search of one round trip may go without
 A = TypeVar("A")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -62,7 +62,7 @@ class ShardedGallery:
         opening: Opening,
         round_trips: int = 2,
     ) -> None:
-        """The shards that are `opening` are waited for when they are first needed, and fail there."""
+        """`opening` is waited for, and may raise, when the shards are first needed."""
         self._fan_out, self._request, self._opening, self._round_trips = fan_out, request, opening, round_trips
         self._scores: dict[str, np.float32] = {}
         self._matches: dict[int, Sequence[ScoredText]] = {}
@@ -71,13 +71,13 @@ class ShardedGallery:
 
     @property
     def shards(self) -> ShardCounts:
-        """The numbers of shards that there are, and that answer."""
+        """The numbers of all shards and of those that answer."""
         opened = self._opening.result()
         return ShardCounts(asked=opened.num_shards, answered=len(opened.states))
 
     @property
     def version(self) -> str:
-        """Changes whenever the model's answers may."""
+        """The version of the answers: it changes whenever the model's answers may."""
         return self._opening.result().version
 
     @property
@@ -89,7 +89,7 @@ class ShardedGallery:
         """Whether no picture was ever encoded for the model."""
         return all(state.is_empty for state in self._states.values())
 
-    num_missing = 0  # shards do not tell
+    num_missing = 0  # unknown: shards do not report it
 
     @property
     def has_captions(self) -> bool:
@@ -99,7 +99,7 @@ class ShardedGallery:
     def captions_per_picture(self) -> float:
         """The mean number of captions of a captioned picture."""
         counts = [state.captions for state in self._states.values()]
-        return CaptionCounts(sum(one.captions for one in counts), sum(one.pictures for one in counts)).each
+        return CaptionCounts(sum(count.captions for count in counts), sum(count.pictures for count in counts)).each
 
     def nearest_pictures(
         self, embedding: torch.Tensor, request: SearchRequest, without: str | None, texts: EncodedTexts | None = None
@@ -121,40 +121,40 @@ class ShardedGallery:
 
     def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
         """Pictures whose text holds the question, as many as the request hands to the reranker."""
-        if (statistics := self._untold_statistics) is not None:
-            self._matches |= self._ask(ShardSearch.text_matches, dict.fromkeys(self._untold, (request, statistics)))
+        if (statistics := self._unsearched_statistics) is not None:
+            self._matches |= self._ask(ShardSearch.text_matches, dict.fromkeys(self._unsearched, (request, statistics)))
         answers = self._matches
-        # Of a picture that is being moved, the one in the later shard counts, as in merging.py.
-        once = {one.image.image_id: (shard, one) for shard in sorted(answers) for one in answers[shard]}
-        found = sorted(once.values(), key=lambda one: (one[1].order, -one[1].image.added_at, one[1].image.image_id))
-        orders = [one.order for _, one in found]
+        # Of a picture that is being moved, the copy in the newer shard counts, as in merging.py.
+        by_id = {text.image.image_id: (shard, text) for shard in sorted(answers) for text in answers[shard]}
+        ranking = sorted(by_id.values(), key=lambda hit: (hit[1].order, -hit[1].image.added_at, hit[1].image.image_id))
+        orders = [text.order for _, text in ranking]
         matches = []
-        for shard, one in found[: request.shortlist]:
-            row = self._pictures.of(shard, one.image.image_id)
-            self._images.setdefault(one.image.image_id, one.image)  # what was said when it was scored holds
-            rank = 1 + bisect_left(orders, one.order)
-            matches.append(TextMatch(replace(one.image, slot=row), rank, one.by_folder))
+        for shard, text in ranking[: request.shortlist]:
+            row = self._pictures.of(shard, text.image.image_id)
+            self._images.setdefault(text.image.image_id, text.image)  # a record that came with a score is kept
+            rank = 1 + bisect_left(orders, text.order)
+            matches.append(TextMatch(replace(text.image, slot=row), rank, text.by_folder))
         return matches
 
     def named_tags(self, question: str) -> Sequence[Tag]:
-        """None: shards do not tell."""
+        """None, since shards do not report them."""
         return ()
 
     def _first_candidates(self, vector: Floats, texts: EncodedTexts) -> Candidates:
-        """The shortlist of a sentence, of which each shard has scored what it likely holds of it."""
+        """The shortlist of a sentence, of which each shard has already scored its likely share."""
         sent, share = SentTexts.of(texts), self._opening.likely_share
         answers = self._opening.first_answers(vector, sent)
         if answers is None:
             answers = self._ask_all(ShardSearch.first_answer, self._request, share, vector, sent)
         statistics = self._opening.result().statistics
-        for shard in sorted(answers):  # of a picture that is being moved, the one in the later shard counts
+        for shard in sorted(answers):  # of a picture that is being moved, the copy in the newer shard counts
             self._take_scores(answers[shard].scores, answers[shard].images)
             if statistics is not None and (counted := answers[shard].counted) is not None:
-                self._matches[shard] = [one.scored(statistics) for one in counted]
-        rankings = {shard: one.ranking for shard, one in answers.items()}
+                self._matches[shard] = [text.scored(statistics) for text in counted]
+        rankings = {shard: answer.ranking for shard, answer in answers.items()}
         candidates = merged_candidates(rankings, self._request.shortlist, self._pictures)
         if self._round_trips == 1 and 0 < len(self._unscored(candidates)) <= MOST_MISSED * self._request.shortlist:
-            firsts = {shard: one.first(share) for shard, one in rankings.items()}
+            firsts = {shard: ranking.first(share) for shard, ranking in rankings.items()}
             candidates = merged_candidates(firsts, self._request.shortlist, self._pictures)
         return candidates
 
@@ -162,17 +162,17 @@ class ShardedGallery:
         return [row for row in candidates.rows_to_score if self._pictures.names[row] not in self._scores]
 
     @property
-    def _untold(self) -> list[int]:
-        """Shards that have not said yet which of their pictures hold the question in their text."""
+    def _unsearched(self) -> list[int]:
+        """The shards whose texts have not been searched for the question yet."""
         return [shard for shard in self._states if shard not in self._matches]
 
     @property
-    def _untold_statistics(self) -> TextStatistics | None:
-        """Statistics by which these shards can say it; None where all have, or no texts are searched."""
-        return self._opening.result().statistics if self._untold else None
+    def _unsearched_statistics(self) -> TextStatistics | None:
+        """The statistics for searching them; None where all are searched, or no texts are to be searched."""
+        return self._opening.result().statistics if self._unsearched else None
 
     def _take_scores(self, scores: Mapping[str, np.float32], images: Iterable[Image]) -> None:
-        """Remember what a shard said of its pictures; one that no shard has any more is not shown."""
+        """Record a shard's scores and pictures; a picture that is absent from all its shards is not shown."""
         for name, score in scores.items():
             if score > ABSENT:
                 self._scores[name] = score
@@ -189,13 +189,14 @@ class ShardedGallery:
     def _picture_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
         names = self._pictures.names
         placed = self._pictures.by_shard(int(row) for row in rows if names[int(row)] not in self._scores)
-        untold = {} if (statistics := self._untold_statistics) is None else dict.fromkeys(self._untold, statistics)
-        # Words are looked for where nothing is scored, too.
-        named = {shard: self._named(self._pictures, placed.get(shard, ())) for shard in {**placed, **untold}}
-        for shard, found in self._ask_scores(named, texts, untold).items():
-            if shard in untold:
-                self._matches[shard] = found.matches
-        # A second request may have been answered by a replica that does not find a moved picture yet.
+        statistics = self._unsearched_statistics
+        text_searches = {} if statistics is None else dict.fromkeys(self._unsearched, statistics)
+        # A shard's texts are searched even if none of its pictures is to be scored.
+        named = {shard: self._named(self._pictures, placed.get(shard, ())) for shard in {**placed, **text_searches}}
+        for shard, answer in self._ask_scores(named, texts, text_searches).items():
+            if shard in text_searches:
+                self._matches[shard] = answer.matches
+        # A hedged request may have been answered by a replica that does not find a moved picture yet.
         gone = [names[int(row)] for row in rows if self._scores[names[int(row)]] <= ABSENT]
         if elsewhere := self._pictures.elsewhere(gone):
             self._ask_scores(elsewhere, texts, {})
@@ -207,17 +208,18 @@ class ShardedGallery:
     def _ask_scores(
         self, named: Mapping[int, Sequence[str]], texts: EncodedTexts, statistics: Mapping[int, TextStatistics]
     ) -> Mapping[int, ScoredPictures]:
-        """Take up what shards say of the pictures named in each; their answers.
+        """Record the scores of the pictures named in each shard. Returns the shards' answers.
 
-        Those for which there are statistics look for the words as well.
+        Shards for which there are statistics search their texts as well.
         """
         sent = SentTexts.of(texts)
-        asked = {
-            shard: (self._request, own, sent, self._request.k, statistics.get(shard)) for shard, own in named.items()
+        calls = {
+            shard: (self._request, names, sent, self._request.k, statistics.get(shard))
+            for shard, names in named.items()
         }
-        answers: Mapping[int, ScoredPictures] = self._ask(ShardSearch.score_pictures, asked)
-        for shard, found in answers.items():
-            self._take_scores(dict(zip(named[shard], found.scores, strict=True)), found.images)
+        answers: Mapping[int, ScoredPictures] = self._ask(ShardSearch.score_pictures, calls)
+        for shard, answer in answers.items():
+            self._take_scores(dict(zip(named[shard], answer.scores, strict=True)), answer.images)
         return answers
 
     def caption_scorer(self, rows: RowNumbers, images: EncodedImages) -> Callable[[], Scores]:
@@ -226,63 +228,62 @@ class ShardedGallery:
 
     def _caption_scores(self, rows: RowNumbers, images: EncodedImages) -> Scores:
         placed = self._captions.by_shard(int(row) for row in rows)
-        names = {shard: self._named(self._captions, own) for shard, own in placed.items()}
-        asked = {shard: (self._request, own, images) for shard, own in names.items()}
+        named = {shard: self._named(self._captions, shard_rows) for shard, shard_rows in placed.items()}
+        calls = {shard: (self._request, names, images) for shard, names in named.items()}
         scores: dict[int, np.float32] = {}
-        for shard, found in self._ask(ShardSearch.score_captions, asked).items():
-            scores |= zip(placed[shard], found, strict=True)
+        for shard, shard_scores in self._ask(ShardSearch.score_captions, calls).items():
+            scores |= zip(placed[shard], shard_scores, strict=True)
         return np.array([scores[int(row)] for row in rows], np.float32)
 
     def images_at(self, rows: Sequence[int]) -> list[Image | None]:
-        """The pictures of rows, their `slot` being the row; None where one is not shown any more."""
+        """The pictures of rows, their `slot` being the row; None where one is no longer shown."""
         unread = [row for row in rows if self._pictures.names[row] not in self._images]
         placed = self._pictures.by_shard(unread)
-        asked = {shard: (self._named(self._pictures, own),) for shard, own in placed.items()}
+        calls = {shard: (self._named(self._pictures, shard_rows),) for shard, shard_rows in placed.items()}
         self._images |= dict.fromkeys(self._named(self._pictures, unread))
-        for found in self._ask(ShardSearch.images, asked).values():
-            self._images |= found
+        for shard_images in self._ask(ShardSearch.images, calls).values():
+            self._images |= shard_images
         images = [self._images[self._pictures.names[row]] for row in rows]
         return [None if image is None else replace(image, slot=row) for row, image in zip(rows, images, strict=True)]
 
     def captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
-        """The captions of rows, their `slot` being the row; None where one is not shown any more."""
+        """The captions of rows, their `slot` being the row; None where one is no longer shown."""
         placed = self._captions.by_shard(rows)
-        asked = {shard: (self._named(self._captions, own),) for shard, own in placed.items()}
-        found: dict[CaptionName, Caption] = {}
-        for part in self._ask(ShardSearch.captions, asked).values():
-            found |= part
-        captions = [found.get(self._captions.names[row]) for row in rows]
+        calls = {shard: (self._named(self._captions, shard_rows),) for shard, shard_rows in placed.items()}
+        by_name: dict[CaptionName, Caption] = {}
+        for part in self._ask(ShardSearch.captions, calls).values():
+            by_name |= part
+        captions = [by_name.get(self._captions.names[row]) for row in rows]
         return [
-            None if one is None else replace(one, slot=row, caption_id=caption_id(self._captions.names[row]))
-            for row, one in zip(rows, captions, strict=True)
+            None if caption is None else replace(caption, slot=row, caption_id=caption_id(self._captions.names[row]))
+            for row, caption in zip(rows, captions, strict=True)
         ]
 
     def picture_explainer(
         self, rows: Sequence[int], texts: EncodedTexts, tokens: Sequence[str]
     ) -> Callable[[], list[PairExplanation]]:
-        """Work that tells why each picture scored what it did with the one sentence, whose real words are `tokens`."""
+        """Work that explains the score of each picture with the one sentence, whose unpadded words are `tokens`."""
 
         def explain() -> list[PairExplanation]:
             placed = self._pictures.by_shard(rows)
             sent = SentTexts.of(texts)
-            asked = {
-                shard: (self._request, self._named(self._pictures, own), sent, tokens) for shard, own in placed.items()
-            }
-            return in_order(self._named(self._pictures, rows), self._ask(ShardSearch.explain_pictures, asked))
+            named = {shard: self._named(self._pictures, shard_rows) for shard, shard_rows in placed.items()}
+            calls = {shard: (self._request, names, sent, tokens) for shard, names in named.items()}
+            return in_order(self._named(self._pictures, rows), self._ask(ShardSearch.explain_pictures, calls))
 
         return explain
 
     def caption_explainer(
         self, captions: Sequence[Caption], images: EncodedImages, picture: PictureFeatures
     ) -> Callable[[], list[PairExplanation]]:
-        """Work that tells why each caption scored what it did with the one picture."""
+        """Work that explains the score of each caption with the one picture."""
 
         def explain() -> list[PairExplanation]:
             rows = [caption.slot for caption in captions if caption.slot is not None]
             placed = self._captions.by_shard(rows)
-            named = {shard: self._named(self._captions, own) for shard, own in placed.items()}
-            asked = {shard: (self._request, names, images, picture) for shard, names in named.items()}
-            return in_order(self._named(self._captions, rows), self._ask(ShardSearch.explain_captions, asked))
+            named = {shard: self._named(self._captions, shard_rows) for shard, shard_rows in placed.items()}
+            calls = {shard: (self._request, names, images, picture) for shard, names in named.items()}
+            return in_order(self._named(self._captions, rows), self._ask(ShardSearch.explain_captions, calls))
 
         return explain
 
@@ -293,8 +294,8 @@ class ShardedGallery:
         return self._ask(method, dict.fromkeys(self._states, arguments))
 
     def _ask(self, method: Callable[..., T], arguments: Mapping[int, Sequence[Any]]) -> dict[int, T]:
-        """The answers of all these shards. ShardLost where one of them does not answer any more."""
-        # One replica answers all steps, as long as it does: another one may know of more or fewer pictures.
+        """The answers of all these shards. Raises ShardLost where one of them no longer answers."""
+        # One replica of a shard answers all steps if it can: another one may know more or fewer pictures.
         return all_answers(self._fan_out, method, arguments, self._opening.result().chosen)
 
 
@@ -316,19 +317,19 @@ class ShardedGalleries:
         placement: Callable[[], Placement],
         round_trips: int = 2,
     ) -> None:
-        """`extractor` is the digest of the detector in service; `placement` says where pictures are now.
+        """`extractor` is the digest of the detector in service; `placement` returns the current placement.
 
-        Shards score their likely share of the shortlist at once, see one_round_trip.py. In two `round_trips` they are
-        asked for what is left of it; in one a few candidates that are left are missed, and more are asked for as well:
-        then a shard is missing, or one is being filled.
+        Shards score their likely share of the shortlist at once, see one_round_trip.py. With two `round_trips`, the
+        rest is scored in a second one. With one, a few unscored candidates are left out; if there are more, which means
+        that a shard is missing or being filled, a second round trip is made as well.
         """
         self._fan_out, self._models, self._extractor, self._placement = fan_out, models, extractor, placement
         self._round_trips = round_trips
 
     def open(self, request: SearchRequest, without: Collection[int] = ()) -> OpenGallery:
-        """The gallery of the request's model, over the shards that answer, and are not among those given up.
+        """The gallery of the request's model over the shards that answer, `without` those given up.
 
-        UnknownModel at once; what `Opening.result` names where the gallery is first looked into.
+        Raises UnknownModel here; the gallery's first use raises what `Opening.result` does.
         """
         model = self._models.named(request.model)
         named = request.model_copy(update={"model": model.name})
@@ -339,7 +340,7 @@ class ShardedGalleries:
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """The regions that the extractor with this digest found in a stored picture. Raises NotFound where it has none,
-        NotReady where these are yet to be found anew, ShardLost where its shard does not answer."""
+        NotReady where they are yet to be found anew, ShardLost where its shard does not answer."""
         *others, last = self._placement().places(image_id)
         for shard in others:
             with suppress(NotFound):
@@ -358,19 +359,19 @@ class ShardedGalleries:
 
 
 def ranks_pictures(request: SearchRequest) -> bool:
-    """Whether the first look into the gallery is for the pictures nearest to a sentence."""
+    """Whether the first use of the gallery is for the pictures nearest to a sentence."""
     return isinstance(request, TextSearchRequest) and request.match != "text"
 
 
 def in_order(names: Sequence[ItemName], parts: Mapping[int, Mapping[ItemName, A]]) -> list[A]:
-    """Answers of shards in the order of the names. ShardLost where one is gone; the search begins again without it."""
-    said = {name: value for part in parts.values() for name, value in part.items()}
-    if any(name not in said for name in names):
+    """The values of shards in the order of the names. ShardLost, which restarts the search, where a picture is gone."""
+    values = {name: value for part in parts.values() for name, value in part.items()}
+    if any(name not in values for name in names):
         raise ShardLost("A picture was erased during the search; try again.")
-    return [said[name] for name in names]
+    return [values[name] for name in names]
 
 
 def caption_id(name: CaptionName) -> int:
-    """A number for a caption that is the same in every replica: of its picture and its text."""
+    """A number for a caption that is the same in every replica, hashed from its picture and text."""
     digest = blake2b("\n".join(name).encode(), digest_size=8).digest()
     return int.from_bytes(digest) >> (64 - ID_BITS)

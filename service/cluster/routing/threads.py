@@ -1,4 +1,4 @@
-"""Threads for requests that wait for one shard: one that hangs holds its own, and no other shard's nor an upload's."""
+"""A thread pool per shard, so that a shard that hangs blocks neither other shards nor uploads."""
 
 import asyncio
 from collections import defaultdict
@@ -10,21 +10,21 @@ from typing import TypeVar
 from service.errors import Overloaded
 
 THREADS_OF_A_SHARD = 16
-MOST_OF_A_SHARD = 128  # requests, those in a thread included
+MOST_OF_A_SHARD = 128  # requests that wait for it, including those in a thread
 WAITING_RETRY_S = 5
 
 T = TypeVar("T")
 
 
 class ShardThreads:
-    """Runs what waits for shards. For one event loop: every count changes between two awaits."""
+    """Runs work that waits for shards. For one event loop, since counts change between awaits."""
 
     def __init__(self) -> None:
         self._threads = defaultdict[int, ThreadPoolExecutor](partial(ThreadPoolExecutor, THREADS_OF_A_SHARD, "forward"))
         self._waiting = defaultdict[int, int](int)
 
     async def run(self, shard: int, work: Callable[[], T]) -> T:
-        """The result of work that asks this shard. Overloaded where too much waits for it already."""
+        """The result of work that calls this shard. Overloaded where too many requests wait for it already."""
         if self._waiting[shard] >= MOST_OF_A_SHARD:
             raise Overloaded(
                 f"{MOST_OF_A_SHARD} requests wait for shard {shard}, and no more do; try again shortly.",

@@ -1,4 +1,4 @@
-"""Work that finds no memory on its device: done once more in half the batch, then refused for a while."""
+"""Recovery from a lack of memory on the device: half the batch is tried once, then the work is refused."""
 
 import logging
 from collections.abc import Callable
@@ -10,29 +10,29 @@ from service.errors import Overloaded
 
 T = TypeVar("T")
 
-MEMORY_RETRY_S = 5  # other work has given its memory back by then
+MEMORY_RETRY_S = 5  # after which other work should have freed its memory
 
 log = logging.getLogger(__name__)
 
 
 def split_once(work: Callable[[int], T], size: int) -> T:
-    """`work` in batches of `size`; where these find no memory, once more in batches of half that.
+    """The result of `work` in batches of `size` or, where memory is too short for these, of half that.
 
-    torch.OutOfMemoryError where these find none either.
+    torch.OutOfMemoryError where it is too short for those as well.
     """
     try:
         return work(size)
     except torch.OutOfMemoryError:
         if size < 2:
             raise
-    # After the block, since the exception keeps what the first attempt has made so far.
+    # Outside the except block, since the exception keeps the first attempt's tensors alive.
     give_memory_back()
     log.warning("the device has no memory for a batch of %d: it is halved", size)
     return work(-(-size // 2))
 
 
 def without_memory(fault: BaseException) -> BaseException:
-    """Overloaded in the place of a want of memory, which passes; any other fault as it is."""
+    """Overloaded in place of an out-of-memory error, which is temporary; any other fault as it is."""
     if not isinstance(fault, torch.OutOfMemoryError):
         return fault
     give_memory_back()
@@ -43,6 +43,6 @@ def without_memory(fault: BaseException) -> BaseException:
 
 
 def give_memory_back() -> None:
-    """Let go of memory that PyTorch keeps on a GPU for later."""
+    """Return memory to the GPU that PyTorch keeps for reuse."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""The candidates of several queries scored at once: on a processor one query a thread, on a GPU all in one call."""
+"""Joint scoring of several queries' candidates: one query per thread on a processor, all in one call on a GPU."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from models.single_threads import single_threads, usual_threads
 from service.search.scoring.joint_work import JointWork
 from service.search.scoring.rerank import CHUNK, RowNumbers, Scores, read_pictures, score_pictures
 
-QUERIES_A_CALL = 8  # of a GPU: each sentence meets the candidates of all
+QUERIES_A_CALL = 8  # on a GPU, where each sentence is scored with the candidates of all
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class StoredPairs:
     texts: EncodedTexts
 
     def scores(self) -> Scores:
-        """[len(rows)] their scores."""
+        """The [len(rows)] scores of the pictures."""
         return score_pictures(self.matcher, self.snapshot, self.rows, self.texts)
 
 
 def joint_scorer(pairs: StoredPairs) -> JointWork[StoredPairs, Scores]:
-    """Work that scores the pairs, with those of other queries where there are any."""
+    """Work that scores the pairs, jointly with those of other queries."""
     if pairs.matcher.device.type == "cpu":
         return JointWork(group="score", most=usual_threads(), item=pairs, together=scored_side_by_side)
     group = "score", pairs.matcher.digest, id(pairs.snapshot)
@@ -40,14 +40,14 @@ def joint_scorer(pairs: StoredPairs) -> JointWork[StoredPairs, Scores]:
 
 
 def scored_side_by_side(queries: Sequence[StoredPairs]) -> list[Scores]:
-    """Each query in a thread of its own; a single one by all threads."""
+    """The scores of each query, computed in a thread of its own; a single query uses all threads."""
     if len(queries) == 1:
         return [queries[0].scores()]
     return single_threads(usual_threads()).map(StoredPairs.scores, queries)
 
 
 def scored_in_one_call(queries: Sequence[StoredPairs], chunk: int = CHUNK) -> list[Scores]:
-    """All queries, of one model and one state of its view: every candidate is read once and meets all sentences."""
+    """The scores of queries of one model and one state of its view: each candidate is read once for all sentences."""
     if len(queries) == 1:
         return [queries[0].scores()]
     matcher, snapshot = queries[0].matcher, queries[0].snapshot
@@ -56,16 +56,16 @@ def scored_in_one_call(queries: Sequence[StoredPairs], chunk: int = CHUNK) -> li
     scores = np.empty((len(queries), len(rows)), np.float32)
     for part, images in read_pictures(matcher, snapshot, rows, chunk):
         scores[:, part] = matcher.score(images, texts).float().cpu().numpy()
-    return [own[np.searchsorted(rows, query.rows)] for own, query in zip(scores, queries, strict=True)]
+    return [row[np.searchsorted(rows, query.rows)] for row, query in zip(scores, queries, strict=True)]
 
 
 def _padded_together(texts: Sequence[EncodedTexts]) -> EncodedTexts:
-    """Sentences of one each as one value."""
-    width = max(one.mask.shape[1] for one in texts)
-    missing = [width - one.mask.shape[1] for one in texts]
+    """Texts of one sentence each as one batch."""
+    width = max(text.mask.shape[1] for text in texts)
+    paddings = [width - text.mask.shape[1] for text in texts]
     return EncodedTexts(
-        torch.cat([pad(one.vectors, (0, 0, 0, more)) for one, more in zip(texts, missing, strict=True)]),
-        torch.cat([pad(one.mask, (0, more)) for one, more in zip(texts, missing, strict=True)]),
-        torch.cat([one.offset for one in texts]),
-        torch.cat([one.asked for one in texts]),
+        torch.cat([pad(text.vectors, (0, 0, 0, padding)) for text, padding in zip(texts, paddings, strict=True)]),
+        torch.cat([pad(text.mask, (0, padding)) for text, padding in zip(texts, paddings, strict=True)]),
+        torch.cat([text.offset for text in texts]),
+        torch.cat([text.asked for text in texts]),
     )

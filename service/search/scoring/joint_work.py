@@ -1,4 +1,4 @@
-"""Work of one query that is done with that of others, where they wait for the same thread."""
+"""Work of one query that can be done jointly with that of others waiting for the same thread."""
 
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -9,30 +9,30 @@ Item = TypeVar("Item")
 T = TypeVar("T")
 
 
-def _tell_nobody(seconds: float) -> None:
+def _ignore(seconds: float) -> None:
     pass
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointWork(Generic[Item, T]):
-    """A call without arguments that does its work alone; works of one group can be `done_together` instead."""
+    """A call without arguments that does its work alone; work of one group can be `done_together` instead."""
 
     group: Hashable
-    """Equal for works that can be done together; they have the same `together`."""
+    """Equal for work that can be done together, which also has the same `together`."""
     most: int
-    """How many are done at a time at most."""
+    """The most that are done at a time."""
     item: Item
     together: Callable[[Sequence[Item]], Sequence[T]]
-    """The results of items in their order; a fault may be that of any of them."""
-    took: Callable[[float], None] = _tell_nobody
-    """Called with the seconds that the work took, together with that of others."""
+    """The results of items in their order; it may raise the fault of any of them."""
+    took: Callable[[float], None] = _ignore
+    """Called with the seconds that the joint work took."""
 
     def __call__(self) -> T:
         return done_together([self])[0]
 
 
 def done_together(works: Sequence[JointWork[Item, T]]) -> Sequence[T]:
-    """The results of works of one group, in their order."""
+    """The results of work of one group, in its order."""
     started = time.perf_counter()
     results = works[0].together([work.item for work in works])
     seconds = time.perf_counter() - started

@@ -13,14 +13,14 @@ from models.matching.matcher import Matcher
 
 PICTURES = 16
 SENTENCE = "a brown dog catches a red frisbee in front of people on a wide green lawn"
-REPEATS = 3  # the fastest counts: whatever else runs only makes it slower
+REPEATS = 3  # of which the fastest counts, as the least disturbed by other work
 MOST = 1000.0
 
 log = logging.getLogger(__name__)
 
 
 class PairCosts:
-    """The time that each model takes for a region and a word, in units of the fastest one's; 1 until measured.
+    """The time that each model takes for a region and a word, relative to the fastest model; 1 until measured.
 
     Measured by one thread, read by many.
     """
@@ -35,17 +35,17 @@ class PairCosts:
         return self._weights.get(matcher.digest, 1.0)
 
     def measure(self, matchers: Iterable[Matcher], num_regions: int) -> None:
-        """Score with every model that was not measured, where models run; one that fails keeps the factor 1 and is
-        logged."""
+        """Measure every model not measured yet, in the thread where models run; one that fails is logged, and keeps the
+        factor 1."""
         for matcher in [matcher for matcher in matchers if matcher.digest not in self._measured]:
             try:
                 self._measured[matcher.digest] = self._seconds(matcher, num_regions)
-            except Exception:  # it says so itself when it is asked; here it only lacks a factor
+            except Exception:  # queries report it themselves; here the model only lacks a factor
                 self._measured[matcher.digest] = None
                 log.exception("the cost of %s cannot be measured", matcher.name)
-        seconds = {digest: one for digest, one in self._measured.items() if one is not None}
-        least = min((one for one in seconds.values() if one > 0), default=0.0)
-        self._weights = {digest: min(MOST, max(1.0, one / least)) for digest, one in seconds.items() if least}
+        seconds = {digest: spent for digest, spent in self._measured.items() if spent is not None}
+        least = min((spent for spent in seconds.values() if spent > 0), default=0.0)
+        self._weights = {digest: min(MOST, max(1.0, spent / least)) for digest, spent in seconds.items() if least}
 
     def _seconds(self, matcher: Matcher, num_regions: int) -> float:
         """Seconds for one picture and one word of a sentence."""
@@ -55,7 +55,9 @@ class PairCosts:
         records, rows, spent = stored_arrays(images, matcher.wide_fields), np.arange(PICTURES), []
         for _ in range(REPEATS):
             started = self._clock()
-            scores = matcher.score_stored(records, rows, texts)  # as searches do: by the kernels where they can
+            scores = matcher.score_stored(
+                records, rows, texts
+            )  # as searches do, by the kernels where they know the model
             (matcher.score(images, texts) if scores is None else scores).cpu()  # which waits for a GPU
             spent.append(self._clock() - started)
         return min(spent) / (PICTURES * len(matcher.words(SENTENCE)))

@@ -1,4 +1,4 @@
-"""Stage two: candidates' records read in chunks into one set of buffers, and scored or explained."""
+"""Stage two: candidates' records are read in chunks into one set of buffers, and scored or explained."""
 
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +20,7 @@ from service.storage.regions.records import PictureRegions
 Scores = npt.NDArray[np.float32]
 RowNumbers = Sequence[int] | npt.NDArray[np.int64]
 
-CHUNK = 64  # candidates at a time: what is computed for them stays in the processor's cache
+CHUNK = 64  # candidates at a time, so that intermediate results stay in the processor's cache
 
 
 def read_pictures(
@@ -50,20 +50,20 @@ def read_captions(
 
 
 def score_stored(matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, texts: EncodedTexts) -> Scores | None:
-    """`score_pictures` by the kernels; None where they do not know the model, or there are none."""
+    """`score_pictures` by the kernels; None without kernels, or where they do not know the model."""
     numbers = np.asarray(rows, np.int64)
     if len(numbers) and numbers.max() >= snapshot.counts.images:
         raise IndexError(f"the snapshot has {snapshot.counts.images} pictures, asked for {numbers.max()}")
     records = snapshot.images_in_place()
 
     def scored(size: int) -> Scores | None:
-        found: list[Scores] = []
+        parts: list[Scores] = []
         for part in tiles(len(numbers), size) or [slice(0, 0)]:
             scores = matcher.score_stored(records, numbers[part], texts)
             if scores is None:
                 return None
-            found.append(scores[0].cpu().numpy())
-        return np.concatenate(found)
+            parts.append(scores[0].cpu().numpy())
+        return np.concatenate(parts)
 
     return split_once(scored, max(1, len(numbers)))
 
@@ -71,8 +71,8 @@ def score_stored(matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, texts: 
 def score_pictures(
     matcher: Matcher, snapshot: Snapshot, rows: RowNumbers, texts: EncodedTexts, chunk: int = CHUNK
 ) -> Scores:
-    """[len(rows)] score of each picture with the one sentence: by the kernels where they know the model, from the
-    records where these lie, else by PyTorch from copies."""
+    """[len(rows)] score of each picture with the one sentence: by the kernels, from the records in place, or by PyTorch
+    from copies where the kernels do not know the model."""
     if (stored := score_stored(matcher, snapshot, rows, texts)) is not None:
         return stored
 
@@ -107,7 +107,7 @@ def explain_pictures(
     tokens: Sequence[str],
     pictures: Sequence[PictureRegions],
 ) -> list[PairExplanation]:
-    """Why each picture of `rows` scored what it did; `pictures` are their regions in the same order."""
+    """The explanations of the scores of `rows`; `pictures` are their regions in the same order."""
 
     def explained(size: int) -> list[PairExplanation]:
         explanations = []
@@ -122,7 +122,7 @@ def explain_pictures(
 def explain_captions(
     matcher: Matcher, snapshot: Snapshot, captions: Sequence[Caption], images: EncodedImages, picture: PictureRegions
 ) -> list[PairExplanation]:
-    """Why each caption scored what it did with the one picture."""
+    """The explanation of each caption's score with the one picture."""
     rows = [caption.slot for caption in captions if caption.slot is not None]
 
     def explained(size: int) -> list[PairExplanation]:

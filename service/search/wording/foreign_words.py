@@ -1,4 +1,4 @@
-"""Words by which a question in another language than English is told: short ones, and what photographs show most."""
+"""Words that identify the language of a question: function words, and nouns for what photographs show most."""
 
 FUNCTION_WORDS = {
     "English": "the a an of on in at with and or is are to by for from near under over their his her its who that",
@@ -21,7 +21,7 @@ FUNCTION_WORDS = {
     "Indonesian": "di dan yang dengan seorang dua saya ke dari tanpa sedang",
     "Romanian": "un o și cu pe la în de lângă fără doi două este sunt mea meu",
 }
-# nor names: one of them is as good as two short words.
+# Nouns that are neither English words nor names: one of them weighs as much as two function words.
 NOUNS = {
     "German": "hund hunde frau mädchen junge wasser schnee schneemann katze katzen bäume straße strasse pferd"
     " pferde fahrrad fußball geburtstag geburtstagskuchen weihnachten weihnachtsbaum hochzeit urlaub"
@@ -53,7 +53,7 @@ NOUNS = {
     "Romanian": "câine câini pisică bărbat femeie fată băiat copil copii zăpadă copac plajă mașină roșie crăciun"
     " nuntă vacanță pasăre flori grădină bicicletă bicicleta",
 }
-# Nouns that are names, too, or parts of them ("kinder egg", "Berg"): they tell a language beside words of it alone.
+# Nouns that may be names or parts of them ("kinder egg", "Berg"): they count only beside other words of the language.
 PERHAPS_NAMES = {
     "German": "haus häuser blume gras kinder berg berge baum strand wald himmel oma opa sohn tochter vater bruder"
     " schwester sonne regen hände brot apfel äpfel schiff ente kuh schaf ziege wolke wolken mond nacht herbst meer"
@@ -71,5 +71,5 @@ PERHAPS_NAMES = {
     " castello ponte finestra barca aereo treno nuvola nuvole pioggia inverno autunno primavera mucca pecora pesce"
     " libro mela",
 }
-# Letters that English borrows with no word or hardly any; they do not say which language they are of.
+# Letters that occur in hardly any English loanword; they do not identify the language.
 FOREIGN_LETTERS = "ğşıłśźżćńčřšžěďťňľůőűășțđơưåøæœßãõ¿¡ạảấầẩậắằặẹẻẽếềểệỉịọỏốồổộớờởợụủứừửựỳỵỷỹ"

@@ -1,8 +1,8 @@
-"""A glossary: the English words for the words of other languages by which photographs are asked for.
+"""The glossary: words of other languages that photographs are searched with, and their English translations.
 
-Each line of glossary.txt has an English word or expression and the words that mean it in each of LANGUAGES, separated
-by semicolons; lines in brackets say of which kind those below are. A question mark after a word says that English texts
-use it, too, or that it may be a name, so that it does not tell a language.
+Each line of glossary.txt has an English word or expression and its translations into each of LANGUAGES, separated by
+semicolons; lines in brackets give the kind of the words below them. A question mark after a word says that it is no
+evidence of its language, since English texts use it too or it may be a name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,14 +15,14 @@ from models.text.spellings import words_of_captions
 
 FILE = Path(__file__).with_name("glossary.txt")
 LANGUAGES = ("German", "French", "Spanish", "Italian")  # in the order of the columns
-# Endings of inflected words, and the endings of the forms that are in the glossary.
+# Endings of inflected words, each with the ending of the form in the glossary.
 ENDINGS: Mapping[str, Sequence[tuple[str, str]]] = {
     "German": [(ending, "") for ending in ("e", "n", "en", "er", "es", "em", "s")],
     "French": [("euses", "eux"), ("euse", "eux"), *((ending, "") for ending in ("s", "e", "es", "x"))],
     "Spanish": [("s", ""), ("es", ""), ("a", "o"), ("as", "o")],
     "Italian": [
         *(("h" + plural, vowel) for plural in "ie" for vowel in "oa"),
-        *((one, other) for one in "aeio" for other in "aeio" if one != other),
+        *((ending, vowel) for ending in "aeio" for vowel in "aeio" if ending != vowel),
     ],
 }
 COMPOUNDING = "German"  # joins words, perhaps with one of JOINTS between them
@@ -36,7 +36,7 @@ KINDS: Mapping[str, WordKind] = {f"[{kind}]": kind for kind in get_args(WordKind
 
 @dataclass(frozen=True)
 class GlossaryEntry:
-    """The English for a word, its kind, and whether the word tells its language."""
+    """The English for a word, its kind, and whether the word is evidence of its language."""
 
     english: str
     kind: WordKind
@@ -50,7 +50,7 @@ class Glossary:
         self.language, self.entries = language, entries
 
     def find(self, word: str) -> GlossaryEntry | None:
-        """The entry of a word in lower case, of its uninflected form, or of the two words that it is a compound of."""
+        """The entry of a lower-case word, of its uninflected form, or of the two words that it is composed of."""
         for form in self._forms(word):
             if form in self.entries:
                 return self.entries[form]
@@ -58,9 +58,9 @@ class Glossary:
 
     def _forms(self, word: str) -> Iterator[str]:
         yield word
-        for ending, other in ENDINGS[self.language]:
+        for ending, base in ENDINGS[self.language]:
             if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_PART - 1:
-                yield word.removesuffix(ending) + other
+                yield word.removesuffix(ending) + base
 
     def _compound(self, word: str) -> GlossaryEntry | None:
         """The entry of a compound of two words: "beach house" for "strandhaus"."""
@@ -90,4 +90,4 @@ def glossaries() -> Mapping[str, Glossary]:
         for language, words in zip(LANGUAGES, columns, strict=True):
             for word in words.split():
                 entries[language][word.removesuffix("?")] = GlossaryEntry(english, kind, telling=not word.endswith("?"))
-    return {language: Glossary(language, of_language) for language, of_language in entries.items()}
+    return {language: Glossary(language, words_of_language) for language, words_of_language in entries.items()}

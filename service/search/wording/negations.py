@@ -1,8 +1,8 @@
-"""Words of a question that rule something out, which models hardly understand."""
+"""Negations in a question, which models hardly understand."""
 
 import re
 
-# What a picture may show written.
+# Negations that are part of a sign or a text in the picture ("a no smoking sign", "says no").
 _SIGN = r"(?!(?:\s+\w+){1,4}\s+signs?\b)"
 _SAYS = r"(?<!\bsays\s)(?<!\bsaying\s)(?<!\breads\s)(?<!\breading\s)"
 _NEGATION = re.compile(

@@ -1,4 +1,4 @@
-"""Notes beside an answer, on a question that models cannot read as it was meant, or of which they read a part."""
+"""Notes beside an answer about a question that models misread, or of which they read only a part."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -13,14 +13,14 @@ from service.search.wording.times import times_in
 from service.search.wording.translation import translation_of
 
 MOST_AT_ONCE = 100  # pictures that a view lacks for a moment while the worker takes in more
-MOST_TAGS = 2  # that are offered
+MOST_TAGS = 2  # offered as filters
 WITHIN_A_MOMENT = 10  # pictures that the worker takes in within a moment or two
 HOW_TO_SEARCH_BY_DATE = "filter by date instead."
 
 
 class FoundCounts(NamedTuple):
-    """Numbers of an answer's pictures, and of those among them whose text or date holds all words of the question;
-    None where texts were not looked at."""
+    """The number of pictures in an answer, and of those whose text or date holds all words of the question; None where
+    texts were not searched."""
 
     all: int
     by_text: int | None = None
@@ -33,15 +33,15 @@ def note_on(
     found: FoundCounts | None = None,
     tags: Sequence[Tag] = (),
 ) -> str | None:
-    """Sentences for people on what they may not expect of an answer; None where there is nothing to say.
+    """Sentences for people about what may surprise them in an answer; None where there is nothing to say.
 
-    These are the part of the question that models read, where it is not all of it; what they do not understand of it;
-    times that are no date; tags to filter by; and pictures that cannot be found yet, where they are many or nothing was
+    They say which part of the question models read, if not all; what models do not understand; that a time is not read
+    as a date; which tags to filter by; and how many pictures cannot be found yet, if these are many or nothing was
     found. `no_english` are the question's words that models do not know as they are written, `tags` those that it
-    names; `found` is None where nothing was looked for.
+    names; `found` is None where nothing was searched.
     """
     notes, in_texts = [], found is not None and bool(found.by_text)
-    if (subject := subject_of(query)) != query and subject in query:  # and not the same in other letters
+    if (subject := subject_of(query)) != query and subject in query:  # a subject in other letters was not cut out
         notes.append(f"Searched for “{subject}”.")
     if (translation := translation_of(subject)) is not None:
         notes.append(f"Read as “{translation.english}”, word by word: models read English alone.")
@@ -61,14 +61,14 @@ def note_on(
         named = " and ".join(f"“{name}: {value}”" for name, value in tags[:MOST_TAGS])
         notes.append(f"There are pictures with {named}: filter by that to look at these alone.")
     if num_missing > (0 if found is not None and found.all == 0 else WITHIN_A_MOMENT):
-        these = "1 picture that is" if num_missing == 1 else f"{num_missing} pictures that are"
-        notes.append(f"{these} stored cannot be found yet.")
+        waiting = "1 picture that is" if num_missing == 1 else f"{num_missing} pictures that are"
+        notes.append(f"{waiting} stored cannot be found yet.")
     return " ".join(notes) or None
 
 
 def _time_note(subject: str, found: FoundCounts | None) -> str | None:
-    """The note on a time in the question, which is looked for in texts and dates alone; of several times, on one that
-    surely is a time."""
+    """The note on a time in the question, which only texts and dates are searched for; of several, on one that surely
+    is a time."""
     by_text = None if found is None else found.by_text
     times = sorted(times_in(subject), key=lambda time: not time.is_period)
     is_period = bool(times) and times[0].is_period
@@ -80,12 +80,12 @@ def _time_note(subject: str, found: FoundCounts | None) -> str | None:
     # "this" is a stop word, so that texts hold "this summer" where they hold "summer".
     if by_text and not (is_period and written.lower().startswith("this ")):
         return _note_on_others(found)
-    perhaps = ":" if is_period else "; if it is one,"
-    return f"“{written}” is not read as a time{perhaps} {HOW_TO_SEARCH_BY_DATE}"
+    reason = ":" if is_period else "; if it is one,"
+    return f"“{written}” is not read as a time{reason} {HOW_TO_SEARCH_BY_DATE}"
 
 
 def _note_on_others(found: FoundCounts | None) -> str | None:
-    """The note that texts and dates hold all words of some of the pictures found, and not of the others."""
+    """The note that only some of the pictures found have all words of the question in their date or text."""
     if found is None or not found.by_text or found.by_text >= found.all:
         return None
     some = "1 picture" if found.by_text == 1 else f"{found.by_text} pictures"

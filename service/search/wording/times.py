@@ -1,7 +1,7 @@
 """Times that a question names beside what pictures show: "2023" of "a dog in the snow, 2023".
 
-No picture shows when it was taken, and models read captions that hardly ever name a time, so that a year beside other
-words finds less. Texts of pictures do hold times.
+No picture shows when it was taken, and the captions that models learn from hardly ever name a time, so a year beside
+other words makes a search worse. Texts of pictures do hold times.
 """
 
 import re
@@ -14,11 +14,13 @@ from index.catalog.text_index import NUMERIC_DATE, WEEKDAYS, YEAR_FIRST
 from service.search.wording.foreign_words import FUNCTION_WORDS
 
 _FUNCTION_WORDS = ENGLISH_STOP_WORDS.union(FUNCTION_WORDS["English"].split())
-_NO_NOUN = rf"(?!\s+(?!(?:{'|'.join(sorted(_FUNCTION_WORDS))})\b)\w)"  # follows, as in "1900 style", "1920 x 1080"
-_ANY_YEAR = r"(?:19|20)\d\d\b(?![.\-/’']\w)"  # and not the rest of a date
+_NO_NOUN = (
+    rf"(?!\s+(?!(?:{'|'.join(sorted(_FUNCTION_WORDS))})\b)\w)"  # no noun may follow, as in "1900 style", "1920 x 1080"
+)
+_ANY_YEAR = r"(?:19|20)\d\d\b(?![.\-/’']\w)"  # which is not the rest of a date
 _YEAR = rf"{_ANY_YEAR}{_NO_NOUN}"
 _SEASON = r"(?:spring|summer|autumn|fall|winter)"
-_MONTHS = {*MONTH_NAMES, "sept", *FOREIGN_MONTHS} - {"mars"}  # which pictures show
+_MONTHS = {*MONTH_NAMES, "sept", *FOREIGN_MONTHS} - {"mars"}  # Mars: pictures show it
 _MONTH = rf"\b(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
 _PLAIN_MONTH = rf"(?:{'|'.join(PLAIN_MONTHS)})\b"
 _DAY = r"\b(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?(?!\d)"
@@ -39,7 +41,7 @@ _PART = (
 )
 _ON = rf"(?:\b(?:taken\s+)?(?:on|in|from|of|during|dated)\s+)?(?:\b(?:{'|'.join(WEEKDAYS)}),?\s+)?(?:\bthe\s+)?"
 _DATE = rf"(?:{_IN_NUMBERS}|{_DAY_OF}(?:,|\s+del?)?\s+{_ANY_YEAR}|{_DAY_OF_PLAIN})"
-# Times that are no date of a picture's, so that no text holds them.
+# Periods and relative times: no text of a picture holds them, since they are no date of one picture.
 _PERIOD = "|".join(
     (
         rf"\b(?:before|after|since|until|till|up\s+to)\s+(?:{_DATE}|{_PART}{_YEAR}|{_PLAIN_MONTH}{_NO_NOUN})",
@@ -50,7 +52,7 @@ _PERIOD = "|".join(
         r"\b(?:today|yesterday|\w+\s+(?:days?|weeks?|months?|years?)\s+ago)\b",
     )
 )
-# Times, perhaps: "dogs in 2021", "dogs, 2021", "2021 dogs".
+# What is probably a time: "dogs in 2021", "dogs, 2021", "2021 dogs".
 _MOMENT = "|".join(
     (
         rf"{_ON}{_DATE}",
@@ -68,15 +70,15 @@ _NUMBERED = _FUNCTION_WORDS.union(
     ("number", "numbers", "no", "nr", "room", "bus", "train", "tram", "route", "flight", "gate", "page"),
     ("says", "saying", "reads", "x"),
 )
-# Parts of a time that pictures do show.
+# The parts of a time that pictures can show.
 _VISIBLE = re.compile(rf"\b(?:{_SEASON}|christmas|easter|evening|night)\b", re.IGNORECASE)
-# A full stop that stands apart is one of the captions that models have learnt from, that of "D.C." of its word.
+# A full stop set apart is kept, as in the captions that models learnt from; so is that of "D.C.".
 _END = re.compile(r"(?:\s*[?!][?!.\s]*|(?<=\w\w)\.+)$")
 _EMPTY = re.compile(r"[(\[]\s*[)\]]|(?<=,)\s*,|\s+(?=[,.?!])")
 
 
 class Time(NamedTuple):
-    """A time in a question, from one character to another; a period is a time for sure, a moment perhaps."""
+    """A time in a question, from character `begin` to `end`; a period surely is a time, anything else probably."""
 
     begin: int
     end: int
@@ -85,26 +87,26 @@ class Time(NamedTuple):
 
 def times_in(subject: str) -> list[Time]:
     """The times in a question's subject, in their order."""
-    found = _TIME.finditer(subject)
-    return [Time(*one.span(), one["period"] is not None) for one in found if not _is_numbered(one, subject)]
+    matches = _TIME.finditer(subject)
+    return [Time(*match.span(), match["period"] is not None) for match in matches if not _is_numbered(match, subject)]
 
 
 @lru_cache(256)
 def visible_part(subject: str) -> str:
-    """The subject without its times, but for what pictures show of them, and without marks at its end: "children at
-    christmas" of "children at christmas 2021?". All of it where nothing is left that is looked for."""
-    said = _END.sub("", subject) if re.search(r"\w", subject) else subject
-    if is_date(said) or not (times := times_in(said)):
-        return said
+    """The subject without its times, except for what pictures show of them, and without marks at its end: "children at
+    christmas" of "children at christmas 2021?". The whole subject where nothing else is left to search for."""
+    stripped = _END.sub("", subject) if re.search(r"\w", subject) else subject
+    if is_date(stripped) or not (times := times_in(stripped)):
+        return stripped
     rest, end = "", 0
     for time in times:
-        rest += said[end : time.begin] + " ".join(_VISIBLE.findall(said[time.begin : time.end]))
+        rest += stripped[end : time.begin] + " ".join(_VISIBLE.findall(stripped[time.begin : time.end]))
         end = time.end
-    rest = " ".join(_EMPTY.sub("", rest + said[end:]).split()).strip(" ,;:-–")
-    return rest if set(query_terms(rest)) - STOP_WORDS else said
+    rest = " ".join(_EMPTY.sub("", rest + stripped[end:]).split()).strip(" ,;:-–")
+    return rest if set(query_terms(rest)) - STOP_WORDS else stripped
 
 
-def _is_numbered(found: re.Match[str], subject: str) -> bool:
+def _is_numbered(match: re.Match[str], subject: str) -> bool:
     """Whether a number, or a month, that stands by itself belongs to the word before it."""
-    before = re.findall(r"\w+", subject[: found.start()])
-    return found["bare"] is not None and (before[-1].lower() in _NUMBERED or before[-1].isdecimal())
+    before = re.findall(r"\w+", subject[: match.start()])
+    return match["bare"] is not None and (before[-1].lower() in _NUMBERED or before[-1].isdecimal())

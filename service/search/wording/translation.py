@@ -1,4 +1,4 @@
-"""Questions in German, French, Spanish and Italian, put into English word by word: models read English alone."""
+"""Word-by-word translation of questions in German, French, Spanish and Italian: models read English only."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from service.search.wording.times import visible_part
 
 WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 ELIDED = re.compile(r"\b([^\W\d_]{1,5})['’](?=\w)")  # of "l'homme", "dell'uomo"
-LEAST_READ = 0.6  # share of the words of a question that are put into English, or are English
+LEAST_READ = 0.6  # share of a question's words that are translated or are English
 ENGLISH = frozenset(FUNCTION_WORDS["English"].split())
 
 
@@ -36,18 +36,19 @@ def translation_of(subject: str) -> Translation | None:
     """The English of what pictures can show of a question's subject; None where that is English already, or in a
     language that the glossary lacks.
 
-    Most words are in the glossary, or the same in English ("Giraffe", "Laptop"). Some tell the language, at least as
-    many as are the same in English, unless `language_of` tells it. The others stay as they are: they may be names.
+    Most words must be in the glossary, or the same in English ("Giraffe", "Laptop"). Unless `language_of` knows the
+    language, at least one word must be evidence of it, and as many as are the same in English. All other words stay as
+    they are: they may be names.
     """
     visible = visible_part(subject)
-    plain, told = ELIDED.sub(r"\1 ", visible), language_of(visible)
-    languages = LANGUAGES if told in (None, ANOTHER) else [told] if told in LANGUAGES else []
-    each = (_translation(plain, glossaries()[language], is_told=told is not None) for language in languages)
-    found = [translation for translation in each if translation is not None]
-    return found[0] if len({one.english for one in found}) == 1 else None
+    plain, known = ELIDED.sub(r"\1 ", visible), language_of(visible)
+    languages = LANGUAGES if known in (None, ANOTHER) else [known] if known in LANGUAGES else []
+    each = (_translation(plain, glossaries()[language], known is not None) for language in languages)
+    translations = [translation for translation in each if translation is not None]
+    return translations[0] if len({translation.english for translation in translations}) == 1 else None
 
 
-def _translation(question: str, glossary: Glossary, is_told: bool) -> Translation | None:
+def _translation(question: str, glossary: Glossary, is_known: bool) -> Translation | None:
     pieces = _pieces(question, glossary)
     words = [word for word in pieces if WORD.fullmatch(word)]
     lower = [word.lower() for word in words]
@@ -59,7 +60,7 @@ def _translation(question: str, glossary: Glossary, is_told: bool) -> Translatio
     num_telling = sum(entry.telling for entry in known)
     if all(entry.kind == "function" for entry in known):
         return None
-    if len(known) + num_same < LEAST_READ * len(words) or not (is_told or num_telling >= max(1, num_same)):
+    if len(known) + num_same < LEAST_READ * len(words) or not (is_known or num_telling >= max(1, num_same)):
         return None
     english = iter(_in_english_order(words, entries, glossary.language))
     read_as = {
@@ -72,7 +73,7 @@ def _translation(question: str, glossary: Glossary, is_told: bool) -> Translatio
 
 
 def _pieces(question: str, glossary: Glossary) -> list[str]:
-    """The words of a question and what stands between them. Words with hyphens that the glossary lacks are several."""
+    """The words of a question and the text between them. A hyphenated word that the glossary lacks is split."""
     pieces = re.split(f"({WORD.pattern})", question)
     return [
         part
@@ -83,7 +84,7 @@ def _pieces(question: str, glossary: Glossary) -> list[str]:
 
 
 def _in_english_order(words: Sequence[str], entries: Sequence[GlossaryEntry | None], language: str) -> list[str]:
-    """The English words, adjectives before the noun that they follow in Romance languages."""
+    """The English words; an adjective that follows its noun, as in Romance languages, is moved before it."""
     kinds = [None if entry is None else entry.kind for entry in entries]
     english = [word if entry is None else entry.english for word, entry in zip(words, entries, strict=True)]
     if language in NOUNS_BEFORE_ADJECTIVES:
