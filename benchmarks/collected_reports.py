@@ -21,7 +21,7 @@ def collect(quality: Report, report: Report) -> None:
     for kind in ("grounding", "short_questions"):
         if kind in report:
             boxes = quality.setdefault("boxes", {})
-            boxes["model"], boxes["digest"], boxes[kind] = name, report["digest"], report[kind]
+            boxes["model"], boxes["digest"], boxes[kind] = name, report["digest"], rounded_to(report[kind], 4)
             return
     if "held_out" in report:
         _collect_calibration(quality["models"]["reports"].setdefault(name, {}), report)
