@@ -1,4 +1,4 @@
-"""Files that are there after a power cut: fsync of data, of new names, and atomic replacement."""
+"""Crash-safe files: fsync of contents and names, and atomic replacement."""
 
 import ctypes
 import errno
@@ -13,9 +13,9 @@ from typing import IO
 from index.fault_points import FaultPoint, reach
 
 TEMPORARY = ".tmp"
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # the numbers of faults that say that a disk is full
-LONGEST_BEGINNING = 200  # bytes of the name of a temporary file that come from the name of the file itself
-KEEP_SIZE, PUNCH_HOLE = 1, 2  # of Linux' fallocate
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # error numbers of a full disk
+LONGEST_BEGINNING = 200  # bytes of a file's name that begin the name of its temporary file
+KEEP_SIZE, PUNCH_HOLE = 1, 2  # flags of Linux' fallocate
 
 
 def sync_folder(folder: Path) -> None:
@@ -37,9 +37,9 @@ def sync_file(path: Path) -> None:
 
 
 def make_folder(folder: Path, private: bool = False) -> None:
-    """Create the folder and its missing parents, durably; nothing happens when it is there.
+    """Create the folder and its missing parents, durably; do nothing when it exists.
 
-    A private one is closed to users of the machine who are neither its owner nor in its group.
+    A private folder is closed to users of the machine other than its owner and group.
     """
     if folder.is_dir():
         return
@@ -49,9 +49,9 @@ def make_folder(folder: Path, private: bool = False) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Give the file this content, durably: a reader, or a crash, sees the old content or the new, no mixture.
+    """Replace the file's content, atomically and durably: readers, and a crash, see the old content or the new.
 
-    An OSError names the file, also where the system's does not, as that of a full disk.
+    An OSError names the file, even where the system's does not, as for a full disk.
     """
     try:
         with temporary_beside(path) as file:
@@ -72,8 +72,8 @@ def replace_file(path: Path, content: bytes) -> None:
 def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
     """A new file in the folder of `path`, to be renamed inside the block, under a name that no other writer uses.
 
-    It is locked, so that `remove_strays` of no process takes it for a stray; where the file system has no locks, no
-    strays are removed. (`models.whole_files` does alike: neither package imports the other, or a third one.)
+    It is locked, so that no process's `remove_strays` removes it; on a file system without locks no strays are removed.
+    (`models.whole_files` does the same: neither package imports the other, or a third one.)
     """
     while True:
         temporary = path.with_name(f"{_shortened(path.name)}.{secrets.token_hex(4)}{TEMPORARY}")
@@ -85,7 +85,7 @@ def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
         file.close()
     try:
         yield file
-    except BaseException:  # a full disk has no room for half a file, and nobody looks for it who interrupted this
+    except BaseException:  # do not leave half a file on what may be a full disk
         temporary.unlink(missing_ok=True)
         raise
     finally:
@@ -93,19 +93,19 @@ def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
 
 
 def half_written(path: Path) -> Iterator[Path]:
-    """The files of `temporary_beside` a path: processes were killed while they wrote them."""
+    """Files left by `temporary_beside` for a path when processes were killed while writing."""
     return path.parent.glob(f"{_shortened(path.name)}.*{TEMPORARY}")
 
 
 def _shortened(name: str) -> str:
-    """The beginning of a name, to which some letters may be added where names have at most 255 bytes."""
+    """The beginning of a name, short enough that letters may be added where names have at most 255 bytes."""
     return os.fsencode(name)[:LONGEST_BEGINNING].decode(errors="ignore")
 
 
 def remove_strays(folder: Path) -> None:
-    """Remove what killed writers left of unfinished files; those of living ones stay."""
+    """Remove unfinished files of killed writers; those of running writers stay."""
     for stray in folder.glob(f"*{TEMPORARY}"):
-        with suppress(OSError), stray.open("rb") as file:  # it is being written, or gone, or nothing tells
+        with suppress(OSError), stray.open("rb") as file:  # in use, already gone, or on a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             stray.unlink(missing_ok=True)
 
@@ -115,8 +115,8 @@ def punch_hole(handle: int, offset: int, length: int) -> bool:
     fallocate = getattr(ctypes.CDLL(None), "fallocate", None)
     if fallocate is None:
         return False
-    how = ctypes.c_int(KEEP_SIZE | PUNCH_HOLE)
-    return bool(fallocate(ctypes.c_int(handle), how, ctypes.c_int64(offset), ctypes.c_int64(length)) == 0)
+    flags = ctypes.c_int(KEEP_SIZE | PUNCH_HOLE)
+    return bool(fallocate(ctypes.c_int(handle), flags, ctypes.c_int64(offset), ctypes.c_int64(length)) == 0)
 
 
 def zero(handle: int, offset: int, length: int) -> None:

@@ -1,4 +1,4 @@
-"""The catalog's values: what goes in, what comes out. All times are unix seconds."""
+"""The values that the catalog takes and returns. All times are unix seconds."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -9,22 +9,22 @@ import numpy as np
 import numpy.typing as npt
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-"""One bool a slot: True where a picture, or a caption, may answer."""
+"""One bool for each slot: True where a picture or a caption may be a result."""
 TagValue: TypeAlias = str | int | float
 ImageState: TypeAlias = Literal["queued", "ready", "failed", "deleted", "erasing", "erased"]
 ImageOrder: TypeAlias = Literal["arrival", "latest", "date"]
-"""Of a list of pictures: as they came, the latest first, or the newest photograph first and undated ones last."""
+"""Order of a list: as pictures arrived, latest arrival first, or newest photograph first with undated ones last."""
 JobState: TypeAlias = Literal["queued", "running", "done"]
 RegionStoreState: TypeAlias = Literal["current", "former", "kept", "removed"]
-"""Of a region store: the one that new records go to; one that answers until that is complete; one that stays because
-pictures are known by its features alone; one that was given up, whose files may be gone."""
+"""State of a region store: "current" takes new records; "former" is searched until that one is complete; "kept" has the
+only features of some pictures; "removed" was given up, and its files may be gone."""
 
-FEATURES_ONLY = "features"  # the extension of what came without a picture: there is no original of it
+FEATURES_ONLY = "features"  # the extension of a picture that came as features, without an original
 
 
 @dataclass(frozen=True)
 class Collection:
-    """The identity of the collection that a catalog holds: an id to name things by, and a secret to sign them with."""
+    """The identity of a catalog's collection: an id for names, and a secret for signatures."""
 
     id: str
     secret: bytes = field(repr=False)
@@ -32,7 +32,7 @@ class Collection:
 
 @dataclass(frozen=True, kw_only=True)
 class NewPicture:
-    """A picture whose bytes are already on disk, offered to the catalog."""
+    """A picture, with its bytes already on disk, to be added to the catalog."""
 
     image_id: str
     filename: str
@@ -42,9 +42,9 @@ class NewPicture:
     tags: Mapping[str, TagValue] = field(default_factory=dict)
     taken_at: float | None = None
     added_at: float | None = None
-    """When it came, where that is not now."""
+    """Arrival time; None for now."""
     decided_fields: tuple[str, ...] = ()
-    """Fields of its description in which its file has no say (`decided_fields.py`)."""
+    """Fields of its description that its file may not set (`decided_fields.py`)."""
 
 
 class Unchanged(Enum):
@@ -53,15 +53,15 @@ class Unchanged(Enum):
     UNCHANGED = "unchanged"
 
 
-UNCHANGED: Final = Unchanged.UNCHANGED  # where None means that there is nothing
+UNCHANGED: Final = Unchanged.UNCHANGED  # where None means that a value is absent
 
 
 @dataclass(frozen=True, kw_only=True)
 class PictureChange:
     """A change of a picture's description.
 
-    `captions` take the place of all captions. Of `tags` those named change, and those that are None go; None in place
-    of the mapping takes all tags away. `taken_at` None takes the date away.
+    `captions` replace all captions. Of `tags`, the named ones are set, and removed where the value is None; None in
+    place of the mapping removes all tags. `taken_at` None removes the date.
     """
 
     captions: Sequence[str] | Unchanged = UNCHANGED
@@ -69,23 +69,23 @@ class PictureChange:
     taken_at: float | Unchanged | None = UNCHANGED
     filename: str | Unchanged = UNCHANGED
     decided_fields: Sequence[str] | Unchanged = UNCHANGED
-    """Fields in which the picture's file has no say until its regions are found; UNCHANGED: what this changes, too."""
+    """Fields that the picture's file may not set when its regions are found; UNCHANGED adds those that this changes."""
 
 
 @dataclass(frozen=True)
 class ListPlace:
-    """A place in a list of pictures: behind the one of that id, dated as it was when the list was read."""
+    """A place in a list of pictures: after the one with that id, at the date it had when the list was read."""
 
     image_id: str
     taken_at: float | Unchanged | None = UNCHANGED
-    """UNCHANGED for as it is dated now."""
+    """UNCHANGED for its present date."""
     added_at: float | None = None
-    """The time that it was taken in, by which its place is found where the picture was erased since."""
+    """Its arrival time, which still gives its place after the picture was erased."""
 
 
 @dataclass(frozen=True)
 class AcceptedJob:
-    """The job of pictures that were taken in; the ids of those that were there, and of those brought back."""
+    """The job of added pictures; the ids of those that were already known, and of those restored."""
 
     job_id: str
     known: Set[str]
@@ -94,7 +94,7 @@ class AcceptedJob:
 
 @dataclass(frozen=True, kw_only=True)
 class ErasedPicture:
-    """A picture that was erased from the catalog and whose files are to be removed."""
+    """A picture that was erased from the catalog and whose files are still to be removed."""
 
     number: int
     image_id: str
@@ -110,15 +110,15 @@ class QueuedPicture:
     extension: str
     attempts: int
     starts: int
-    """Detections that began and whose end no worker told: each may have ended the worker."""
+    """Detections that began and are not known to have ended: each may have crashed the worker."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectedPicture:
-    """A picture whose region record lies, fsynced, at `slot`; `taken_at` (EXIF) counts where none was given.
+    """A picture whose region record lies, fsynced, at `slot`.
 
-    Its file's `captions` join those that were given, its `tags` count where there are none of their names.
-    `width` and `height` are None where features alone are known. `extractor` is None where the record comes later.
+    Metadata of its file: `captions` are added to those given, `tags` fill in missing names, `taken_at` (EXIF) a missing
+    date. `width` and `height` are None where only features are known, `extractor` is None where the record comes later.
     """
 
     image_id: str
@@ -130,15 +130,15 @@ class DetectedPicture:
     captions: Sequence[str] = ()
     tags: Mapping[str, TagValue] = field(default_factory=dict)
     perceptual_hash: bytes | None = None
-    """A hash of what it looks like, a few bits from that of one that looks the same; empty where it has none."""
+    """A perceptual hash: similar pictures differ in few bits. Empty for a plain picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """One picture as the catalog knows it; `slot`, `width` and `height` are None until it is ready.
+    """A picture in the catalog; `slot`, `width` and `height` are None until it is ready.
 
-    Width and height stay None where features alone came and did not say. `extractor` is what found its latest regions,
-    None before the first.
+    Width and height stay None for features that came without them. `extractor` found its latest regions; None before
+    the first.
     """
 
     image_id: str
@@ -159,24 +159,24 @@ class Image:
 
     @property
     def pictured(self) -> bool:
-        """Whether its bytes were taken in, and not features alone."""
+        """Whether its bytes were stored, rather than features alone."""
         return self.extension != FEATURES_ONLY
 
     @property
     def is_erased(self) -> bool:
-        """Whether it was deleted for good: nothing but its slot counts."""
+        """Whether its deletion is final: only its slot remains."""
         return self.state in ("erasing", "erased")
 
     def is_gone(self, kept_since: float) -> bool:
-        """Whether it was deleted before that time, so that nothing of it comes back with its file."""
+        """Whether it was deleted before that time, so that sending its file again does not restore it."""
         return self.deleted_at is not None and self.deleted_at < kept_since
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caption:
-    """One sentence of one picture; `slot` is None until the picture is ready.
+    """A caption of a picture; `slot` is None until the picture is ready.
 
-    `deleted` where the picture is, or where the caption itself was taken away, whose text is then empty.
+    `deleted` where the picture is, or where the caption itself was removed, whose text is then empty.
     """
 
     caption_id: int
@@ -188,7 +188,7 @@ class Caption:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A picture set aside, or without regions, and why; `added_at` is when it was taken in."""
+    """A picture that was set aside, or has no regions, and why; `added_at` is its arrival time."""
 
     image_id: str
     filename: str
@@ -199,10 +199,10 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class RegionStoreEntry:
-    """One region store: a slab in `folder`, below the data directory, with what one extractor found.
+    """A region store: a slab in `folder`, below the data directory, with the regions that one extractor found.
 
-    `records` counts the leading slots that have a record; None: every slot has one. The rate of a store that is being
-    filled is that of the records since `timed_records`, between `timed_from` and `timed_to`.
+    `records` is the number of leading slots that have a record; None: every slot has one. The rate at which a store is
+    being filled follows from the records since `timed_records`, between `timed_from` and `timed_to`.
     """
 
     extractor: str
@@ -219,7 +219,7 @@ class JobStatus:
     """The progress of a job, derived from the states of its pictures (a deleted picture counts as done).
 
     Its pictures lie in the first `picture_slots` slots of a view, its captions in the first `caption_slots`, as far as
-    they have any.
+    they have slots.
     """
 
     job_id: str
@@ -235,7 +235,7 @@ class JobStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class TagUse:
-    """A tag name in use; `values` are the most frequent of its values, each with its number of pictures."""
+    """A tag name in use; `values` are its most frequent values, each with its number of pictures."""
 
     name: str
     num_pictures: int

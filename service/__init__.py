@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-VERSION = "0.2.0.dev0"  # that of pyproject.toml, which a test compares
-PACKAGES_FOLDER = Path(__file__).parent.parent  # processes started from here find `service`, installed or not
+VERSION = "0.2.0.dev0"  # as in pyproject.toml, which a test compares
+PACKAGES_FOLDER = Path(__file__).parent.parent  # child processes import `service` from here, installed or not
 
-# OpenMP reads this once, when PyTorch is loaded. A thread that has nothing left to do then sleeps: by default it spins,
-# and with any other busy process on the machine every parallel loop waits for the scheduler.
+# OpenMP reads this once, when PyTorch is loaded. Idle threads then sleep. By default they spin, and with any other busy
+# process on the machine every parallel loop waits for the scheduler.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

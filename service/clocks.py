@@ -1,4 +1,4 @@
-"""The clocks that a process reads: the time of day, which may be set at any moment, and the time that passes."""
+"""The two clocks of a process: the time of day, which may be set at any moment, and a monotonic timer."""
 
 import time
 from collections.abc import Callable
@@ -10,9 +10,9 @@ class Clocks:
     """Two clocks, both in seconds."""
 
     time_of_day: Callable[[], float] = time.time
-    """Since 1970; what is stored and shown. It jumps when somebody sets it."""
+    """Since 1970; for storage and display. It jumps when somebody sets it."""
     timer: Callable[[], float] = time.monotonic
-    """Since whenever; for what is due after a while."""
+    """Since an arbitrary moment; for intervals."""
 
 
 THIS_MACHINE = Clocks()

@@ -1,6 +1,6 @@
-"""Mistakes of whoever runs a command, and problems of HTTP requests, each with its status.
+"""Mistakes of the user of a command, and problems of HTTP requests, each with its status.
 
-`service/cli/main.py` shows a UserError in one line; `service/api/problem_handlers.py` answers a Problem as a problem
+`service/cli/main.py` shows a UserError in one line; `service/api/problem_handlers.py` turns a Problem into a problem
 document.
 """
 
@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 
 
 class UserError(Exception):
-    """A mistake that whoever runs a command can put right: a file, an argument, a setting. The message says how."""
+    """A mistake that the user of a command can correct: a file, an argument, a setting. The message says how."""
 
 
 class Misconfigured(UserError, ValueError):
-    """Settings that do not go together with each other or with what is stored; the message says what to change."""
+    """Settings that contradict each other or the stored data; the message says what to change."""
 
 
 @contextmanager
 def user_input(source: Path | None = None) -> Iterator[None]:
-    """Turns a ValueError into a UserError, naming `source` where the message does not.
+    """Turn a ValueError of the block into a UserError, naming `source` where the message does not.
 
-    For the reading of files and values that a user gave, and for nothing else: elsewhere a ValueError is a bug.
+    Only for reading files and values given by a user: elsewhere a ValueError is a bug.
     """
     try:
         yield
@@ -30,15 +30,15 @@ def user_input(source: Path | None = None) -> Iterator[None]:
         raise
     except ValueError as fault:
         message = str(fault)
-        named = source is None or str(source) in message
-        raise UserError(message if named else f"{source}: {message}") from fault
+        is_named = source is None or str(source) in message
+        raise UserError(message if is_named else f"{source}: {message}") from fault
 
 
 class Problem(Exception):
     """The request could not be answered.
 
     The detail is safe and useful to show; `extra` becomes further members of the problem document. `retry_after` is the
-    number of seconds after which the request may be sent again.
+    number of seconds after which the request may be repeated.
     """
 
     status: ClassVar[int] = 500
@@ -57,7 +57,7 @@ class Problem(Exception):
             self.extra["retry_after"] = retry_after
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The form for another process, which is made without calling the constructor."""
+        """The pickled form, restored without calling the constructor."""
         return _restored_problem, (type(self), self.args, vars(self))
 
     def document(self, instance: str) -> dict[str, Any]:
@@ -98,19 +98,19 @@ class InvalidRequest(Problem):
 
     @classmethod
     def field(cls, name: str, problem: str) -> "InvalidRequest":
-        """One wrong field."""
+        """A problem with one field."""
         return cls(f"{name}: {problem}", [{"field": name, "problem": problem}])
 
 
 class NothingAccepted(Problem):
-    """No file of an upload could be taken; `rejected` has a reason for each."""
+    """No file of an upload was accepted; `rejected` has a reason for each."""
 
     status = 422
     kind = "nothing-accepted"
     title = "None of the files could be accepted"
 
     def __init__(self, rejected: Iterable[Mapping[str, str]]) -> None:
-        listed = [dict(one) for one in rejected]
+        listed = [dict(file) for file in rejected]
         first = f"; the first: {listed[0]['problem'].rstrip('.')}" if listed else ""
         super().__init__(
             f"0 of {len(listed)} files accepted{first}." if listed else "No file in the field `images`.",
@@ -119,7 +119,7 @@ class NothingAccepted(Problem):
 
 
 class UnreadablePicture(Problem):
-    """The bytes given are not a picture that can be decoded within the limits."""
+    """The bytes are not a picture that can be decoded within the limits."""
 
     status = 422
     kind = "unreadable-picture"
@@ -168,7 +168,7 @@ class NotFound(Problem):
 
     @classmethod
     def picture(cls, image_id: str) -> "NotFound":
-        """A picture that is not in the library."""
+        """A picture that is not in the collection."""
         return cls(f"There is no picture {image_id}.")
 
 
@@ -180,10 +180,10 @@ class UnknownModel(Problem):
     title = "There is no model of this name"
 
     def __init__(self, name: str, known: Iterable[str], advice: str = "") -> None:
-        """`advice` says how the model can come to be known, where it can."""
+        """`advice` says how the model can be made available, if it can."""
         listed = list(known)
-        said = advice or f"No model is called {name!r}."
-        super().__init__(f"{said} Known: {', '.join(listed)}.", known=listed)
+        message = advice or f"No model is called {name!r}."
+        super().__init__(f"{message} Known: {', '.join(listed)}.", known=listed)
 
 
 class MethodNotAllowed(Problem):
@@ -195,7 +195,7 @@ class MethodNotAllowed(Problem):
 
 
 class Conflict(Problem):
-    """The request is fine but the present state does not allow it."""
+    """The request is valid, but the present state does not allow it."""
 
     status = 409
     kind = "conflict"
@@ -203,28 +203,28 @@ class Conflict(Problem):
 
 
 class ViewNotBuilt(Conflict):
-    """A known model whose view does not exist yet; `build` says how far it is."""
+    """A known model whose view does not exist yet; `build` gives its progress."""
 
     kind = "view-not-built"
     title = "This model is known but cannot search yet"
 
 
 class FeaturesOnly(Conflict):
-    """The data directory holds features made elsewhere, and nothing here finds such regions in a picture."""
+    """The data directory holds features made elsewhere, and there is no detector for pictures here."""
 
     kind = "features-only"
     title = "This collection holds features alone"
 
 
 class ReadOnlyCollection(Conflict):
-    """The data directory may not be written: searches alone are possible."""
+    """The data directory is not writable: only searches are possible."""
 
     kind = "read-only"
     title = "This collection can only be read"
 
 
 class SlowRequest(Problem):
-    """The request, or a part of it, came too slowly."""
+    """The request, or a part of it, arrived too slowly."""
 
     status = 408
     kind = "request-timeout"
@@ -232,7 +232,7 @@ class SlowRequest(Problem):
 
 
 class UnsupportedEncoding(Problem):
-    """The body is compressed, which no request may be."""
+    """The body is compressed, which is not supported."""
 
     status = 415
     kind = "unsupported-encoding"
@@ -248,7 +248,7 @@ class TooLarge(Problem):
 
 
 class RateLimited(Problem):
-    """The API key made more requests than it may; `Retry-After` says when to come back."""
+    """The API key exceeded its rate limit; `Retry-After` says when to come back."""
 
     status = 429
     kind = "rate-limited"
@@ -256,7 +256,7 @@ class RateLimited(Problem):
 
 
 class PreconditionFailed(Problem):
-    """The file is not the one that the request asks for, or was changed since."""
+    """The file is not the one that the request names, or has changed since."""
 
     status = 412
     kind = "precondition-failed"
@@ -264,7 +264,7 @@ class PreconditionFailed(Problem):
 
 
 class RangeNotSatisfiable(Problem):
-    """The part of a file that is asked for lies behind its end."""
+    """The requested part lies beyond the end of the file."""
 
     status = 416
     kind = "range-not-satisfiable"
@@ -275,7 +275,7 @@ class RangeNotSatisfiable(Problem):
 
 
 class UnknownHost(Problem):
-    """The request is addressed to a host name that this service does not answer for."""
+    """The request is addressed to a host name that this service does not serve."""
 
     status = 421
     kind = "unknown-host"
@@ -283,7 +283,7 @@ class UnknownHost(Problem):
 
 
 class CrossSiteRequest(Problem):
-    """A page of another site sent the request, through a browser of somebody who did not mean to."""
+    """A page of another site sent the request through a user's browser, without the user's intent."""
 
     status = 403
     kind = "cross-site-request"
@@ -291,7 +291,7 @@ class CrossSiteRequest(Problem):
 
 
 class DiskFull(Problem):
-    """No room on the disk for what is sent; `Retry-After` says when to look again."""
+    """The disk has no room for the upload; `Retry-After` says when to try again."""
 
     status = 507
     kind = "disk-full"
@@ -299,7 +299,7 @@ class DiskFull(Problem):
 
 
 class NotReady(Problem):
-    """A part the answer needs is missing just now."""
+    """A component that the answer needs is not available at present."""
 
     status = 503
     kind = "not-ready"
@@ -307,7 +307,7 @@ class NotReady(Problem):
 
 
 class ModelNotLoaded(Problem):
-    """The weights of a known model cannot be read; other models answer as before."""
+    """The weights of a known model cannot be read; other models still answer."""
 
     status = 503
     kind = "model-not-loaded"
@@ -322,7 +322,7 @@ class ModelNotLoaded(Problem):
 
 
 class Overloaded(Problem):
-    """More work is waiting than the queue takes; `Retry-After` says when to come back."""
+    """More work is waiting than the queue accepts; `Retry-After` says when to come back."""
 
     status = 503
     kind = "overloaded"

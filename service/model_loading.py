@@ -1,4 +1,4 @@
-"""Loads the extractor and the models that settings name; model_names.py says how they name them."""
+"""Loads the extractor and the models named in the settings; model_names.py defines these names."""
 
 import logging
 import re
@@ -34,17 +34,17 @@ log = logging.getLogger(__name__)
 
 
 def load_models(entries: Sequence[str], device: str) -> dict[str, Matcher]:
-    """The models that the entries name, by name and in their order. Misconfigured as `lazy_models`."""
+    """The models of the entries, by name and in order. Misconfigured as `lazy_models`."""
     return {name: loaded_matcher(name, model) for name, model in lazy_models(entries, device).items()}
 
 
 def load_model(entry: str, device: str) -> Matcher:
-    """The one model that an entry names. Raises Misconfigured where there is no such model."""
+    """The model of one entry. Raises Misconfigured where there is no such model."""
     return next(iter(load_models([entry], device).values()))
 
 
 def load_model_as_served(entry: str, settings: Settings) -> Matcher:
-    """`load_model`, with the kernels that a service scores by on a CPU."""
+    """`load_model`, with the kernels that a service uses for scoring on a CPU."""
     device = device_of(settings.device)
     matcher = load_model(entry, device)
     matcher.use_kernels(load_kernels(settings.kernels and device == "cpu"))
@@ -54,11 +54,11 @@ def load_model_as_served(entry: str, settings: Settings) -> Matcher:
 def lazy_models(
     entries: Sequence[str], device: str, prepare: Callable[[Matcher], object] = lambda matcher: None
 ) -> dict[str, LazyMatcher]:
-    """The models that the entries name, by name and in their order, each read when it is first needed and then given to
-    `prepare`. A model that is served alone and in an ensemble is read once.
+    """The models of the entries, by name and in order, each read when first needed and then passed to `prepare`. A
+    model that is served both alone and in an ensemble is read once.
 
-    Misconfigured for what does not exist or cannot be loaded as far as its header tells, for one name of two models,
-    and for members of an ensemble that do not go together.
+    Misconfigured for a model that does not exist or has a bad header, for a name of two models, and for incompatible
+    members of an ensemble.
     """
     folders = weights_folders(entries)
     single: dict[Path, LazyMatcher] = {}
@@ -95,21 +95,21 @@ def lazy_models(
 
 
 def single_matcher(model: LazyMatcher) -> SingleMatcher:
-    """A member of an ensemble, which is read where it was not."""
+    """A member of an ensemble, which is read if it was not."""
     matcher = model.matcher
     assert isinstance(matcher, SingleMatcher)
     return matcher
 
 
 def loaded_matcher(name: str, model: LazyMatcher) -> Matcher:
-    """The matcher that is served under the name. Misconfigured where it cannot be loaded."""
+    """The matcher served under the name. Misconfigured where it cannot be loaded."""
     with naming(name):
         return model.matcher
 
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Turns a ValueError into Misconfigured that names the model."""
+    """Turn a ValueError of the block into Misconfigured, naming the model."""
     try:
         yield
     except ValueError as fault:
@@ -118,19 +118,20 @@ def naming(name: str) -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModels:
-    """The models that settings name, on their device."""
+    """The models named in the settings, on their device."""
 
     extractor: Extractor
     models: Mapping[str, LazyMatcher]
-    """By name, the default first. Some may be of a former extractor, whose regions and views the data directory still
-    holds."""
-    views: Sequence[str]  # names of those that pictures are encoded for
+    """By name, the default first. Some may use a former extractor, whose regions and views are still stored."""
+    views: Sequence[str]  # names of the models that pictures are encoded for
 
     @classmethod
     def of(cls, extractor: Extractor, matchers: Mapping[str, Matcher], views: Sequence[str]) -> "LoadedModels":
-        """Models that are all in memory."""
+        """Models that are already in memory."""
         return cls(
-            extractor=extractor, models={name: LazyMatcher.of(one) for name, one in matchers.items()}, views=views
+            extractor=extractor,
+            models={name: LazyMatcher.of(matcher) for name, matcher in matchers.items()},
+            views=views,
         )
 
     @classmethod
@@ -138,10 +139,10 @@ class LoadedModels:
     def from_settings(cls, settings: Settings, stored: bool = True, at_first_use: bool = False) -> "LoadedModels":
         """Read weights from disk; Misconfigured where a model was made for another detector.
 
-        Models of a detector whose regions the data directory still holds are loaded too, as long as there is one of the
-        detector in service. Those of a detector that it gave up are left out with a warning. Without `stored` it does
-        not matter what the data directory holds. `at_first_use`: of all but the default the header alone is read now,
-        unless settings say otherwise; on a GPU, whose memory is shared out among them, all are loaded.
+        Models of a former detector whose regions are still stored are loaded, too, if there is one of the current
+        detector; models of a detector that was given up are skipped with a warning. Without `stored` the data directory
+        is ignored. With `at_first_use`, only the header of all but the default model is read now, unless the settings
+        say otherwise; on a GPU, whose memory is divided among them, all are loaded.
         """
         if settings.threads is not None:
             torch.set_num_threads(settings.threads)
@@ -155,42 +156,44 @@ class LoadedModels:
             former, given_up = other_extractors(DataDir(settings.data_dir), extractor.digest)
             drop_given_up(models, given_up, extractor.digest)
         check_detectors(models, extractor, former)
-        now = default_names(models, extractor) if at_first_use and not (settings.preload or on_gpu) else set(models)
-        matchers = [loaded_matcher(name, model) for name, model in models.items() if name in now]
+        loaded_now = (
+            default_names(models, extractor) if at_first_use and not (settings.preload or on_gpu) else set(models)
+        )
+        matchers = [loaded_matcher(name, model) for name, model in models.items() if name in loaded_now]
         if on_gpu:
             use_device_kernels(matchers, torch.device(device), settings)
         return cls(extractor=extractor, models=models, views=settings.built_views)
 
     @property
     def default(self) -> str:
-        """The name of the model that answers where none is named."""
+        """The name of the model that is used when none is named."""
         return next(iter(self.models))
 
     @property
     def matchers(self) -> dict[str, Matcher]:
-        """All models by name; those that were not in memory are read. Misconfigured where one cannot be."""
+        """All models by name, read if necessary. Misconfigured where one cannot be read."""
         return {name: self.matcher(name) for name in self.models}
 
     def matcher(self, name: str) -> Matcher:
-        """The model of that name, read where it was not in memory. Misconfigured where it cannot be."""
+        """The model of that name, read if necessary. Misconfigured where it cannot be read."""
         return loaded_matcher(name, self.models[name])
 
     def in_views(self) -> list[Matcher]:
-        """The models of the detector in service that pictures are encoded for; they are loaded. Raises Misconfigured
-        where one cannot be."""
+        """The models of the current detector that pictures are encoded for, loaded. Raises Misconfigured where one
+        cannot be."""
         return [self.matcher(name) for name in self._of_extractor() if name in self.views]
 
     def on_request(self) -> list[LazyMatcher]:
-        """The other models of the detector in service."""
+        """The other models of the current detector."""
         return [model for name, model in self._of_extractor().items() if name not in self.views]
 
     def _of_extractor(self) -> dict[str, LazyMatcher]:
-        made = self.extractor.digest
-        return {name: model for name, model in self.models.items() if model.header.extractor_digest == made}
+        digest = self.extractor.digest
+        return {name: model for name, model in self.models.items() if model.header.extractor_digest == digest}
 
 
 def drop_given_up(models: dict[str, LazyMatcher], given_up: Collection[str], extractor: str) -> None:
-    """Take away the models of detectors whose regions were given up for those of `extractor`, and say so."""
+    """Remove the models of detectors whose regions were replaced by those of `extractor`, with a warning."""
     for name in [name for name, model in models.items() if model.header.extractor_digest in given_up]:
         log.warning(
             "the model %s is left out: the regions of its detector %s were replaced by those of %s;"
@@ -201,40 +204,42 @@ def drop_given_up(models: dict[str, LazyMatcher], given_up: Collection[str], ext
         )
 
 
-def check_detectors(models: Mapping[str, LazyMatcher], made: Extractor, former: Collection[str] = ()) -> None:
-    """Misconfigured where a model was trained on features of neither this detector nor a former one."""
+def check_detectors(models: Mapping[str, LazyMatcher], extractor: Extractor, former: Collection[str] = ()) -> None:
+    """Raise Misconfigured where a model was trained on features of neither this extractor nor a former one."""
     for name, model in models.items():
         header = model.header
         if header.extractor_digest in former:
             continue
-        if header.extractor_digest != made.digest:
-            what = "the detector here is" if made.accepts_pictures else "the data directory holds features of"
-            if header.extractor_digest.startswith(f"{made.digest}-first-"):
+        if header.extractor_digest != extractor.digest:
+            subject = "the detector here is" if extractor.accepts_pictures else "the data directory holds features of"
+            if header.extractor_digest.startswith(f"{extractor.digest}-first-"):
                 raise Misconfigured(
                     f"{name} was trained on the first regions of each picture alone (--regions), which no service"
                     " gives it: train it on all"
                 )
-            where = "REGARD_DETECTOR or REGARD_MODELS" if made.accepts_pictures else "REGARD_MODELS or REGARD_DATA_DIR"
-            raise Misconfigured(
-                f"{name} was trained on features of detector {header.extractor_digest}, and {what} {made.digest}:"
-                f" set {where} so that they belong together"
+            settings = (
+                "REGARD_DETECTOR or REGARD_MODELS" if extractor.accepts_pictures else "REGARD_MODELS or REGARD_DATA_DIR"
             )
-        if header.feature_dim != made.feature_dim:
             raise Misconfigured(
-                f"{name} reads features of {header.feature_dim} numbers, and those of {made.digest} have"
-                f" {made.feature_dim}: the name of the features is wrong in one of them"
+                f"{name} was trained on features of detector {header.extractor_digest}, and {subject}"
+                f" {extractor.digest}: set {settings} so that they belong together"
+            )
+        if header.feature_dim != extractor.feature_dim:
+            raise Misconfigured(
+                f"{name} reads features of {header.feature_dim} numbers, and those of {extractor.digest} have"
+                f" {extractor.feature_dim}: the name of the features is wrong in one of them"
             )
 
 
 def default_names(models: Mapping[str, LazyMatcher], extractor: Extractor) -> set[str]:
-    """The models that may be the default: the first, and the first of the detector in service, during a migration."""
+    """The models that may be the default: the first, and during a migration the first of the current detector."""
     of_extractor = [name for name, model in models.items() if model.header.extractor_digest == extractor.digest]
     return {next(iter(models)), *of_extractor[:1]}
 
 
-def load_kernels(wanted: bool) -> KernelLibrary | None:
-    """The kernels that score stored pictures; None where none are wanted or there (`regard doctor` says why)."""
-    if not wanted:
+def load_kernels(is_enabled: bool) -> KernelLibrary | None:
+    """The kernels for scoring stored pictures; None if disabled or not available (`regard doctor` says why)."""
+    if not is_enabled:
         return None
     try:
         return load_library()
@@ -244,12 +249,12 @@ def load_kernels(wanted: bool) -> KernelLibrary | None:
 
 
 def use_device_kernels(matchers: Sequence[Matcher], device: torch.device, settings: Settings) -> None:
-    """Have the models score stored pictures on a GPU by the Triton kernel; their records share the budget equally.
+    """Have the models score stored pictures on a GPU by the Triton kernel; they share the memory budget equally.
 
-    Without Triton, or where none are wanted, PyTorch scores copies of the records.
+    Without Triton, or if kernels are disabled, PyTorch scores copies of the records.
     """
-    single = [one for one in matchers if isinstance(one, SingleMatcher)]
-    served = [one for one in single if isinstance(one.reranker.kernel_form, KernelForm)]
+    single_matchers = [matcher for matcher in matchers if isinstance(matcher, SingleMatcher)]
+    served = [matcher for matcher in single_matchers if isinstance(matcher.reranker.kernel_form, KernelForm)]
     if not settings.kernels:
         return
     for matcher in served:
@@ -261,7 +266,8 @@ def use_device_kernels(matchers: Sequence[Matcher], device: torch.device, settin
 
 
 def extractor_of(folder: Path | None, data_dir: Path | None, device: str) -> Extractor:
-    """The detector in a folder; for None, what made the features in the data directory, or else the shipped one."""
+    """The detector in a folder; for None, the extractor of the features in the data directory, or else the shipped
+    detector."""
     extractor = detector_of(folder, device)
     if folder is None and data_dir is not None:
         return features_extractor(DataDir(data_dir), extractor.digest) or extractor
@@ -269,7 +275,7 @@ def extractor_of(folder: Path | None, data_dir: Path | None, device: str) -> Ext
 
 
 def detector_of(folder: Path | None, device: str) -> Extractor:
-    """The detector in a folder, the shipped one for None."""
+    """The detector in a folder; the shipped one for None."""
     folder = folder or WEIGHTS / DETECTOR
     if not folder.is_dir():
         raise Misconfigured(f"there is no detector in {folder}")
@@ -277,11 +283,11 @@ def detector_of(folder: Path | None, device: str) -> Extractor:
 
 
 def device_of(name: str) -> str:
-    """The device that `auto` means here, or the one named. Misconfigured for one that is not there."""
+    """The device for `auto`, or the named one. Misconfigured for a device that is not available."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    found = DEVICE.fullmatch(name)
-    if found is None or (name != "cpu" and int(found[1] or 0) >= torch.cuda.device_count()):
+    match = DEVICE.fullmatch(name)
+    if match is None or (name != "cpu" and int(match[1] or 0) >= torch.cuda.device_count()):
         raise Misconfigured(
             f"there is no device {name} that PyTorch can use here: choose another one, cpu or auto (--device, or the"
             " setting REGARD_DEVICE)"

@@ -1,4 +1,4 @@
-"""Names of models in settings: a shipped one, FOLDER, NAME=FOLDER, or several with + between, whose mean is taken.
+"""Names of models in settings: a shipped model, FOLDER, NAME=FOLDER, or several joined by +, whose scores are averaged.
 
 Nothing here loads a model, so that a wrong name is refused before PyTorch is imported.
 """
@@ -13,12 +13,12 @@ from service.errors import Misconfigured
 SHIPPED_WEIGHTS = Path(models.__path__[0]) / "weights"
 DETECTOR = "detector"  # its folder among the shipped weights
 CHECKPOINT_FILES = ("config.json", "model.safetensors", "digest")
-BEST = "best"  # the folder that a training writes its weights to
-VOCABULARY_FILE = "vocabulary.json"  # of a model that does not name a sentence encoder in its config.json
+BEST = "best"  # the subfolder of a training with its weights
+VOCABULARY_FILE = "vocabulary.json"  # of a model without a sentence encoder in its config.json
 
 
 def model_name(entry: str) -> str:
-    """The name under which the model of a settings entry is served; its folder's name where none is given."""
+    """The name under which the model of a settings entry is served; by default that of its folder."""
     if members := ensemble_members(entry):
         return "+".join(map(model_name, members))
     name, equals, _ = entry.partition("=")
@@ -26,7 +26,7 @@ def model_name(entry: str) -> str:
 
 
 def shown_name(entry: str) -> str:
-    """The name by which people tell a model from others: the folder of a training stands before its `best`."""
+    """The displayed name of a model: for the `best` of a training, with the training's folder before it."""
     if members := ensemble_members(entry):
         return "+".join(map(shown_name, members))
     folder = Path(entry).absolute()
@@ -34,7 +34,7 @@ def shown_name(entry: str) -> str:
 
 
 def ensemble_members(entry: str) -> list[str]:
-    """The entries of an ensemble's members; none for a single model. Misconfigured for the mean of what is none."""
+    """The entries of an ensemble's members; empty for a single model. Misconfigured for a malformed list."""
     if Path(entry).is_dir() or "+" not in entry.partition("=")[0]:
         return []
     members = [member.strip() for member in entry.split("+")]
@@ -47,13 +47,13 @@ def ensemble_members(entry: str) -> list[str]:
 
 def weights_folder(entry: str) -> Path:
     """The folder of a single model's weights. Misconfigured where it is neither shipped nor a folder."""
-    given, shipped = Path(entry), SHIPPED_WEIGHTS / entry
-    if not given.is_dir() and "=" in entry:
-        given = Path(entry.partition("=")[2])
-        if not given.is_dir():
-            raise Misconfigured(f"{entry}: NAME=FOLDER names a folder of weights, and there is no folder {given}")
-    if given.name != entry or given.is_dir():
-        return given
+    folder, shipped = Path(entry), SHIPPED_WEIGHTS / entry
+    if not folder.is_dir() and "=" in entry:
+        folder = Path(entry.partition("=")[2])
+        if not folder.is_dir():
+            raise Misconfigured(f"{entry}: NAME=FOLDER names a folder of weights, and there is no folder {folder}")
+    if folder.name != entry or folder.is_dir():
+        return folder
     if not _is_model(shipped):
         names = ", ".join(shipped_models())
         raise Misconfigured(f"no model called {entry} is shipped (there are {names}), and no such folder exists")
@@ -61,7 +61,7 @@ def weights_folder(entry: str) -> Path:
 
 
 def shipped_models() -> list[str]:
-    """The names of the matching models that come with the project."""
+    """The names of the matching models included in the project."""
     return sorted(path.name for path in SHIPPED_WEIGHTS.iterdir() if _is_model(path))
 
 
@@ -74,17 +74,17 @@ def loading_advice(name: str, loaded: Sequence[str]) -> str:
 
 
 def _is_model(folder: Path) -> bool:
-    """Whether a shipped folder holds a matching model, and not a detector, a backbone or a sentence encoder."""
+    """Whether a shipped folder holds a matching model, rather than a detector, a backbone or a sentence encoder."""
     return _has_vocabulary(folder) or _names_sentence_encoder(folder)
 
 
 def _has_vocabulary(folder: Path) -> bool:
-    """Whether a model's words are there, compressed or not."""
+    """Whether a model has its vocabulary, compressed or not."""
     return any((folder / name).is_file() for name in (VOCABULARY_FILE, f"{VOCABULARY_FILE}.xz"))
 
 
 def _names_sentence_encoder(folder: Path) -> bool:
-    """Whether a model's configuration says that it reads sentences by a sentence encoder."""
+    """Whether a model's configuration names a sentence encoder."""
     try:
         return "sentence_encoder" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -92,13 +92,13 @@ def _names_sentence_encoder(folder: Path) -> bool:
 
 
 def weights_folders(entries: Sequence[str]) -> dict[str, Path]:
-    """Name -> folder of the single models that the entries name, members of ensembles included.
+    """Name -> folder of the single models in the entries, including members of ensembles.
 
-    A member may be the name of another entry. Misconfigured for one name of two models, and for what does not exist.
+    A member may be the name of another entry. Misconfigured for a name of two models, and for missing folders.
     """
     names = [model_name(entry) for entry in entries]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise Misconfigured(f"two models are called {twice}; give one another name, as NAME=FOLDER")
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        raise Misconfigured(f"two models are called {duplicate}; give one another name, as NAME=FOLDER")
     folders = {
         name: weights_folder(entry) for name, entry in zip(names, entries, strict=True) if not ensemble_members(entry)
     }
@@ -109,13 +109,13 @@ def weights_folders(entries: Sequence[str]) -> dict[str, Path]:
 
 
 def check_models(entries: Sequence[str]) -> None:
-    """Misconfigured where a model that the entries name is not there. No weights are read."""
+    """Raise Misconfigured where a model of the entries is missing. No weights are read."""
     for folder in weights_folders(entries).values():
         check_checkpoint(folder)
 
 
 def check_detector(folder: Path | None) -> None:
-    """Misconfigured where the detector's folder, if one is named, holds none. No weights are read."""
+    """Raise Misconfigured where the folder, if given, holds no detector. No weights are read."""
     if folder is not None and not (folder / "config.json").is_file():
         raise Misconfigured(f"there is no detector in {folder}: config.json is missing")
     if folder is not None and (folder / "model.safetensors").is_file() and (folder / "digest").is_file():
@@ -123,7 +123,7 @@ def check_detector(folder: Path | None) -> None:
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Misconfigured where a folder lacks files that every model's weights have; they are not read."""
+    """Raise Misconfigured where a folder lacks files that every checkpoint has; they are not read."""
     missing = [name for name in CHECKPOINT_FILES if not (folder / name).is_file()]
     if not _has_vocabulary(folder) and not _names_sentence_encoder(folder):
         missing.append(VOCABULARY_FILE)

@@ -1,4 +1,4 @@
-"""An explanation as one picture: a panel a content word, in which the regions that answered it stay bright."""
+"""An explanation as a picture: one panel for each content word, in which the regions that match it stay bright."""
 
 import math
 import unicodedata
@@ -12,17 +12,17 @@ import PIL.ImageFont
 from service.search.results import PairExplanation
 
 PANEL = 320  # pixels of a panel's longer side
-SMALL_PANEL = 160  # where there are more words than MANY
+SMALL_PANEL = 160  # for more words than MANY
 MANY = 24
 COLUMNS = 4
 GAP = 12
 LINE = 22
-DIMMED = 60  # of 255: how bright a place is that no region lights
+DIMMED = 60  # of 255: the brightness outside of all lit regions
 OUTLINE = (255, 183, 3)
 PAPER, INK = (255, 255, 255), (27, 31, 35)
-OF_SIGNS = "Below 0 is no misfit."  # unlike left of 0 on the page, where other results are compared with
-LONGEST = 40  # characters of a text below a panel
-# Pillow's own font, which is there on every machine, has ASCII and few other characters.
+SIGN_NOTE = "Below 0 is no misfit."  # unlike on the page, where 0 is the level of other results
+LONGEST = 40  # characters of the text below a panel
+# Pillow's built-in font, present on every machine, has ASCII and few other characters.
 BEYOND_ASCII = "“”‘’…"
 PLAIN = str.maketrans(
     {"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D"}
@@ -32,10 +32,11 @@ PLAIN = str.maketrans(
 
 @dataclass(frozen=True)
 class Panel:
-    """A word, or all of them where the model tells no words apart: what it says, and the strength of each region."""
+    """A word, or the whole sentence where the model does not distinguish words: its text, and the strength of each
+    region."""
 
     text: str
-    strengths: Sequence[float]  # of the strongest in any panel that it compares with; 0 and below: not lit
+    strengths: Sequence[float]  # relative to the strongest in comparable panels; 0 and below: not lit
 
 
 def draw_explanation(
@@ -63,7 +64,7 @@ def draw_explanation(
 
 
 def drawable(text: str) -> str:
-    """The text in characters that the font has: letters without their accents, and a question mark for any other."""
+    """The text in characters of the font: letters without accents, and a question mark for any other."""
     letters = [
         letter if letter in BEYOND_ASCII else unicodedata.normalize("NFKD", letter) for letter in text.translate(PLAIN)
     ]
@@ -72,61 +73,64 @@ def drawable(text: str) -> str:
 
 
 def panel_corner(n: int, cell: tuple[int, int]) -> tuple[int, int]:
-    """The upper left pixel of a panel, of cells so wide and high."""
+    """The upper left pixel of panel `n`, for cells of this width and height."""
     return GAP + n % COLUMNS * cell[0], LINE + GAP // 2 + n // COLUMNS * cell[1]
 
 
 def panels_of(explanation: PairExplanation) -> list[Panel]:
-    """One panel a word that is shown; one for all where the model has no numbers of words with regions."""
+    """One panel for each displayed word; a single one where the model has no values for words and regions."""
     pairs = explanation.shares or explanation.attention
     if pairs is None:
         return [Panel("the whole sentence", of_strongest(explanation.region_weights or []))]
     words = shown_words(explanation)
-    # Shares are parts of one score, so that a word which fits nowhere stays dark; attention is each word's own.
+    # Shares are parts of one score, so that a word that matches nothing stays dark; attention is relative to each word.
     most = max((max(pairs[n]) for n in words), default=0.0) if explanation.shares else None
-    added = explanation.contributions
+    contributions = explanation.contributions
     return [
-        Panel(explanation.words[n].text + ("" if added is None else f"  {added[n]:+.4f}"), of_strongest(pairs[n], most))
+        Panel(
+            explanation.words[n].text + ("" if contributions is None else f"  {contributions[n]:+.4f}"),
+            of_strongest(pairs[n], most),
+        )
         for n in words
     ]
 
 
 def shown_words(explanation: PairExplanation) -> list[int]:
-    """The places of the words that have a panel: content words; all words, or all marks, where there are no others."""
+    """The indexes of the words that have a panel: content words; without any, all words, or else all marks."""
     words = explanation.words
     content = [n for n, word in enumerate(words) if word.content]
     return content or [n for n, word in enumerate(words) if not word.special] or list(range(len(words)))
 
 
 def of_strongest(values: Sequence[float], most: float | None = None) -> list[float]:
-    """The values as parts of the largest, or of `most`; 0 where that is not above 0."""
+    """The values divided by the largest, or by `most`; 0 where that is not above 0."""
     largest = max(values, default=0.0) if most is None else most
     return [value / largest if largest > 0 else 0.0 for value in values]
 
 
 def footer(explanation: PairExplanation) -> str:
-    """How parts of the score are to be read, and those that words without a panel added.
+    """A note on how to read the parts of the score, with the parts of words without a panel.
 
-    Function words are told by their sum, marks such as <start> one by one.
+    Function words are given by their sum, marks such as <start> one by one.
     """
     if explanation.contributions is None:
         return "This model's score is no sum over the words."
     shown = set(shown_words(explanation))
     pairs = zip(explanation.words, explanation.contributions, strict=True)
-    besides = [(word, added) for n, (word, added) in enumerate(pairs) if n not in shown]
-    rest = [added for word, added in besides if not word.special]
-    told = [f"the other words {sum(rest):+.4f}"] if rest else []
-    told += [f"{word.text} {added:+.4f}" for word, added in besides if word.special]
-    return f"{OF_SIGNS} Besides: {', '.join(told)}" if told else OF_SIGNS
+    hidden = [(word, contribution) for n, (word, contribution) in enumerate(pairs) if n not in shown]
+    function_words = [contribution for word, contribution in hidden if not word.special]
+    parts = [f"the other words {sum(function_words):+.4f}"] if function_words else []
+    parts += [f"{word.text} {contribution:+.4f}" for word, contribution in hidden if word.special]
+    return f"{SIGN_NOTE} Besides: {', '.join(parts)}" if parts else SIGN_NOTE
 
 
 def draw_panel(
     picture: PIL.Image.Image, strengths: Sequence[float], boxes: Sequence[tuple[int, int, int, int] | None]
 ) -> PIL.Image.Image:
-    """The picture, as bright at each place as its strongest region there; the strongest of all is outlined."""
+    """The picture, each pixel as bright as its strongest region; the strongest of all is outlined."""
     light = PIL.Image.new("L", picture.size, DIMMED)
     lit = sorted((strength, box) for strength, box in zip(strengths, boxes, strict=True) if box and strength > 0)
-    for strength, box in lit:  # the strongest last, over all others
+    for strength, box in lit:  # the strongest last, on top of the others
         PIL.ImageDraw.Draw(light).rectangle(box, fill=round(DIMMED + (255 - DIMMED) * min(1.0, strength)))
     panel = PIL.Image.composite(picture, PIL.Image.new("RGB", picture.size), light)
     if lit:
@@ -137,7 +141,7 @@ def draw_panel(
 def scaled(
     box: Sequence[float] | None, size: tuple[int, int], shown: tuple[int, int]
 ) -> tuple[int, int, int, int] | None:
-    """A box in pixels of a picture of `size` as the first and last pixels of one of the size `shown`; None for none."""
+    """A box in pixels of a picture of `size`, as the first and last pixels in one of size `shown`; None for none."""
     if box is None:
         return None
     left, top, right, bottom = (round(edge * shown[n % 2] / size[n % 2]) for n, edge in enumerate(box))

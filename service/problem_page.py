@@ -10,15 +10,15 @@ HTML = "text/html; charset=utf-8"
 
 
 def is_opened_by_browser(scope: Mapping[str, Any]) -> bool:
-    """Whether a browser asks for a page to show to somebody, which no program and no script of a page says."""
+    """Whether a browser requests a page for display, as neither programs nor scripts of a page do."""
     is_navigation = (b"sec-fetch-mode", b"navigate") in scope.get("headers", ())
     return is_navigation and scope.get("method") in ("GET", "HEAD")
 
 
 def problem_page(problem: Problem, reload_s: int | None = None) -> str:
-    """The page that says what the problem's document says; with `reload_s` it is loaded anew after that time."""
+    """The problem's document as a page, which reloads after `reload_s` seconds if given."""
     title, detail = html.escape(problem.title), html.escape(problem.detail)
-    # A script, since the header `Refresh` loads nothing anew where the address has a fragment, as a question's has.
+    # A script, since the header `Refresh` does not reload an address with a fragment, such as that of a question.
     script = f"<script>setTimeout(() => location.reload(), {1000 * reload_s})</script>\n" if reload_s else ""
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'

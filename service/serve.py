@@ -1,6 +1,7 @@
 """The processes of a service: those of the web side, the worker, or both.
 
-PyTorch, FAISS and the web framework are imported only once the port is taken, so that a taken port is refused at once.
+PyTorch, FAISS and the web framework are imported only once the port is bound, so that an occupied port is refused at
+once.
 """
 
 import contextlib
@@ -49,15 +50,15 @@ if TYPE_CHECKING:
     from service.processes.shared_port import SharedPort
 
 RESTART_S = 5.0
-ORIGINALS_LOOKED_AT = 256  # at a start, which takes some ten milliseconds
+ORIGINALS_LOOKED_AT = 256  # at startup, in some ten milliseconds
 
 log = logging.getLogger(__name__)
-_signals: list[int] = []  # that asked this process to end; a lock could be held by what a signal interrupts
+_signals: list[int] = []  # that asked this process to end; no event, whose lock the interrupted code may hold
 
 
 def run_worker(settings: Settings, end_with_stdin: bool, collection: str | None = None) -> None:
-    """Run a worker until it is told to end, on this collection and no other where one is given. Raises MissingCatalog
-    where that is not there."""
+    """Run a worker until it is told to end; with `collection`, on this collection only. Raises MissingCatalog where
+    that is missing."""
     with without_collections():
         from models import lean_torch  # noqa: F401, PLC0415 - before whatever imports PyTorch
         from service.worker.process import serve_worker  # noqa: PLC0415
@@ -71,10 +72,10 @@ def run_worker(settings: Settings, end_with_stdin: bool, collection: str | None 
 
 
 def run_web_process(settings: Settings) -> None:
-    """Answer requests beside the web process that started this one, on its port, until it is told to end.
+    """Answer requests beside the first web process, on its port, until it is told to end.
 
-    Misconfigured where other weights lie there now than that one has loaded, MissingCatalog where its collection is not
-    there.
+    Misconfigured where the weights changed since the first process loaded them, MissingCatalog where its collection is
+    missing.
     """
     exit_on_signals()
     first = begin_beside()
@@ -92,7 +93,7 @@ def run_web_process(settings: Settings) -> None:
 def run_api(
     settings: Settings, with_worker: bool, once_listening: Callable[[str, SecretStr], None] | None = None
 ) -> None:
-    """Run the web side, and a worker beside it where that is wanted, until it is told to end.
+    """Run the web side, and a worker beside it if wanted, until it is told to end.
 
     `once_listening` is called in a thread of its own, with the server's URL and an API key that may write.
     Misconfigured where strangers could reach it without a key.
@@ -105,13 +106,15 @@ def run_api(
     if with_worker and not is_writable(catalog):
         log.warning("%s may not be written: it is searched as it is, without a worker", settings.data_dir)
         with_worker = False
-    patience_s = RESTART_S if settings.web_processes > 1 else 0.0  # others of one that was killed may still be ending
+    patience_s = (
+        RESTART_S if settings.web_processes > 1 else 0.0
+    )  # processes of a killed predecessor may still be ending
     with listening_socket(settings.host, settings.port, patience_s) as listening, contextlib.ExitStack() as stack:
         if with_worker:
-            wait_for_lock(settings.data_dir).close()  # the worker takes it; without, it would fail again and again
+            wait_for_lock(settings.data_dir).close()  # for the worker, which otherwise might fail repeatedly
             stack.enter_context(supervised_worker(settings, collection_of(settings.data_dir)))
         tell_of_left_behind(settings.data_dir)
-        # Also where it is told to end while it loads; the server raises the signal that ended it again.
+        # A callback, since a signal may end this block while it loads; the server re-raises the signal that ended it.
         stack.callback(tell_of_queued, catalog, "they are stored, and the next start goes on with them")
         if settings.web_processes > 1:
             stack.enter_context(shared_metrics())
@@ -123,44 +126,44 @@ def run_api(
         if once_listening is not None:
             key = side.services.keys.create_own("serve --photos", Permission.WRITE)
             threading.Thread(target=once_listening, args=(url, SecretStr(key)), daemon=True).start()
-        others = stack.enter_context(processes_beside(settings, listening, side.as_first_process))
+        beside = stack.enter_context(processes_beside(settings, listening, side.as_first_process))
         tell_of_queued(catalog, "the worker goes on with them")
-        side.answer(listening, ends=others.stop, shared=others.shared)
+        side.answer(listening, ends=beside.stop, shared=beside.shared)
 
 
 def tell_of_queued(catalog: Path, next_step: str) -> None:
-    """Says how many pictures wait for their regions, where there are any, and what becomes of them."""
-    from index.catalog.catalog import Catalog  # noqa: PLC0415 - beside the service that has it open, or after it
+    """Log the number of pictures that wait for their regions, if any, and what happens to them."""
+    from index.catalog.catalog import Catalog  # noqa: PLC0415 - opened only for a moment
     from index.catalog.database.faults import DamagedCatalog  # noqa: PLC0415
 
     if not catalog.is_file():
         return
     try:
         with contextlib.closing(Catalog(catalog)) as opened:
-            if queued := opened.counts()["queued"]:
-                log.info("%d pictures wait for their regions: %s", queued, next_step)
-    except (sqlite3.Error, OSError, DamagedCatalog) as fault:  # what else there is to say and do goes on
+            if num_queued := opened.counts()["queued"]:
+                log.info("%d pictures wait for their regions: %s", num_queued, next_step)
+    except (sqlite3.Error, OSError, DamagedCatalog) as fault:  # not worth ending for
         log.error("how many pictures wait for their regions cannot be read: %s", fault)
 
 
 def tell_of_left_behind(data_dir: Path) -> None:
-    """Warns where what is stored is not in the catalog, as far as a look at some of it shows."""
-    from index.catalog.catalog import Catalog  # noqa: PLC0415 - beside the service, which opens it next
+    """Log a warning where stored files are not in the catalog, as far as a sample shows."""
+    from index.catalog.catalog import Catalog  # noqa: PLC0415 - opened only for a moment
     from index.catalog.database.faults import DamagedCatalog, ReadOnlyCatalog, UnknownSchema  # noqa: PLC0415
     from service.storage.left_behind import left_behind  # noqa: PLC0415
 
     data = DataDir(data_dir)
     if not data.originals.is_dir() and not data.regions.is_dir():
         return
-    faults = (sqlite3.Error, OSError, DamagedCatalog, ReadOnlyCatalog, UnknownSchema)  # which what begins next tells
+    faults = (sqlite3.Error, OSError, DamagedCatalog, ReadOnlyCatalog, UnknownSchema)  # reported by the next step
     with contextlib.suppress(*faults), contextlib.closing(Catalog(data.catalog)) as opened:
-        if (said := left_behind(data, opened, ORIGINALS_LOOKED_AT)) is not None:
-            log.warning("%s", said)
+        if (message := left_behind(data, opened, ORIGINALS_LOOKED_AT)) is not None:
+            log.warning("%s", message)
 
 
 @dataclass(frozen=True)
 class _WebSide:
-    """A web process that has loaded, and may begin to answer."""
+    """A web process that has loaded, and is ready to answer."""
 
     app: Any
     services: "Services"
@@ -174,8 +177,8 @@ class _WebSide:
         ends: Callable[[], None] = lambda: None,
         shared: "SharedPort | None" = None,
     ) -> None:
-        """Answer on a socket until it is told to end; see web_server."""
-        from service.processes.connections import web_server  # noqa: PLC0415 - the web server comes with it
+        """Answer on a socket until told to end; see web_server."""
+        from service.processes.connections import web_server  # noqa: PLC0415 - imports the web server
 
         def end() -> None:
             ends()
@@ -186,14 +189,14 @@ class _WebSide:
         web_server(self.app, self.settings, listens, end, shared).run(sockets=[listening])
 
     def as_first_process(self) -> FirstProcess:
-        """The message to the processes that it starts beside itself."""
+        """The handshake for further web processes."""
         keys, collection = self.services.keys, self.services.catalog.collection().id
         return FirstProcess(self.identity, collection, keys.own_keys(), keys.required)
 
 
 @without_collections()
 def _web_side(settings: Settings, stack: contextlib.ExitStack) -> _WebSide:
-    """Load all that answering takes, which takes seconds."""
+    """Load everything that answering needs, which takes seconds."""
     from models import lean_torch  # noqa: F401, PLC0415 - before whatever imports PyTorch
     from service.api.app import create_app  # noqa: PLC0415
     from service.api.services import build_services  # noqa: PLC0415
@@ -210,12 +213,12 @@ def _web_side(settings: Settings, stack: contextlib.ExitStack) -> _WebSide:
 
 @contextlib.contextmanager
 def _loading(listening: socket.socket, settings: Settings, url: str) -> Iterator[None]:
-    """Says what is loaded, and answers requests with that until the block ends."""
-    from service.processes.startup_answers import answered_while_loading  # noqa: PLC0415 - the web server comes with it
+    """Log what is loaded, and answer requests accordingly until the block ends."""
+    from service.processes.startup_answers import answered_while_loading  # noqa: PLC0415 - imports the web server
 
     names = [model_name(entry) for entry in settings.models]
-    told = ", ".join(names if settings.preload else names[:1])
-    log.info("loading the detector and the model %s; %s answers 503 until they are there", told, url)
+    shown = ", ".join(names if settings.preload else names[:1])
+    log.info("loading the detector and the model %s; %s answers 503 until they are there", shown, url)
     started = time.monotonic()
     with answered_while_loading(listening, settings):
         yield
@@ -223,17 +226,16 @@ def _loading(listening: socket.socket, settings: Settings, url: str) -> Iterator
 
 
 def _load(settings: Settings) -> "LoadedModels":
-    from service.model_loading import LoadedModels  # noqa: PLC0415 - PyTorch comes with it
+    from service.model_loading import LoadedModels  # noqa: PLC0415 - imports PyTorch
 
-    with user_input():  # weights and descriptions in folders that settings name
+    with user_input():  # weights and descriptions in the configured folders
         return LoadedModels.from_settings(settings, at_first_use=True)
 
 
 def _prepare_data_dir(settings: Settings) -> None:
-    """Make the room that opening what is stored needs. Misconfigured where the disk is full all the same, or a file
-    lies where a folder belongs; UserError where the data directory may not be entered, is a cluster's, or a restore
-    into it did not come to its end: it would pass for an empty one.
-    """
+    """Check the data directory, and make room to open it. Misconfigured where the disk stays full, or a path is of the
+    wrong kind; UserError where the directory may not be entered, is a cluster's, or holds an unfinished restore, which
+    would look empty."""
     require_enterable(settings.data_dir)
     require_no_cluster(settings.data_dir)
     refuse_misplaced_files(DataDir(settings.data_dir))
@@ -248,9 +250,10 @@ def _prepare_data_dir(settings: Settings) -> None:
 
 
 def exit_on_signals() -> None:
-    """Exit through the `with` blocks on SIGTERM and SIGINT, with status 0; the server restores these when it ends.
+    """Exit through the `with` blocks on SIGTERM and SIGINT, with status 0; the server restores these handlers when it
+    ends.
 
-    Where the exit is lost, as every exception is that comes in a finalizer, `_exit_if_asked` makes up for it.
+    An exception raised in a finalizer is lost, and so may be the exit: `_exit_if_asked` makes up for it.
     """
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -262,16 +265,16 @@ def exit_on_signals() -> None:
 
 
 def _exit_if_asked() -> None:
-    """Exit where a signal asked for it and nothing came of that."""
+    """Exit if a signal asked for it and its exception was lost."""
     if _signals:
         raise SystemExit(0)
 
 
 @contextlib.contextmanager
 def listening_socket(host: str, port: int, patience_s: float = 0.0) -> Iterator[socket.socket]:
-    """A socket bound to the address, tried for up to `patience_s` seconds. UserError for one that cannot be had."""
+    """A socket bound to the address, tried for up to `patience_s` seconds. UserError where that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named because asyncio sets TCP_NODELAY only where it is: without, kept-alive answers wait 40 ms.
+    # The protocol is explicit because asyncio then sets TCP_NODELAY; without, kept-alive responses wait 40 ms.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _bind(listening, host, port, patience_s)
@@ -279,12 +282,12 @@ def listening_socket(host: str, port: int, patience_s: float = 0.0) -> Iterator[
 
 
 def _bind(listening: socket.socket, host: str, port: int, patience_s: float) -> None:
-    end = time.monotonic() + patience_s
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             listening.bind((host, port))
         except OSError as fault:
-            if fault.errno != errno.EADDRINUSE or time.monotonic() >= end:
+            if fault.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
                 advice = "; REGARD_PORT or --port names another" if fault.errno == errno.EADDRINUSE else ""
                 raise UserError(f"cannot listen on {host}:{port}: {fault.strerror}{advice}") from fault
             time.sleep(0.1)
@@ -293,7 +296,7 @@ def _bind(listening: socket.socket, host: str, port: int, patience_s: float) -> 
 
 
 def base_url(listening: socket.socket) -> str:
-    """The URL under which this machine reaches the server of a socket."""
+    """The URL at which this machine reaches the server of a socket."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         host = "127.0.0.1"

@@ -1,6 +1,6 @@
 """Every setting of Regard: an environment variable REGARD_<NAME>, a flag and a line of the docs.
 
-Besides these, `regard_client` reads the key and the address of a service, and tests of kills name a fault point.
+Besides these, `regard_client` reads a service's key and address, and tests of kills read a fault point.
 """
 
 import difflib
@@ -20,19 +20,20 @@ from service.units import MB, SECONDS_A_DAY
 
 PREFIX = "REGARD_"
 MAX_HEAD_BYTES = 32 * 1024  # of a request's address and headers
-A_YEAR_S = 366.0 * SECONDS_A_DAY  # that anything is waited for
+A_YEAR_S = 366.0 * SECONDS_A_DAY  # the longest timeout
 # Kubernetes and Docker set such variables for every service whose name begins with `regard`, REGARD_PORT among them.
 SERVICE_LINK = re.compile(r"REGARD_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
-SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")  # the value of ..._PORT among them
+SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")  # the value of a ..._PORT among them
 DEFAULT_URL = "http://127.0.0.1:8000"
-SIMILAR = 0.9  # the similarity from which a name is taken for a misspelt one: one letter off, in the shortest names
+SIMILAR = 0.9  # the similarity from which a name counts as misspelt: one letter off, in the shortest names
 
 log = logging.getLogger(__name__)
 Names = Annotated[tuple[str, ...], NoDecode]
 
 
 class ClientSettings(BaseSettings):
-    """Settings of commands that speak to a server. The key is no flag: other users of a machine see command lines."""
+    """Settings of commands that call a server. The key has no flag, since other users of a machine see command
+    lines."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True, hide_input_in_errors=True
@@ -43,13 +44,12 @@ class ClientSettings(BaseSettings):
     )
     url: str = Field(
         DEFAULT_URL,
-        description="Address of the service that such commands speak to, where `--url` names no other; host:port will"
-        " do.",
+        description="Address of the service for such commands, unless `--url` gives another; host:port will do.",
     )
 
 
 class ClusterSettings(BaseSettings):
-    """Settings of a collection that lies on several machines."""
+    """Settings of a collection that is spread over several machines."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -143,7 +143,7 @@ class Settings(BaseSettings):
         30.0,
         gt=0,
         le=A_YEAR_S,
-        description="Seconds after which a request body or an answer that hardly moves on is ended.",
+        description="Seconds after which a stalled request body or response is ended.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
     log_format: Literal["text", "json"] = Field("text", description="Lines of text, or one JSON object a line.")
@@ -203,15 +203,15 @@ class Settings(BaseSettings):
         20.0, gt=0, le=A_YEAR_S, description="Seconds after which the decoding of a picture is ended."
     )
     inspect_timeout_s: float = Field(
-        5.0, gt=0, le=A_YEAR_S, description="Seconds after which the look at an uploaded file's header is ended."
+        5.0, gt=0, le=A_YEAR_S, description="Seconds after which the inspection of an uploaded file's header is ended."
     )
     decode_memory_bytes: int = Field(
         2048 * MB, ge=256 * MB, description="Address space of a decoding process, in bytes."
     )
     with_places: bool = Field(
         False,
-        description="Tag new pictures with the place where they were taken, named by a table on this machine from the"
-        " position in their files, which is left alone otherwise; needs the extra `places`.",
+        description="Tag new pictures with the place where they were taken, found in a table on this machine by the"
+        " coordinates in their files, which are ignored otherwise; needs the extra `places`.",
     )
     detect_batch: int = Field(8, ge=1, description="Pictures given to the detector at a time while ingesting.")
 
@@ -229,7 +229,10 @@ class Settings(BaseSettings):
         description="Seconds that Redis keeps a cached result; without Redis the next change of the library ends it.",
     )
     worker_silent_s: float = Field(
-        60.0, gt=0, le=A_YEAR_S, description="Seconds without a sign of the worker after which /readyz says not ready."
+        60.0,
+        gt=0,
+        le=A_YEAR_S,
+        description="Seconds without a heartbeat of the worker after which /readyz says not ready.",
     )
     scrub_rate: float = Field(
         MB,
@@ -282,12 +285,14 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _check_environment(cls, values: Any) -> Any:
-        """Refuses misspelt variables, which pydantic-settings would pass over, and warns of other unknown ones."""
-        known = [PREFIX + name.upper() for kind in (cls, ClientSettings, ClusterSettings) for name in kind.model_fields]
-        for name in sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known):
+        """Refuse misspelt variables, which pydantic-settings would ignore, and warn about other unknown ones."""
+        known_names = [
+            PREFIX + name.upper() for kind in (cls, ClientSettings, ClusterSettings) for name in kind.model_fields
+        ]
+        for name in sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known_names):
             if SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and SERVICE_ADDRESS.match(os.environ[name])):
                 continue
-            if similar := difflib.get_close_matches(name, known, n=1, cutoff=SIMILAR):
+            if similar := difflib.get_close_matches(name, known_names, n=1, cutoff=SIMILAR):
                 raise ValueError(f"no setting is called {name}; did you mean {similar[0]}?")
             _warn_of_unknown(name)
         address = os.environ.get(f"{PREFIX}PORT", "")
@@ -297,11 +302,11 @@ class Settings(BaseSettings):
 
     @property
     def built_views(self) -> tuple[str, ...]:
-        """Names of the models that a view is kept for."""
+        """Names of the models that have a view."""
         return tuple(model_name(entry) for entry in self.views or self.models)
 
 
 @functools.cache
 def _warn_of_unknown(name: str) -> None:
-    """Logs, once a process, that a variable is no setting."""
+    """Log, once a process, that a variable is no setting."""
     log.warning("the environment variable %s is no setting of Regard and is ignored", name)

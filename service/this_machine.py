@@ -1,6 +1,7 @@
-"""Processes and ports of this machine, for whoever starts services on it: benchmarks, fault injection, a demonstration.
+"""Processes and ports of this machine, for programs that start services on it: benchmarks, fault injection, a
+demonstration.
 
-Linux alone: processes are read from /proc.
+Linux only: processes are read from /proc.
 """
 
 import socket
@@ -14,10 +15,10 @@ STATE, PARENT, STARTED = 0, 1, 19  # fields of /proc/PID/stat, counted after the
 
 @contextmanager
 def held_port() -> Iterator[int]:
-    """A port of the loopback address that the system gives to nobody else until the block ends.
+    """A port of the loopback address that the system assigns to nobody else until the block ends.
 
-    A socket is bound to it and does not listen: connections are refused, unless somebody binds it by its number to
-    listen, as servers may (SO_REUSEADDR), again and again.
+    A socket is bound to it without listening: connections are refused until a server binds the same port with
+    SO_REUSEADDR and listens.
     """
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -26,27 +27,27 @@ def held_port() -> Iterator[int]:
 
 
 def children_of(parent: int) -> list[int]:
-    """Ids of the processes that `parent` started and that still run, the newest last."""
-    found = []
+    """Ids of the running child processes of `parent`, the newest last."""
+    children = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and (fields := _status(int(folder.name))) and int(fields[PARENT]) == parent:
-            found.append((int(fields[STARTED]), int(folder.name)))
-    return [child for _, child in sorted(found)]  # numbers of processes begin anew after the highest
+            children.append((int(fields[STARTED]), int(folder.name)))
+    return [child for _, child in sorted(children)]  # by start time: process ids wrap around
 
 
 def processes_under(parent: int) -> list[int]:
-    """Ids of a process and of all that it and they started, parents first."""
-    return [parent, *(one for child in children_of(parent) for one in processes_under(child))]
+    """Ids of a process and of all its descendants, parents first."""
+    return [parent, *(process for child in children_of(parent) for process in processes_under(child))]
 
 
 def is_running(process: int) -> bool:
-    """Whether there is such a process, and it has not ended and merely waits to be counted."""
+    """Whether the process exists and is no zombie."""
     fields = _status(process)
     return fields is not None and fields[STATE] not in "ZX"
 
 
 def _status(process: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the name; None where the process is not there (any more)."""
+    """The fields of /proc/PID/stat after the name; None where the process does not exist (any more)."""
     try:
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:

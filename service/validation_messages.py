@@ -1,4 +1,4 @@
-"""Messages about wrong values: pydantic's, in the words of this service's other messages."""
+"""Messages about invalid values: pydantic's, reworded like this service's other messages."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ WORDINGS = [
 
 
 def plain_message(error: Mapping[str, Any]) -> str:
-    """The message of one of the entries of `ValidationError.errors()`: what the value must be."""
+    """The message of an entry of `ValidationError.errors()`: what the value must be."""
     message = str(error["msg"])
     for pattern, replacement in WORDINGS:
         message = pattern.sub(replacement, message)

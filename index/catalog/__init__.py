@@ -1,1 +1,1 @@
-"""The catalog: what is stored, by names and in words, in one SQLite file that is the system of record."""
+"""The catalog: one SQLite file, the system of record for pictures, their descriptions and jobs."""

@@ -1,4 +1,4 @@
-"""The system of record: what is committed here exists, nothing else does."""
+"""The system of record: whatever is committed here exists, and nothing else does."""
 
 import uuid
 from collections.abc import Sequence
@@ -63,17 +63,18 @@ FURTHEST_JUMP = 2**40  # of a version: a 64-bit number has room for millions of 
 
 
 class Catalog:
-    """Images, captions, tags, jobs and tombstones in SQLite. Safe from many threads and processes.
+    """Images, captions, tags, jobs and tombstones in SQLite. Safe to share between threads and processes.
 
-    Every method is one transaction, durable when it returns. Times are unix seconds, passed in. `erasures` makes
-    deletions final, `starts` tells which pictures may have crashed a worker, `arrivals` and `jobs` what comes in,
-    `queue` what waits for regions, `failures` what could not be read, `region_stores` where regions lie; `texts` finds
-    words of pictures, `hashes` tell which look alike, `identities` which slot has which name; `shared_texts` finds
-    words across catalogs; by `processes` those that share the catalog tell each other of themselves.
+    Every method is one transaction, durable when it returns. Times are unix seconds, passed in. The attributes group
+    the rest: `erasures` makes deletions final, `starts` counts detections that may have crashed a worker, `arrivals`
+    announces files before they are stored, `jobs` reports progress, `queue` holds pictures that wait for regions,
+    `failures` lists unreadable ones, `region_stores` the stores of regions. `texts` searches words, `shared_texts` does
+    so across catalogs, `hashes` holds perceptual hashes, `identities` maps slots to names, and `processes` holds notes
+    between the processes that share the catalog.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open or create the file, for reading alone where it may not be written.
+        """Open or create the file; read-only where it may not be written.
 
         Raises UnknownSchema, DamagedCatalog and ReadOnlyCatalog as `Database` does.
         """
@@ -95,38 +96,38 @@ class Catalog:
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be changed, because the file may not be written."""
+        """Whether the file may not be written, so that nothing can be changed."""
         return self._database.read_only
 
     def check_in_place(self) -> None:
-        """MissingCatalog while the file is away, or another collection's in its place."""
+        """Raise MissingCatalog while the file is absent, or replaced by that of another collection."""
         self._database.connection()
 
     def close(self) -> None:
         """Close the connections of all threads."""
         self._database.close()
 
-    # -- which collection this is
+    # -- the identity of the collection
 
     def collection(self) -> Collection:
-        """The id and secret made with the catalog, or by the latest `renew_collection`."""
+        """The collection's id and secret, made with the catalog or by the latest `renew_collection`."""
         with self._database.reading() as db:
             row = db.execute("SELECT id, secret FROM collection").fetchone()
             return Collection(row["id"], row["secret"])
 
     def renew_collection(self) -> None:
-        """Make this another collection than the one that it is a copy of: nothing kept for that one counts here."""
+        """Give this copy a new identity, so that whatever was cached for the original is not used for it."""
         with self._database.changing() as db:
             db.execute("UPDATE collection SET id = lower(hex(randomblob(8))), secret = randomblob(32)")
 
     def delete_anew(self, now: float) -> None:
-        """Let what is deleted and not erased be restored as if it had been deleted now."""
+        """Restart the grace period of all deletions that can still be undone."""
         with self._database.changing() as db:
             delete_anew(db, now)
 
     def skip_versions(self) -> None:
-        """Advance the version by a random amount, so that a hand-made copy never shares a version, and so a cached
-        answer, with this catalog: it has the same id and secret, and would count on through the same versions."""
+        """Advance the version by a random amount. A hand-made copy has the same id and secret, and would otherwise
+        reach the same version numbers, and so be given answers cached for this catalog."""
         with self._database.changing() as db:
             db.execute("UPDATE counters SET value = value + abs(random() % ?) WHERE name = 'version'", [FURTHEST_JUMP])
 
@@ -140,13 +141,14 @@ class Catalog:
         job_id: str = "",
         bounded: bool = True,
     ) -> AcceptedJob:
-        """Make a job of the pictures, or add them to the one of that id; what was there before, or came back.
+        """Create a job for the pictures, or add them to the job of that id. Returns which were known and which were
+        restored.
 
-        A picture already known gets the captions and tags it lacks (a tag of the same name is replaced); one that
-        was deleted, but not before `kept_since`, comes back, in its slot when it has one; a failed one is queued
-        afresh.
-        ValueError for a tag that is neither string nor finite number; TooMuchSaid (`description_bounds.py`) where one
-        would have too many captions or tags, unless it is not `bounded`.
+        A known picture gains the captions and tags that it lacks; a tag of the same name is replaced. A picture deleted
+        at or after `kept_since` is restored, in its slot if it has one; a failed picture is queued again.
+
+        Raises ValueError for a tag that is neither a string nor a finite number and, if `bounded`, TooMuchSaid
+        (`description_bounds.py`) where a picture would have too many captions or tags.
         """
         job_id = job_id or uuid.uuid4().hex
         image_ids = [picture.image_id for picture in pictures]
@@ -160,14 +162,14 @@ class Catalog:
         return AcceptedJob(job_id, known, restored)
 
     def known_ids(self, image_ids: Sequence[str]) -> set[str]:
-        """The ids among these whose pictures are queued or ready."""
+        """The subset of the ids whose pictures are queued or ready."""
         with self._database.reading() as db:
             return known_among(db, image_ids)
 
     def commit(self, detected: Sequence[DetectedPicture]) -> None:
-        """Give pictures their region slots, and their captions the next caption slots.
+        """Assign region slots to the pictures, and the next caption slots to their captions.
 
-        Slots must continue num_slots() without a gap, ValueError otherwise.
+        Raises ValueError unless the slots continue num_slots() without a gap.
         """
         with self._database.changing() as db:
             assign_slots(db, detected)
@@ -175,8 +177,8 @@ class Catalog:
     def take_in_ready(
         self, pictures: Sequence[NewPicture], detected: Sequence[DetectedPicture], now: float, kept_since: float
     ) -> None:
-        """`take_in`, without a job or a bound, and `commit` in one: what comes with its regions is never seen waiting
-        for them."""
+        """`take_in` without a job or a bound, and `commit`, in one transaction: pictures that come with their regions
+        are never seen in the queue."""
         with self._database.changing() as db:
             for picture in pictures:
                 upsert_picture(db, picture, now, kept_since)
@@ -185,64 +187,67 @@ class Catalog:
     # -- what is committed
 
     def num_slots(self) -> int:
-        """Committed region slots: the true length of the region slab (deleted pictures included)."""
+        """The number of committed region slots, deleted pictures included: the true length of the region slab."""
         with self._database.reading() as db:
             return next_slot(db)
 
     def num_caption_slots(self) -> int:
-        """Committed caption slots: how long every view's caption slab is to become."""
+        """The number of committed caption slots: the length that every view's caption slab should reach."""
         with self._database.reading() as db:
             return next_caption_slot(db)
 
     def version(self) -> int:
-        """A number that changes with every change of what can be found or seen; cheap enough to poll."""
+        """A number that changes whenever anything searchable or visible changes; cheap enough to poll."""
         return self._database.read_number("SELECT value FROM counters WHERE name = 'version'")
 
     def image(self, image_id: str) -> Image | None:
-        """The picture in whatever state (look at `.state`: it may be deleted); None when never seen, or erased."""
+        """The picture in any state (check `.state`: it may be deleted); None when never seen, or erased."""
         with self._database.reading() as db:
             return find_image(db, image_id)
 
     def decided_fields(self, image_id: str) -> list[str]:
-        """The fields in which the file of a picture without regions has no say (`decided_fields.py`); none else."""
+        """The fields of a picture without regions that its file may no longer set (`decided_fields.py`); empty for
+        others."""
         sql = "SELECT field FROM decided_fields JOIN images ON number = image WHERE image_id = ? ORDER BY field"
         with self._database.reading() as db:
             return [row["field"] for row in db.execute(sql, [image_id])]
 
     def images_at(self, slots: Sequence[int]) -> list[Image | None]:
         """The pictures at region slots, in the order asked; None where deleted or not committed."""
-        wanted = [int(slot) for slot in slots]
+        slot_numbers = [int(slot) for slot in slots]
         with self._database.reading() as db:
             sql = f"SELECT * FROM images WHERE slot {AMONG} AND deleted_at IS NULL"
-            found = {image.slot: image for image in to_images(db, db.execute(sql, [among(wanted)]).fetchall())}
-        return [found.get(slot) for slot in wanted]
+            by_slot = {image.slot: image for image in to_images(db, db.execute(sql, [among(slot_numbers)]).fetchall())}
+        return [by_slot.get(slot) for slot in slot_numbers]
 
     def images_in_any_state_at(self, slots: Sequence[int]) -> list[Image]:
-        """The pictures at committed region slots, in the order asked, whatever their state. KeyError past the end."""
+        """The pictures at committed region slots, in any state, in the order asked. KeyError past the end."""
         with self._database.reading() as db:
             images = to_images(db, db.execute(f"SELECT * FROM images WHERE slot {AMONG}", [among(slots)]).fetchall())
-        found = {image.slot: image for image in images}
-        return [found[slot] for slot in slots]
+        by_slot = {image.slot: image for image in images}
+        return [by_slot[slot] for slot in slots]
 
     def list_images(
         self, after: ListPlace | None, limit: int, condition: Filter = EVERY, order: ImageOrder = "arrival"
     ) -> list[Image]:
-        """Pictures that pass the filter, after the place. Raises UnknownPlace where there is no such picture."""
+        """Pictures that pass the filter and come after the given place. Raises UnknownPlace where its picture is
+        unknown."""
         with self._database.reading() as db:
             place = None if after is None else place_in_one(db, after, order)
             return to_images(db, page_rows(db, list_parts(order, IN_ONE), place, limit, condition))
 
     def count_listed(self, condition: Filter = EVERY) -> dict[str, int]:
-        """The numbers of pictures on all pages of a list, by their states."""
+        """The number of pictures on all pages of a list, for each state."""
         with self._database.reading() as db:
             return count_by_state(db, condition)
 
     def captions_at(self, slots: Sequence[int]) -> list[Caption]:
-        """The captions at caption slots, in the order asked, also of deleted pictures. KeyError past the end."""
+        """The captions at caption slots, in the order asked, including those of deleted pictures. KeyError past the
+        end."""
         with self._database.reading() as db:
             captions = select_captions(db, f"captions.slot {AMONG}", among(int(slot) for slot in slots))
-        found = {caption.slot: caption for caption in captions}
-        return [found[slot] for slot in slots]
+        by_slot = {caption.slot: caption for caption in captions}
+        return [by_slot[slot] for slot in slots]
 
     # -- what may be shown
 
@@ -258,8 +263,8 @@ class Catalog:
             return ~mask_of(db.execute(GONE_CAPTIONS), next_caption_slot(db))
 
     def num_visible(self, slots: int, caption_slots: int) -> tuple[int, int]:
-        """The numbers of pictures among the first `slots`, and of captions among the first `caption_slots`, not
-        deleted."""
+        """The numbers of pictures among the first `slots`, and of captions among the first `caption_slots`, that are
+        not deleted."""
         with self._database.reading() as db:
             pictures = db.execute(f"SELECT count(*) FROM images WHERE {IS_GONE} AND slot < ?", [slots]).fetchone()
             sql = f"SELECT count(DISTINCT slot) FROM ({GONE_CAPTIONS}) WHERE slot < ?"
@@ -283,49 +288,50 @@ class Catalog:
             return mask_of(db.execute(sql, values), next_caption_slot(db))
 
     def tags(self, most_names: int, most_values: int, containing: str = "", after: str = "") -> list[TagUse]:
-        """At most `most_names` tags of visible pictures, by name, behind `after`, each with at most `most_values`.
+        """At most `most_names` tags of visible pictures, sorted by name, after the name `after`, each with at most
+        `most_values` values.
 
-        With `containing`, only values that hold this text, or whose name does.
+        With `containing`, only values that contain this text, or whose tag's name does.
         """
         with self._database.reading() as db:
             return tag_uses(db, most_names, most_values, containing, after)
 
-    # -- changes of pictures that are there, see editing.py and deletion.py
+    # -- changes of existing pictures, see editing.py and deletion.py
 
     def change(self, image_id: str, change: PictureChange, bounded: bool = True) -> Image | None:
-        """The picture after a change of its description; None where there is none, or it is deleted. ValueError and
-        TooMuchSaid as `take_in`."""
+        """Change the picture's description, and return the picture; None where it is unknown or deleted. Raises
+        ValueError and TooMuchSaid as `take_in` does."""
         with self._database.changing() as db:
             return find_image(db, image_id) if apply_change(db, image_id, change, bounded) else None
 
     def delete(self, image_id: str, now: float) -> bool:
-        """Put up the tombstone; False when there is no such picture, or it is deleted already."""
+        """Mark the picture as deleted; False where it is unknown, or deleted already."""
         with self._database.changing() as db:
             return mark_deleted(db, image_id, now)
 
     def restore(self, image_id: str, kept_since: float) -> Image | None:
-        """The picture, whose tombstone is taken down if there is one, not older than `kept_since`; None where there is
-        no picture."""
+        """Undo the picture's deletion unless it is older than `kept_since`, and return the picture; None where it is
+        unknown."""
         with self._database.changing() as db:
             return restore(db, image_id, kept_since)
 
     # -- where regions come from
 
     def latest_extractor(self) -> str | None:
-        """Digest of the extractor of the last slot that says one; None where nothing is stored."""
+        """Digest of the extractor of the last slot that names one; None where nothing is stored."""
         sql = "SELECT extractor FROM images WHERE slot IS NOT NULL AND extractor IS NOT NULL ORDER BY slot DESC LIMIT 1"
         with self._database.reading() as db:
-            found = db.execute(sql).fetchone()
-            return None if found is None else str(found["extractor"])
+            row = db.execute(sql).fetchone()
+            return None if row is None else str(row["extractor"])
 
     def holds_features_alone(self) -> bool:
-        """Whether features were taken in, and no picture with its bytes; deleted ones do not count."""
-        there = "SELECT 1 FROM images WHERE deleted_at IS NULL AND extension"
-        alone = f"SELECT NOT EXISTS ({there} != '{FEATURES_ONLY}') AND EXISTS ({there} = '{FEATURES_ONLY}')"
-        return bool(self._database.read_number(alone))
+        """Whether every picture that is not deleted came as features alone, and there is at least one."""
+        pictures = "SELECT 1 FROM images WHERE deleted_at IS NULL AND extension"
+        sql = f"SELECT NOT EXISTS ({pictures} != '{FEATURES_ONLY}') AND EXISTS ({pictures} = '{FEATURES_ONLY}')"
+        return bool(self._database.read_number(sql))
 
     def counts(self) -> dict[str, int]:
-        """The numbers of pictures that are "ready", "queued", "failed", "deleted"."""
+        """The numbers of pictures in the states "ready", "queued", "failed" and "deleted"."""
         with self._database.reading() as db:
-            found = dict(db.execute("SELECT state, count(*) FROM images GROUP BY state").fetchall())
-        return {state: found.get(state, 0) for state in ("ready", "queued", "failed", "deleted")}
+            by_state = dict(db.execute("SELECT state, count(*) FROM images GROUP BY state").fetchall())
+        return {state: by_state.get(state, 0) for state in ("ready", "queued", "failed", "deleted")}

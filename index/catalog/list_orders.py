@@ -1,7 +1,7 @@
-"""The orders that pictures are listed in, a page at a time, as indexes of the catalog have them.
+"""The orders of picture lists, read a page at a time along the catalog's indexes.
 
-One catalog lists by the numbers that it gave its pictures. Several list by when a picture was taken in and by its id,
-which are the same in every copy of a collection.
+A list of one catalog is sorted by the numbers of its pictures. A list of several catalogs is sorted by arrival time and
+picture id, which are the same in every copy of a collection.
 """
 
 from collections.abc import Sequence
@@ -12,38 +12,40 @@ from index.catalog.filters import Filter
 from index.records import UNCHANGED, Image, ImageOrder, ListPlace
 
 PageKey: TypeAlias = tuple[float | str, ...]
-"""A picture's place in a list of several catalogs: sorted by these, pictures lie as in the list."""
+"""A picture's sort key in a list of several catalogs."""
 
 
 class UnknownPlace(ValueError):
-    """There is no such picture to list after."""
+    """A list cannot continue after a picture that is unknown."""
 
     def __init__(self, image_id: str) -> None:
         super().__init__(f"no picture {image_id} to list after")
 
 
 class ListPart(NamedTuple):
-    """Pictures that come together in a list, sorted by two columns, of which no two share the second."""
+    """A run of pictures in a list, sorted by a column and, among equals, by the unique column `tie`."""
 
     among: str
-    """The condition that is theirs alone."""
+    """The SQL condition that selects the part."""
     column: str
     is_descending: bool
     tie: str
     is_tie_descending: bool
 
     def behind(self) -> str:
-        """The condition of what comes behind a picture, with its column twice and its tie."""
+        """The SQL condition of the pictures after a place; its parameters are the column's value twice, then the
+        tie's."""
         sign, tie_sign = "<" if self.is_descending else ">", "<" if self.is_tie_descending else ">"
         return f"{self.column} {sign}= ? AND ({self.column} {sign} ? OR {self.tie} {tie_sign} ?)"
 
     def sorting(self) -> str:
-        """The columns that the pictures are sorted by."""
-        return f"{self.column}{' DESC' * self.is_descending}, {self.tie}{' DESC' * self.is_tie_descending}"
+        """The SQL sort order of the part."""
+        direction, tie_direction = ("DESC" if flag else "ASC" for flag in (self.is_descending, self.is_tie_descending))
+        return f"{self.column} {direction}, {self.tie} {tie_direction}"
 
 
 class ListedAt(NamedTuple):
-    """A picture's place in a list: the number of its part, its column there, and its tie."""
+    """A picture's place in a list: the number of its part, and the values of its two sort columns."""
 
     part: int
     value: float
@@ -57,7 +59,7 @@ IN_SEVERAL = ListPart("TRUE", "added_at", True, "image_id", False)
 
 
 def list_parts(order: ImageOrder, latest: ListPart) -> Sequence[ListPart]:
-    """The parts of a list in their order; `latest` is IN_ONE or IN_SEVERAL."""
+    """The parts of a list, in order; `latest` is IN_ONE or IN_SEVERAL."""
     match order:
         case "arrival":
             return [latest._replace(is_descending=False, is_tie_descending=False)]
@@ -68,12 +70,12 @@ def list_parts(order: ImageOrder, latest: ListPart) -> Sequence[ListPart]:
 
 def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedAt:
     """The place in a list of one catalog. UnknownPlace where the picture is unknown, or known only as erased."""
-    found = db.execute("SELECT number, taken_at, added_at FROM images WHERE image_id = ?", [after.image_id]).fetchone()
-    number, taken_at = (None, None) if found is None else (found["number"], found["taken_at"])
-    # One that was erased since may have been sent again, and lies elsewhere.
-    if found is None or after.added_at not in (None, found["added_at"]):
-        erased = number_of_erased(db, after, order)
-        number, taken_at = (number, taken_at) if erased is None else (erased, None)
+    row = db.execute("SELECT number, taken_at, added_at FROM images WHERE image_id = ?", [after.image_id]).fetchone()
+    number, taken_at = (None, None) if row is None else (row["number"], row["taken_at"])
+    # A picture that was erased since then may have been sent again, and is now listed elsewhere.
+    if row is None or after.added_at not in (None, row["added_at"]):
+        erased_number = number_of_erased(db, after, order)
+        number, taken_at = (number, taken_at) if erased_number is None else (erased_number, None)
     if number is None:
         raise UnknownPlace(after.image_id)
     if order != "date":
@@ -86,7 +88,7 @@ def place_in_one(db: Connection, after: ListPlace, order: ImageOrder) -> ListedA
 def number_of_erased(db: Connection, after: ListPlace, order: ImageOrder) -> int | None:
     """The number of a picture that was erased since its list was read; None where there is none.
 
-    Of several that were taken in together, and erased, it is the first in the order: nothing is passed over.
+    Of several erased pictures with the same arrival time it is the first in the list, so that none is skipped.
     """
     first = "min" if order == "arrival" else "max"
     sql = f"SELECT {first}(number) FROM images WHERE added_at = ? AND state = 'erased'"
@@ -95,12 +97,12 @@ def number_of_erased(db: Connection, after: ListPlace, order: ImageOrder) -> int
 
 
 def page_key(image: Image, order: ImageOrder) -> PageKey:
-    """The place of a picture in a list of several catalogs."""
+    """The sort key of a picture in a list of several catalogs."""
     return key_of(image.image_id, image.added_at, image.taken_at, order)
 
 
 def key_of(image_id: str, added_at: float, taken_at: float | None, order: ImageOrder) -> PageKey:
-    """`page_key` of the picture that these belong to."""
+    """`page_key` from a picture's id and times."""
     match order:
         case "arrival":
             return added_at, image_id
@@ -111,7 +113,7 @@ def key_of(image_id: str, added_at: float, taken_at: float | None, order: ImageO
 
 
 def place_of_key(key: PageKey, order: ImageOrder) -> ListedAt:
-    """The place that `page_key` tells."""
+    """The place in a list that a sort key stands for."""
     *part, value, image_id = key
     return ListedAt(int(part[0]) if part else 0, float(value) if order == "arrival" else -float(value), image_id)
 
@@ -119,12 +121,12 @@ def place_of_key(key: PageKey, order: ImageOrder) -> ListedAt:
 def page_rows(
     db: Connection, parts: Sequence[ListPart], after: ListedAt | None, limit: int, condition: Filter
 ) -> list[Row]:
-    """Rows of pictures that pass the condition, behind the place."""
+    """Rows of pictures that pass the condition, after the given place."""
     where, values = condition.sql()
-    table, kept = "images", "deleted_at IS NULL"
-    # Few, which are sorted sooner than the others are passed over in their order.
+    table, state = "images", "deleted_at IS NULL"
+    # Deleted pictures are few: sorting them is quicker than skipping all others in list order.
     if condition.deleted_since is not None:
-        table, kept = "images INDEXED BY images_deleted", "deleted_at IS NOT NULL AND erased_at IS NULL"
+        table, state = "images INDEXED BY images_deleted", "deleted_at IS NOT NULL AND erased_at IS NULL"
     rows = list[Row]()
     for number, part in enumerate(parts):
         behind, place = "TRUE", list[Any]()
@@ -133,7 +135,7 @@ def page_rows(
         if after is not None and number == after.part:
             behind, place = part.behind(), [after.value, after.value, after.tie]
         rows += db.execute(
-            f"SELECT * FROM {table} WHERE {kept} AND {part.among} AND {behind} AND {where}"
+            f"SELECT * FROM {table} WHERE {state} AND {part.among} AND {behind} AND {where}"
             f" ORDER BY {part.sorting()} LIMIT ?",
             [*place, *values, limit - len(rows)],
         )
@@ -143,9 +145,9 @@ def page_rows(
 
 
 def count_by_state(db: Connection, condition: Filter) -> dict[str, int]:
-    """The numbers of pictures that pass the condition, on all pages of their list, by their states."""
+    """The number of pictures that pass the condition, on all pages of their list, for each state."""
     where, values = condition.sql()
     states = ("deleted",) if condition.deleted_since is not None else ("ready", "queued", "failed")
-    among = ", ".join(f"'{state}'" for state in states)  # found in the index, deleted pictures passed over
+    among = ", ".join(f"'{state}'" for state in states)  # read from the index, which skips deleted pictures
     rows = db.execute(f"SELECT state, count(*) FROM images WHERE state IN ({among}) AND {where} GROUP BY state", values)
     return {**dict.fromkeys(states, 0), **dict(rows.fetchall())}

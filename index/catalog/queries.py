@@ -1,4 +1,4 @@
-"""The catalog's rows read as values, each inside a transaction of the caller's."""
+"""Rows of the catalog as values, each query inside the caller's transaction."""
 
 import json
 from collections import defaultdict
@@ -18,18 +18,18 @@ from index.records import (
     TagValue,
 )
 
-GONE = ("deleted", "erasing", "erased")  # states of pictures that are not shown any more
+GONE = ("deleted", "erasing", "erased")  # states of pictures that are no longer shown
 IS_GONE = f"state IN {GONE}"
 AMONG = "IN (SELECT value FROM json_each(?))"  # any number of values in one parameter
 
 
 def among(values: Iterable[str | int]) -> str:
-    """The parameter of AMONG."""
+    """The parameter for AMONG."""
     return json.dumps(list(values))
 
 
 def to_images(db: Connection, rows: Sequence[Row]) -> list[Image]:
-    """Whole rows of `images`, with their captions and tags."""
+    """The pictures of complete rows of `images`, with their captions and tags."""
     if not rows:
         return []
     numbers = among(row["number"] for row in rows)
@@ -45,13 +45,13 @@ def to_images(db: Connection, rows: Sequence[Row]) -> list[Image]:
 
 
 def find_image(db: Connection, image_id: str) -> Image | None:
-    """The picture in whatever state; None when never seen, or erased."""
+    """The picture in any state; None when never seen, or erased."""
     rows = db.execute("SELECT * FROM images WHERE image_id = ? AND erased_at IS NULL", [image_id]).fetchall()
     return next(iter(to_images(db, rows)), None)
 
 
 def to_image(row: Row, captions: Sequence[str], tags: dict[str, TagValue]) -> Image:
-    """One row of `images`."""
+    """The picture of one row of `images`."""
     return Image(
         image_id=row["image_id"],
         filename=row["filename"],
@@ -72,7 +72,7 @@ def to_image(row: Row, captions: Sequence[str], tags: dict[str, TagValue]) -> Im
 
 
 def select_captions(db: Connection, where: str, values: str) -> list[Caption]:
-    """The captions for which `where`, which takes one parameter, holds; in order of arrival."""
+    """The captions that meet the condition `where`, which takes one parameter, in order of arrival."""
     rows = db.execute(
         "SELECT caption_id, captions.slot, image_id, coalesce(text, '') AS text,"
         " deleted_at IS NOT NULL OR text IS NULL AS deleted"
@@ -92,43 +92,44 @@ def select_captions(db: Connection, where: str, values: str) -> list[Caption]:
 
 
 def known_among(db: Connection, image_ids: Iterable[str]) -> set[str]:
-    """The ids among these whose pictures are queued or ready."""
+    """The subset of the ids whose pictures are queued or ready."""
     sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state IN ('queued', 'ready')"
     return {row["image_id"] for row in db.execute(sql, [among(image_ids)])}
 
 
 def restorable_among(db: Connection, image_ids: Iterable[str], kept_since: float) -> set[str]:
-    """The ids among these whose pictures were deleted, but not before `kept_since`."""
+    """The subset of the ids whose pictures were deleted, but not before `kept_since`."""
     sql = f"SELECT image_id FROM images WHERE image_id {AMONG} AND +state = 'deleted' AND deleted_at >= ?"
     return {row["image_id"] for row in db.execute(sql, [among(image_ids), kept_since])}
 
 
 def to_failures(rows: Iterable[Row]) -> list[Failure]:
-    """Rows of `images` that were set aside, or of as many columns."""
+    """Failures from rows that have the columns of Failure."""
     columns = [field.name for field in fields(Failure)]
     return [Failure(**{name: row[name] for name in columns}) for row in rows]
 
 
 def mask_of(slots: Iterable[Row], length: int) -> Mask:
-    """[length] True at the slots, which are the rows' first column."""
+    """[length] True at the slots in the first column of the rows."""
     mask = np.zeros(length, np.bool_)
     mask[np.fromiter((row[0] for row in slots), np.int64)] = True
     return mask
 
 
 def tag_uses(db: Connection, most_names: int, most_values: int, containing: str = "", after: str = "") -> list[TagUse]:
-    """Tags of ready pictures by name, those behind `after`; of each the most frequent values first.
+    """Tags of ready pictures with names after `after`, sorted by name; each with its most frequent values first.
 
-    With `containing`, the values that hold it, and all values of the names that do; in either case, without accents.
+    With `containing`, only values that contain this text, or all values where the name does; case and accents are
+    ignored.
     """
-    is_asked = "instr(plain_letters(name), :part) OR instr(plain_letters(CAST(value AS TEXT)), :part)"
+    is_match = "instr(plain_letters(name), :part) OR instr(plain_letters(CAST(value AS TEXT)), :part)"
     ranked = (
         "SELECT name, value, uses, sum(uses) OVER names AS pictures, count(*) OVER names AS distinct_values,"
         " row_number() OVER (PARTITION BY name ORDER BY uses DESC, value) AS place,"
         " dense_rank() OVER (ORDER BY name) AS name_place"
         " FROM (SELECT name, value, count(*) AS uses FROM tags JOIN images ON number = image"
         "       WHERE state = 'ready' AND name > :after GROUP BY name, value)"
-        f" WHERE {is_asked if containing else 'TRUE'} WINDOW names AS (PARTITION BY name)"
+        f" WHERE {is_match if containing else 'TRUE'} WINDOW names AS (PARTITION BY name)"
     )
     rows = db.execute(
         f"SELECT * FROM ({ranked}) WHERE place <= :values AND name_place <= :names ORDER BY name, place",
@@ -140,9 +141,9 @@ def tag_uses(db: Connection, most_names: int, most_values: int, containing: str 
     return [
         TagUse(
             name=name,
-            num_pictures=found[0]["pictures"],
-            num_values=found[0]["distinct_values"],
-            values=tuple((row["value"], row["uses"]) for row in found),
+            num_pictures=uses[0]["pictures"],
+            num_values=uses[0]["distinct_values"],
+            values=tuple((row["value"], row["uses"]) for row in uses),
         )
-        for name, found in values.items()
+        for name, uses in values.items()
     ]

@@ -1,8 +1,8 @@
-"""The words of pictures, searchable by SQLite's FTS5: file name, captions, tags, date, and the names of the folders and
-albums that hold them. Steps of the caller's transactions keep them as the catalog is.
+"""The full-text index (SQLite FTS5) of file names, captions, tags, dates, and names of folders and albums. It is
+updated inside the caller's transactions.
 
-Words are split here, for what is indexed and for what is asked alike: FTS5 gets letters and digits, in lower case and
-without accents, between spaces, and does no more than reduce English words to their stems (Porter 1980).
+Texts and questions are split into words by the same code here. FTS5 receives letters and digits in lower case, without
+accents, separated by spaces, and only reduces English words to their stems (Porter 1980).
 """
 
 import re
@@ -23,19 +23,19 @@ MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-MOST_CUTS_OF_A_NAME = 2  # where it might be a hexadecimal number: "abc123", "cafe2024b"
+MOST_CUTS_OF_A_NAME = 2  # for a word that could be hexadecimal: "abc123", "cafe2024b"
 # Day, month and year in either order, or month and year; and the year first.
 NUMERIC_DATE = re.compile(r"(?<![\w./-])(?:(\d{1,2})[./-])?(\d{1,2})[./-]((?:19|20)\d\d)(?![\w/-]|\.\d)")
 YEAR_FIRST = re.compile(r"(?<![\w./-])((?:19|20)\d\d)[./-](\d{1,2})(?:[./-](\d{1,2}))?(?![\w/-]|\.\d)")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-OWN_COLUMNS = "filename captions tags dates"  # what is said of a picture itself, and not of the folder that it is in
+OWN_COLUMNS = "filename captions tags dates"  # of the picture itself, not of the folders and albums that hold it
 TEXT_COLUMNS = ", ".join([*OWN_COLUMNS.split(), "folders"])
 
-# Row = a picture's number in `images`. Everything beyond ASCII is part of a word here: words are split before.
+# The row id is the picture's number in `images`. To this tokenizer all non-ASCII characters are parts of words.
 TEXTS = f"CREATE VIRTUAL TABLE texts USING fts5 ({TEXT_COLUMNS}, tokenize = 'porter ascii')"
 
 # The functions are those of this file, which `add_functions` gives to a connection.
-# An album and keywords come with files: the names of these tags say nothing of a picture.
+# The tags "album" and "keywords" come with files: their names do not describe a picture.
 WORDS_OF = """SELECT number, name_words(base_name(filename)),
   plain_words(coalesce((SELECT group_concat(text, ' ') FROM captions WHERE image = number), '')),
   plain_words(coalesce((SELECT group_concat(CASE name WHEN 'keywords' THEN value ELSE name || ' ' || value END, ' ')
@@ -46,7 +46,7 @@ WORDS_OF = """SELECT number, name_words(base_name(filename)),
   FROM images"""
 FILL = f"INSERT INTO texts (rowid, {TEXT_COLUMNS}) {WORDS_OF} WHERE erased_at IS NULL"
 
-# How often words were taken away since the index was last freed of what it keeps of such.
+# A counter: removals of texts since the index was last purged of them.
 REMOVED = "removed_texts"
 NOTE_REMOVAL = (
     f"INSERT INTO counters VALUES ('{REMOVED}', 1) ON CONFLICT (name) DO UPDATE SET value = counters.value + 1"
@@ -54,14 +54,14 @@ NOTE_REMOVAL = (
 
 
 def composed(text: str) -> str:
-    """The text with each letter and its accents as one character where there is one, as keyboards write them (NFC).
-    Names of files come apart on some machines, and are the same to whoever reads them."""
+    """The text in Unicode normal form C, in which keyboards write it. Some systems store file names decomposed, which
+    read the same."""
     return unicodedata.normalize("NFC", text)
 
 
 def plain_letters(text: str) -> str:
     """The text in lower case, without accents."""
-    if text.isascii():  # as most is, at a tenth of the time
+    if text.isascii():  # the common case, in a tenth of the time
         return text.lower()
     return ACCENTS.sub("", unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()))
 
@@ -69,13 +69,13 @@ def plain_letters(text: str) -> str:
 def split_words(text: str) -> list[str]:
     """The words of a text: runs of letters and digits, in lower case, without accents.
 
-    Each letter of a script without spaces is a word: a name inside a text is found as words that follow each other.
+    Each letter of a script without spaces is a word, so that a name inside a text is found as consecutive words.
     """
     return WORD.findall(plain_letters(text))
 
 
 def plain_words(text: str) -> str:
-    """The words of a text, as they are indexed: its own, then those of its dates in numbers."""
+    """The indexed words of a text: its own, then those of its numeric dates."""
     return " ".join([*split_words(text), *_words_of_dates(text)])
 
 
@@ -90,21 +90,21 @@ def base_name(filename: str) -> str:
 
 
 def folder_name(filename: str) -> str:
-    """The names of the folders that a file's name begins with, with slashes; empty where it has none."""
+    """The folders in a file's name, with slashes; empty where it has none."""
     return filename.rpartition("/")[0]
 
 
 def name_words(filename: str) -> str:
-    """The words of a file name, then the parts of those that are put together: "DSC01234" is also "dsc" and "01234",
-    "BeachHouse" also "beach" and "house"."""
-    parts = [part for word in WORD.findall(filename) if len(found := parts_of(word)) > 1 for part in found]
+    """The words of a file name, then the parts of compounds: "DSC01234" is also "dsc" and "01234", "BeachHouse" also
+    "beach" and "house"."""
+    parts = [part for word in WORD.findall(filename) if len(word_parts := parts_of(word)) > 1 for part in word_parts]
     return " ".join([*split_words(filename), *split_words(" ".join(parts)), *_words_of_dates(filename)])
 
 
 def parts_of(word: str) -> list[str]:
-    """A word cut between letters and digits, and before a capital that follows a small letter.
+    """A word split between letters and digits, and before a capital that follows a lower-case letter.
 
-    A hexadecimal number, such as a digest, has no parts.
+    A hexadecimal number, such as a digest, is not split.
     """
     cuts = [
         place
@@ -117,8 +117,8 @@ def parts_of(word: str) -> list[str]:
 
 
 def date_words(taken_at: float | None) -> str:
-    """A date as people write it, as 2023-05-14, 14 May 2023, Sunday and in numbers, in UTC; nothing for one outside the
-    years 1 to 9999."""
+    """The ways in which people write a date (2023-05-14, 14 May 2023, Sunday, and numeric forms), in UTC; empty for
+    None and beyond the years 1 to 9999."""
     try:
         day = datetime.fromtimestamp(taken_at, UTC) if taken_at is not None else None
     except (ValueError, OverflowError, OSError):
@@ -132,47 +132,47 @@ def date_words(taken_at: float | None) -> str:
 
 
 def numeric_dates(text: str) -> str:
-    """The text with its dates in numbers as `date_words` has them: 14.05.2023 and 14/5/2023 as 14052023, 05/2023 as
+    """The text with numeric dates in the forms of `date_words`: 14.05.2023 and 14/5/2023 as 14052023, 05/2023 as
     052023, and 2023-5-14 as 2023-05-14."""
     joined = NUMERIC_DATE.sub(lambda date: "".join(part.zfill(2) for part in date.groups() if part), text)
     return YEAR_FIRST.sub(lambda date: "-".join(part.zfill(2) for part in date.groups() if part), joined)
 
 
 def add_functions(connection: Connection) -> None:
-    """Give the connection the functions that WORDS_OF, lists of tags and upgrades call."""
+    """Register the SQL functions that WORDS_OF, lists of tags and upgrades call."""
     for function in (composed, plain_letters, plain_words, base_name, folder_name, name_words, date_words):
         connection.create_function(function.__name__, 1, function, deterministic=True)
 
 
 def index_text(db: Connection, number: int) -> None:
-    """Index the words of a picture as they are now, after any change of its description."""
-    fresh = db.execute(f"{WORDS_OF} WHERE number = ?", [number]).fetchone()
-    known = db.execute(f"SELECT rowid, {TEXT_COLUMNS} FROM texts WHERE rowid = ?", [number]).fetchone()
-    if known is not None and tuple(known) == tuple(fresh):
+    """Update the index to the picture's current description."""
+    words = db.execute(f"{WORDS_OF} WHERE number = ?", [number]).fetchone()
+    indexed = db.execute(f"SELECT rowid, {TEXT_COLUMNS} FROM texts WHERE rowid = ?", [number]).fetchone()
+    if indexed is not None and tuple(indexed) == tuple(words):
         return
-    if known is not None:
+    if indexed is not None:
         db.execute(NOTE_REMOVAL)
-    db.execute(f"INSERT OR REPLACE INTO texts (rowid, {TEXT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", tuple(fresh))
+    db.execute(f"INSERT OR REPLACE INTO texts (rowid, {TEXT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", tuple(words))
 
 
 def remove_text(db: Connection, number: int) -> None:
-    """Let go of the words of an erased picture."""
+    """Remove the words of an erased picture."""
     if db.execute("DELETE FROM texts WHERE rowid = ?", [number]).rowcount:
         db.execute(NOTE_REMOVAL)
 
 
 def rebuild_texts(db: Connection) -> None:
-    """Index all pictures anew, whatever the index held."""
+    """Rebuild the index of all pictures."""
     db.execute("DROP TABLE texts")
     db.execute(TEXTS)
     db.execute(FILL)
 
 
 def merge_texts(db: Connection, pages: int) -> bool:
-    """Merge `pages` pages of the index, which leaves words behind that were taken away; False once all are merged.
+    """Merge `pages` pages of the index, which drops removed words; False once all are merged.
 
-    The first step of a merge of everything has `pages` below zero (https://sqlite.org/fts5.html, "merge").
+    The first step of a full merge takes a negative `pages` (https://sqlite.org/fts5.html, "merge").
     """
-    before = db.total_changes
+    changes_before = db.total_changes
     db.execute("INSERT INTO texts (texts, rank) VALUES ('merge', ?)", [pages])
-    return db.total_changes - before > 1
+    return db.total_changes - changes_before > 1

@@ -1,1 +1,1 @@
-"""Views: pictures and captions as one model encodes them, in memory-mapped files, with shortlists to search."""
+"""Views: pictures and captions as encoded by one model, in memory-mapped files, with shortlists for search."""

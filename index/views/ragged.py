@@ -1,4 +1,4 @@
-"""Append-only, memory-mapped [n, D] fp16 arrays, each with an n of its own (captions)."""
+"""Append-only, memory-mapped [n, D] fp16 arrays of varying n (captions)."""
 
 import os
 import zlib
@@ -20,10 +20,10 @@ class RaggedSlab:
     """Arrays of differing length: a slab of (offset, length) pairs beside one file of 64-byte aligned rows."""
 
     def __init__(self, folder: Path, width: int, write: bool) -> None:
-        """Use RaggedSlab.open."""
+        """Internal: use RaggedSlab.open instead."""
         self.folder = folder
         self._width = width
-        # "words" takes no room: its shape puts the width into the header, so that another width is refused.
+        # "words" is empty: its shape records the width in the header, so that another width is refused.
         layout = {
             "offset": ((), "<i8"),
             "length": ((), "<i8"),
@@ -37,14 +37,14 @@ class RaggedSlab:
 
     @classmethod
     def open(cls, folder: Path, width: int, write: bool) -> Self:
-        """Open, and create when `write`, arrays of `width` columns.
+        """Open arrays of `width` columns, creating them when `write`.
 
-        LayoutMismatch for another width or format, FileNotFoundError where there is none.
+        LayoutMismatch for another width or format, FileNotFoundError where there are none.
         """
         return cls(folder, width, write)
 
     def close(self) -> None:
-        """Close the files; arrays read stay valid."""
+        """Close the files; arrays already read stay valid."""
         self._places.close()
         self._words.close()
 
@@ -54,11 +54,11 @@ class RaggedSlab:
 
     @property
     def mean_bytes(self) -> int:
-        """Bytes of an array on the disk, on average; 0 where there is none."""
+        """Mean bytes of an array on disk; 0 where there is none."""
         return os.fstat(self._words.handle).st_size // len(self) if len(self) else 0
 
     def append(self, at: int, arrays: Sequence[npt.NDArray[np.floating[Any]]]) -> None:
-        """Write [n, width] arrays as rows at .. at+len(arrays), over what is there; on disk on return."""
+        """Write [n, width] arrays as rows at .. at+len(arrays), over existing ones; durable on return."""
         if at > len(self):
             raise Corrupt(f"{self.folder} has {len(self)} records where {at} were written before")
         for array in arrays:
@@ -89,8 +89,8 @@ class RaggedSlab:
 
     def _end_of(self, row: int) -> int:
         try:
-            self._places.check(row)  # a wrong place would put the next words over others
-        except DamagedRow as damage:  # of a caption: nobody shall take its row for a picture's
+            self._places.check(row)  # a wrong offset would overwrite other words
+        except DamagedRow as damage:  # whose row number is a caption's, not a picture's
             raise Corrupt(str(damage)) from damage
         place = self._places.read([row], fields=["offset", "length"])
         return int(place["offset"][0]) + aligned(2 * self._width * int(place["length"][0]))
@@ -113,8 +113,8 @@ class RaggedSlab:
     def blank(self, rows: Iterable[int]) -> int:
         """Overwrite rows with zeros of the same length, freeing their disk blocks.
 
-        Returns how many rows were not blank already. Raises Corrupt where the offset or length of a row is damaged:
-        the words of other rows may lie there.
+        Returns how many rows were not blank already. Raises Corrupt where a row's offset or length is damaged, since it
+        could point at the words of other rows.
         """
         changed = [row for row in rows if self._zero_words(row)]
         os.fsync(self._words.handle)
@@ -126,7 +126,7 @@ class RaggedSlab:
         return len(changed)
 
     def _zero_words(self, row: int) -> bool:
-        """Overwrite the row's words with zeros; False where they were, and where their checksum says so too."""
+        """Overwrite the row's words with zeros; False where they were zero already and their checksum matches."""
         self._end_of(row)
         place = self._places.read([row], fields=["offset", "length", "words_crc32"])
         offset, length = int(place["offset"][0]), int(place["length"][0])
@@ -134,7 +134,7 @@ class RaggedSlab:
         if raw.any():
             zero(self._words.handle, offset, 2 * self._width * length)
             return True
-        return bool(zlib.crc32(raw.data) != place["words_crc32"][0])  # a blanking that was killed got so far
+        return bool(zlib.crc32(raw.data) != place["words_crc32"][0])  # true after a killed blanking
 
     def check(self, row: int) -> None:
         """Raise Corrupt, naming the row, when its bytes do not match their checksum."""
@@ -145,5 +145,5 @@ class RaggedSlab:
             raise DamagedRow(f"{self.folder}: the words of row {row} do not match their checksum", row)
 
     def valid_prefix(self, count: int) -> int:
-        """The number of leading rows, at most `count`, that end in rows whose checksums match."""
+        """The largest row count, at most `count`, whose last rows match their checksums."""
         return valid_prefix(self.check, min(count, len(self)))

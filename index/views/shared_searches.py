@@ -1,4 +1,4 @@
-"""Searches of a shortlist that are asked for side by side: what comes while one runs is searched for together."""
+"""Concurrent searches of a shortlist, batched: queries that arrive while one runs are searched together."""
 
 import threading
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from index.records import Mask
 from index.views.shortlist import Floats, Ints, Shortlist
 
-TOGETHER = 16  # from 20 queries on FAISS multiplies matrices, which rounds otherwise than a search for one query
+MAX_BATCH = 16  # from 20 queries on FAISS multiplies matrices, which rounds differently from a single search
 
 
 class Found(NamedTuple):
@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 @dataclass(eq=False)
 class _Search:
-    """A query [1, E], and its answer once there is one."""
+    """A query [1, E], and its result once there is one."""
 
     query: Floats
     found: Found | None = None
@@ -30,64 +30,64 @@ class _Search:
 
 @dataclass
 class _Group:
-    """Searches of one shortlist for the same number of the same allowed rows."""
+    """Searches of one shortlist with the same k and the same allowed rows."""
 
-    shortlist: Shortlist  # kept, so that no other gets its identity meanwhile
+    shortlist: Shortlist  # referenced, so that its id() is not reused
     waiting: list[_Search] = field(default_factory=list)
     running: threading.Lock = field(default_factory=threading.Lock)
     callers: int = 0
 
 
 class SharedSearches:
-    """Searches for many threads. An answer is what the query's own search would have given."""
+    """Batched searches for many threads. A result is that of a search for the query alone."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._groups: dict[tuple[int, int, bytes | None], _Group] = {}
 
     def callers(self) -> list[int]:
-        """The number of threads in each group of searches; groups that nobody is in are not kept."""
+        """The number of threads in each group of searches; a group ends with its last thread."""
         with self._lock:
             return [group.callers for group in self._groups.values()]
 
     def search(self, shortlist: Shortlist, query: Floats, k: int, allowed: Mask | None = None) -> Found:
         """`shortlist.search` of one query [1, E]."""
         key = id(shortlist), k, None if allowed is None else np.packbits(allowed[: len(shortlist)]).tobytes()
-        own = _Search(query)
+        request = _Search(query)
         with self._lock:
             group = self._groups.setdefault(key, _Group(shortlist))
-            group.waiting.append(own)
+            group.waiting.append(request)
             group.callers += 1
         try:
             with group.running:
-                if own.found is None:
-                    self._search_with_others(group, own, k, allowed)
+                if request.found is None:
+                    self._search_batch(group, request, k, allowed)
         finally:
             with self._lock:
                 group.callers -= 1
-                if own in group.waiting:  # the search failed before its turn
-                    group.waiting.remove(own)
+                if request in group.waiting:  # the search failed before its turn
+                    group.waiting.remove(request)
                 if not group.callers:
                     del self._groups[key]
-        assert own.found is not None
-        return own.found
+        assert request.found is not None
+        return request.found
 
-    def _search_with_others(self, group: _Group, own: _Search, k: int, allowed: Mask | None) -> None:
-        """Search for a query, and for those that have waited longest; where that fails, for the query alone."""
+    def _search_batch(self, group: _Group, request: _Search, k: int, allowed: Mask | None) -> None:
+        """Search for a query and those that have waited longest; if that fails, for the query alone."""
         with self._lock:
-            others = [one for one in group.waiting if one is not own][: TOGETHER - 1]
-            group.waiting = [one for one in group.waiting if one is not own and one not in others]
+            companions = [search for search in group.waiting if search is not request][: MAX_BATCH - 1]
+            group.waiting = [search for search in group.waiting if search is not request and search not in companions]
         try:
-            _search_for([own, *others], group.shortlist, k, allowed)
+            _search_for([request, *companions], group.shortlist, k, allowed)
         except BaseException as fault:
             with self._lock:
-                group.waiting = [*others, *group.waiting]
-            if not others or not isinstance(fault, Exception):
+                group.waiting = [*companions, *group.waiting]
+            if not companions or not isinstance(fault, Exception):
                 raise
-            _search_for([own], group.shortlist, k, allowed)
+            _search_for([request], group.shortlist, k, allowed)
 
 
 def _search_for(searches: Sequence[_Search], shortlist: Shortlist, k: int, allowed: Mask | None) -> None:
-    scores, rows = shortlist.search(np.concatenate([one.query for one in searches]), k, allowed)
-    for number, one in enumerate(searches):
-        one.found = Found(scores[number : number + 1], rows[number : number + 1])
+    scores, rows = shortlist.search(np.concatenate([search.query for search in searches]), k, allowed)
+    for number, search in enumerate(searches):
+        search.found = Found(scores[number : number + 1], rows[number : number + 1])

@@ -1,10 +1,10 @@
-"""Indexes of shortlists on disk: a view that is opened again is searched at once, without training.
+"""Shortlist indexes on disk, so that a view is searchable at once when opened again, without training.
 
-A file holds the FAISS index of a shortlist's first part, another says which rows of which view it covers, with the
-checksum of the first. Whatever does not match is as good as absent: the index is then built from the embeddings.
+One file holds the FAISS index of a shortlist's first part; a second names the rows and the view that it covers, with
+the checksum of the first. Whatever does not match is ignored: the index is then built from the embeddings.
 
-The index is opened by memory map, so that the processes that search it share its pages. A file that is replaced or
-removed lives on for who has opened it.
+The index is memory-mapped, so that the processes that search it share its pages. A file that is replaced or removed
+stays readable for those who have it open.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ from index.views.shortlist import Floats, Part
 log = logging.getLogger(__name__)
 
 LOCK = "building"
-SHORTLIST_FORMAT = 2  # 1 held float32 vectors in its lists
+SHORTLIST_FORMAT = 2  # format 1 had float32 vectors in its lists
 READ_AT_ONCE = 1 << 24  # bytes
 
 
@@ -37,7 +37,8 @@ class Building:
 
     @property
     def is_void(self) -> bool:
-        """Whether all in the folder was removed since, as when rows are overwritten: an index may hold them still."""
+        """Whether the folder was emptied in the meantime, as when rows are overwritten: a new index may hold their old
+        vectors."""
         return self._lock is not None and os.fstat(self._lock.fileno()).st_nlink == 0
 
 
@@ -45,7 +46,7 @@ class Building:
 def one_builder(folder: Path) -> Iterator[Building | None]:
     """The right to build indexes for the folder inside the block; None where another process has it.
 
-    Where nothing can be written there, everybody builds.
+    Where the folder cannot be written, every process may build.
     """
     try:
         make_folder(folder)
@@ -64,14 +65,14 @@ def one_builder(folder: Path) -> Iterator[Building | None]:
 
 def save_part(folder: Path, name: str, part: Part, generation: str, num_replaced: int = 0) -> None:
     """Store the part, durably, as the first rows of a view's `generation`, after the first `num_replaced` of its
-    replacements. OSError when the disk refuses."""
+    replacements. OSError where it cannot be written."""
     make_folder(folder)
     remove_strays(folder)
     content = _content_path(folder, name)
-    with temporary_beside(content) as file:  # also another web process may be at it
+    with temporary_beside(content) as file:  # another web process may do the same
         temporary = Path(file.name)
         _write(part, temporary)
-        about = {
+        description = {
             "format": SHORTLIST_FORMAT,
             "generation": generation,
             "replaced": num_replaced,
@@ -81,8 +82,8 @@ def save_part(folder: Path, name: str, part: Part, generation: str, num_replaced
         }
         sync_file(temporary)
         temporary.replace(content)
-    # Last: a description never speaks of an index that is not on disk.
-    replace_file(_about_path(folder, name), json.dumps(about, indent=1).encode())
+    # Last: a description never refers to an index that is not on disk.
+    replace_file(_about_path(folder, name), json.dumps(description, indent=1).encode())
 
 
 def remove_part(folder: Path, name: str) -> None:
@@ -92,31 +93,31 @@ def remove_part(folder: Path, name: str) -> None:
 
 
 def load_part(folder: Path, name: str, *, generation: str, exact: Floats, replaced: Sequence[int] = ()) -> Part | None:
-    """The stored part of the first of the [n, dim] exact rows that count now, its index mapped. `replaced`: the rows
-    that were replaced in this generation, in their order.
+    """The stored part of the first of the current [n, dim] exact rows, with its index mapped. `replaced`: the rows that
+    were replaced in this generation, in order.
 
-    None where there is none that checks, or it covers more rows.
+    None where no valid part is stored, or it covers more rows.
     """
     try:
-        about: dict[str, Any] = json.loads(_about_path(folder, name).read_bytes())
-        if about["format"] != SHORTLIST_FORMAT or about["generation"] != generation:
+        description: dict[str, Any] = json.loads(_about_path(folder, name).read_bytes())
+        if description["format"] != SHORTLIST_FORMAT or description["generation"] != generation:
             return None
-        # An earlier version does not say how many, and built an index anew whenever a row was replaced.
-        num_replaced = int(about.get("replaced", 0))
-        if about["dim"] != exact.shape[1] or about["rows"] > len(exact) or num_replaced > len(replaced):
+        # Earlier versions do not store the number: they rebuilt the index whenever a row was replaced.
+        num_replaced = int(description.get("replaced", 0))
+        if description["dim"] != exact.shape[1] or description["rows"] > len(exact) or num_replaced > len(replaced):
             return None
         with _content_path(folder, name).open("rb") as file:
-            # By its handle, since another process may put another file in its place meanwhile.
+            # By its handle, since another process may replace the file in the meantime.
             opened = Path(f"/dev/fd/{file.fileno()}")
-            if _checksum_of(opened) != about["crc32"]:
+            if _checksum_of(opened) != description["crc32"]:
                 log.warning("the stored shortlist %s is damaged and is built anew", file.name)
                 return None
-            # Only what this program wrote passes the checksum: FAISS itself trusts the files that it is given.
+            # The checksum admits only files that this program wrote: FAISS itself does not validate its input.
             index = faiss.read_index(str(opened), faiss.IO_FLAG_MMAP_IFC)
         stale = frozenset(row for row in replaced[num_replaced:] if row < index.ntotal)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError, RuntimeError) as fault:  # the last is FAISS'
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError) as fault:  # RuntimeError is raised by FAISS
         log.warning("the stored shortlist in %s cannot be read and is built anew: %s", folder, fault)
         return None
     return Part(index, exact[: index.ntotal], stale)
@@ -133,7 +134,7 @@ def _about_path(folder: Path, name: str) -> Path:
 def _write(part: Part, path: Path) -> None:
     try:
         faiss.write_index(part.index, str(path))
-    except RuntimeError as fault:  # FAISS' word for a disk that refuses
+    except RuntimeError as fault:  # raised by FAISS where the disk fails
         raise OSError(f"{path} cannot be written: {fault}") from fault
 
 

@@ -1,4 +1,4 @@
-"""Slabs: append-only, memory-mapped records of one fixed size, 64-byte aligned, each with its CRC32."""
+"""Slabs: append-only, memory-mapped records of fixed size, 64-byte aligned, each with its CRC32."""
 
 import json
 import logging
@@ -25,18 +25,18 @@ SLAB_FORMAT = 1
 HEADER, RECORDS = "header.json", "records.bin"
 ALIGNMENT = 64
 CHECKSUM = "crc32"
-TAIL = 256  # rows checked before a count is trusted: far more than one unfinished batch
+TAIL = 256  # rows checked before a count is trusted: far more than an unfinished batch
 
 
 log = logging.getLogger(__name__)
 
 
 class Corrupt(Exception):
-    """Stored bytes are not what was written; the message names the place."""
+    """Stored bytes differ from those written; the message names the place."""
 
 
 class DamagedRow(Corrupt):
-    """One row does not match its checksum, or is not there."""
+    """A row that does not match its checksum, or is missing."""
 
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message)
@@ -48,12 +48,12 @@ class LayoutMismatch(ValueError):
 
 
 def aligned(size: int) -> int:
-    """The next multiple of 64."""
+    """The size rounded up to a multiple of 64."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def record_dtype(layout: Layout) -> np.dtype[Any]:
-    """The layout as one aligned numpy record, its checksum last."""
+    """The layout as an aligned numpy record, its checksum last."""
     if CHECKSUM in layout or not layout:
         raise ValueError(f"a layout needs at least one field, and none named {CHECKSUM!r}")
     fields: dict[str, np.dtype[Any]] = {name: np.dtype((dtype, shape)) for name, (shape, dtype) in layout.items()}
@@ -66,15 +66,16 @@ def record_dtype(layout: Layout) -> np.dtype[Any]:
 
 
 def stored_layout(folder: Path) -> Layout:
-    """The layout of the slab in the folder, as its header says. FileNotFoundError for none, LayoutMismatch for another
-    format, Corrupt for a damaged header."""
+    """The layout in the header of the folder's slab. FileNotFoundError for none, LayoutMismatch for another format,
+    Corrupt for a damaged header."""
     path = folder / HEADER
     content = path.read_bytes()
     try:
-        found = json.loads(content)
-        version = int(found["format"])
+        header = json.loads(content)
+        version = int(header["format"])
         layout = {
-            str(name): (tuple(map(int, shape)), np.dtype(dtype).str) for name, (shape, dtype) in found["layout"].items()
+            str(name): (tuple(map(int, shape)), np.dtype(dtype).str)
+            for name, (shape, dtype) in header["layout"].items()
         }
     except (ValueError, LookupError, AttributeError, TypeError) as fault:
         raise Corrupt(f"{path} is damaged: {fault}") from fault
@@ -84,7 +85,7 @@ def stored_layout(folder: Path) -> Layout:
 
 
 def _has_header(folder: Path) -> bool:
-    """Whether there is a header that can be read. A damaged one is logged."""
+    """Whether there is a readable header. A damaged one is logged."""
     try:
         stored_layout(folder)
     except FileNotFoundError:
@@ -98,12 +99,12 @@ def _has_header(folder: Path) -> bool:
 
 
 class Mapped:
-    """A memory-mapped file that grows."""
+    """A memory-mapped, growing file."""
 
     def __init__(self, path: Path, write: bool) -> None:
         """Open the file, creating it when `write`."""
         self.handle = os.open(path, os.O_RDWR | os.O_CREAT if write else os.O_RDONLY, 0o644)
-        # Also when the last reader drops it: one thread cannot know that no other is reading.
+        # Also runs once the last reader drops it: no thread can know whether another is still reading.
         self.close = weakref.finalize(self, os.close, self.handle)
         self._bytes = np.empty(0, np.uint8)
 
@@ -112,20 +113,20 @@ class Mapped:
         return os.fstat(self.handle).st_size
 
     def upto(self, size: int) -> npt.NDArray[np.uint8]:
-        """The first `size` bytes or more; fewer only where the file is shorter."""
-        seen = self._bytes
-        if size > seen.size and (length := len(self)) > seen.size:
-            # The old mapping lives as long as an array that looks through it.
-            seen = np.frombuffer(mmap.mmap(self.handle, length, access=mmap.ACCESS_READ), np.uint8)
-            self._bytes = seen
-        return seen
+        """At least the first `size` bytes, unless the file is shorter."""
+        mapped = self._bytes
+        if size > mapped.size and (length := len(self)) > mapped.size:
+            # The old mapping lives as long as the arrays that view it.
+            mapped = np.frombuffer(mmap.mmap(self.handle, length, access=mmap.ACCESS_READ), np.uint8)
+            self._bytes = mapped
+        return mapped
 
 
 class Slab:
-    """Records in a file. How many of them count is known to the catalog, or to a view's manifest, not to the slab."""
+    """Records in a file. The number of valid ones is known to the catalog, or to a view's manifest, not to the slab."""
 
     def __init__(self, folder: Path, layout: Layout, write: bool) -> None:
-        """Use Slab.open."""
+        """Internal: use Slab.open instead."""
         self.folder = folder
         self.dtype = record_dtype(layout)
         self._names = list(layout)
@@ -133,26 +134,28 @@ class Slab:
 
     @classmethod
     def open(cls, folder: Path, layout: Layout, write: bool) -> Self:
-        """Open, and create when `write`, which also makes a damaged header anew.
+        """Open the slab; with `write`, create it if needed, and replace a damaged header.
 
         LayoutMismatch for another layout, FileNotFoundError for none, Corrupt for a damaged header.
         """
-        wanted = {name: (tuple(shape), np.dtype(dtype).str) for name, (shape, dtype) in layout.items()}
+        expected = {name: (tuple(shape), np.dtype(dtype).str) for name, (shape, dtype) in layout.items()}
         if write:
             make_folder(folder)
             remove_strays(folder)
             if not _has_header(folder):
-                replace_file(folder / HEADER, json.dumps({"format": SLAB_FORMAT, "layout": wanted}, indent=1).encode())
-        found = stored_layout(folder)
-        if list(found.items()) != list(wanted.items()):
-            raise LayoutMismatch(f"{folder} holds records of {found}, not of {wanted}")
+                replace_file(
+                    folder / HEADER, json.dumps({"format": SLAB_FORMAT, "layout": expected}, indent=1).encode()
+                )
+        existing = stored_layout(folder)
+        if list(existing.items()) != list(expected.items()):
+            raise LayoutMismatch(f"{folder} holds records of {existing}, not of {expected}")
         slab = cls(folder, layout, write)
         if write:
             sync_folder(folder)
         return slab
 
     def close(self) -> None:
-        """Close the file; arrays read stay valid."""
+        """Close the file; arrays already read stay valid."""
         self._file.close()
 
     def __len__(self) -> int:
@@ -160,20 +163,20 @@ class Slab:
         return len(self._file) // self.dtype.itemsize
 
     def append(self, at: int, records: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Write [n, ...] arrays as rows at .. at+n, over whatever lies there; on disk when it returns.
+        """Write [n, ...] arrays as rows at .. at+n, over existing ones; durable on return.
 
         Corrupt when there are fewer than `at` rows, ValueError for wrong fields or shapes.
         """
         if at > len(self):
             raise Corrupt(f"{self.folder} has {len(self)} records where {at} were written before")
         packed = self._packed(records)
-        # Never truncated: a reader may look at the file through its own mapping.
+        # Never truncated: a reader may have the file mapped.
         write_at(self._file.handle, packed.view(np.uint8).data, at * self.dtype.itemsize)
         reach(FaultPoint.RECORDS_WRITTEN)
         os.fsync(self._file.handle)
 
     def overwrite(self, rows: Sequence[int], records: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Write [n, ...] records over n rows that there are; on disk when it returns. IndexError past the end."""
+        """Write [n, ...] records over n existing rows; durable on return. IndexError past the end."""
         if rows and not 0 <= min(rows) <= max(rows) < len(self):
             raise IndexError(f"{self.folder} has rows 0 .. {len(self) - 1}, not {min(rows)} .. {max(rows)}")
         size = self.dtype.itemsize
@@ -198,13 +201,13 @@ class Slab:
         return packed
 
     def _checksum(self, record: npt.NDArray[np.uint8]) -> int:
-        return zlib.crc32(record[:-ALIGNMENT].data)  # the checksum lies in the last 64 bytes, alone
+        return zlib.crc32(record[:-ALIGNMENT].data)  # the checksum has the last 64 bytes to itself
 
     def _rows(self, stop: int) -> npt.NDArray[Any]:
-        """The mapped records, up to row `stop` or further; fewer where the file is shorter."""
+        """The mapped records, at least up to row `stop`; fewer where the file is shorter."""
         size = self.dtype.itemsize
-        seen = self._file.upto(stop * size)
-        return seen[: seen.size // size * size].view(self.dtype)
+        mapped = self._file.upto(stop * size)
+        return mapped[: mapped.size // size * size].view(self.dtype)
 
     def read(
         self,
@@ -212,16 +215,16 @@ class Slab:
         out: Mapping[str, npt.NDArray[Any]] | None = None,
         fields: Sequence[str] | None = None,
     ) -> Arrays:
-        """Copies of the rows, [len(rows), ...] a field, in the order asked; IndexError past the end.
+        """Copies of the rows, [len(rows), ...] for each field, in the order asked; IndexError past the end.
 
-        `out`: buffers of at least len(rows) to fill (its keys choose the fields, its dtypes convert); what
-        comes back are views of them. `fields`: which to read when there is no `out`.
+        `out`: buffers of at least len(rows) to fill (its keys choose the fields, its dtypes convert); the result
+        consists of views of them. `fields`: those to read when there is no `out`.
         """
         numbers = [int(row) for row in rows]
         stored = self._rows(max(numbers, default=-1) + 1)
         if numbers and not 0 <= min(numbers) <= max(numbers) < len(stored):
-            asked = f"{min(numbers)} .. {max(numbers)}"
-            raise IndexError(f"{self.folder} has rows 0 .. {len(self) - 1}, asked for {asked}")
+            asked_rows = f"{min(numbers)} .. {max(numbers)}"
+            raise IndexError(f"{self.folder} has rows 0 .. {len(self) - 1}, asked for {asked_rows}")
         if out is None:
             out = {
                 name: np.empty((len(numbers), *stored[name].shape[1:]), stored[name].dtype)
@@ -236,7 +239,7 @@ class Slab:
         return result
 
     def in_place(self, count: int) -> Arrays:
-        """The fields of the first `count` records or more, [n, ...] where they are mapped: read-only, never copied.
+        """The fields of at least the first `count` records, [n, ...], mapped: read-only and never copied.
 
         IndexError where there are fewer.
         """
@@ -275,23 +278,23 @@ class Slab:
         return changed
 
     def valid_prefix(self, count: int) -> int:
-        """The number of leading rows, at most `count`, that end in rows whose checksums match."""
+        """The largest row count, at most `count`, whose last rows match their checksums."""
         return valid_prefix(self.check, min(count, len(self)))
 
 
 def valid_prefix(check: Callable[[int], None], count: int) -> int:
-    """The largest number of rows <= count of which the last TAIL all pass `check`, which raises Corrupt otherwise."""
+    """The largest number of rows <= count whose last TAIL all pass `check`, which raises Corrupt otherwise."""
     valid = count
     while valid:
         damaged = first_damaged(check, max(0, valid - TAIL), valid)
         if damaged == valid:
             break
-        valid = damaged  # the rows before it are the tail now, and are checked in their turn
+        valid = damaged  # the rows before it are the new tail, to be checked next
     return valid
 
 
 def first_damaged(check: Callable[[int], None], start: int, stop: int) -> int:
-    """The first of the rows start .. stop that fails its check; `stop` where none does."""
+    """The first of the rows start .. stop that fails its check; `stop` if none does."""
     for row in range(start, stop):
         try:
             check(row)

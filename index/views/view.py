@@ -1,4 +1,4 @@
-"""Views: the pictures and captions as one model encodes them, with shortlists over their embeddings.
+"""Views: pictures and captions as encoded by one model, with shortlists over their embeddings.
 
 One `ViewWriter` extends a view; any number of `View`s read it, also in other processes. A query takes one `Snapshot`
 and keeps it to the end, so that everything it reads belongs to the same state.
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One state of a view, with everything that reads it. Immutable: newer states are other snapshots."""
+    """One state of a view, and access to its data. Immutable: newer states are other snapshots."""
 
     manifest: Manifest
     stores: Stores
@@ -43,7 +43,7 @@ class Snapshot:
 
     @property
     def extractor(self) -> str:
-        """Digest of the extractor whose features the view was made from."""
+        """Digest of the extractor that found the view's features."""
         return self.manifest.extractor
 
     @property
@@ -52,21 +52,21 @@ class Snapshot:
         return Counts(len(self.images), len(self.captions))
 
     def read_images(self, rows: RowNumbers, out: Mapping[str, npt.NDArray[Any]] | None = None) -> Arrays:
-        """Encoded records [len(rows), ...] a field, into `out` where given; IndexError past the counts."""
+        """Encoded records [len(rows), ...] for each field, into `out` if given; IndexError past the counts."""
         refuse_past(rows, len(self.images))
         return self.stores.images.read(rows, out)
 
     def images_in_place(self) -> Arrays:
-        """Encoded records of at least all images that count, [n, ...] a field, where they are mapped; read-only."""
+        """Encoded records of at least all counted images, [n, ...] for each field, mapped and read-only."""
         return self.stores.images.in_place(len(self.images))
 
     def read_captions(self, rows: RowNumbers) -> list[Half]:
-        """Encoded words, one [n, D] array a caption; IndexError past the counts."""
+        """Encoded words, an [n, D] array for each caption; IndexError past the counts."""
         refuse_past(rows, len(self.captions))
         return self.stores.captions.read(rows)
 
     def extended(self, manifest: Manifest, counts: Counts) -> Self:
-        """The state with the rows up to the counts, which are not fewer than this one's."""
+        """The state with the rows up to the counts, which are no fewer than this one's."""
         images, captions = (
             shortlist.extended(self.stores.embeddings(name, count)[len(shortlist) :])
             for name, shortlist, count in zip(NAMES, (self.images, self.captions), counts, strict=True)
@@ -75,14 +75,14 @@ class Snapshot:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it holds all rows of its manifest: else a tail was damaged, or was being written over."""
+        """Whether it has all rows of its manifest; otherwise the last rows were damaged, or being overwritten."""
         return self.counts == self.manifest.counts
 
     def followed(self, manifest: Manifest) -> Self:
-        """The state with the rows of a manifest of the same generation.
+        """The state with the rows of a newer manifest of the same generation.
 
-        Where this one's own stopped before a damaged row, only as far as rows from there on match their checksums: one
-        row is looked at as long as it does not.
+        Where this state stops before a damaged row, it grows only up to the first row that still fails its checksum, so
+        that usually a single row is checked.
         """
         counts = manifest.counts
         if not self.is_whole:
@@ -91,7 +91,7 @@ class Snapshot:
         return self.overwritten(IMAGES, replaced).extended(manifest, counts)
 
     def overwritten(self, name: str, rows: Sequence[int]) -> Self:
-        """The state with the embeddings that these rows of images or captions have by now."""
+        """The state with the current embeddings of these rows of images or captions."""
         if not rows:
             return self
         shortlist = self.shortlist(name)
@@ -102,7 +102,7 @@ class Snapshot:
         return self.images if name == IMAGES else self.captions
 
     def indexed(self, name: str, part: Part) -> Self:
-        """The state with an index of the first images or captions, see Shortlist.indexed."""
+        """The state with an index of the first images or captions; see Shortlist.indexed."""
         return self._with(name, self.shortlist(name).indexed(part))
 
     def _with(self, name: str, shortlist: Shortlist) -> Self:
@@ -112,12 +112,12 @@ class Snapshot:
 class View:
     """Reads a view that another process may be extending.
 
-    `snapshot` costs nothing and may be called from any thread. `refresh` copies what is new, and `build_index` may take
-    minutes: each belongs to a background thread of its own, while searches use the snapshot of before.
+    `snapshot` is free and may be called from any thread. `refresh` copies new rows, and `build_index` may take minutes:
+    each belongs in a background thread of its own, while searches use the previous snapshot.
     """
 
     def __init__(self, folder: Path, ivf_from: int = IVF_FROM) -> None:
-        """Open with what is published now; NoView where nothing was built there. `ivf_from`: see Shortlist."""
+        """Open the published view; NoView where none was built. `ivf_from`: see Shortlist."""
         self._folder = folder
         self._ivf_from = ivf_from
         self._refreshing = threading.Lock()
@@ -129,41 +129,41 @@ class View:
         self._snapshot.stores.close()
 
     def snapshot(self) -> Snapshot:
-        """The newest state that is complete."""
+        """The latest complete state."""
         return self._snapshot
 
     def refresh(self, patience_s: float = threading.TIMEOUT_MAX) -> bool:
-        """Take up what was published since; True when there was something. Cheap when there was not.
+        """Load what was published since; True if there was anything. Cheap if not.
 
-        Rows that did not match their checksums are taken up once they do: a compaction that blanks rows, as it does
-        between their zeros and their checksums, publishes nothing afterwards.
-        False also where another thread is at it for longer than `patience_s`; a view that must be loaded afresh is left
-        to those who have all time. NoView when the view was removed; then the last snapshot stays.
+        Rows that failed their checksums are loaded once they match: a compaction, which writes zeros before checksums,
+        publishes nothing when it is done. Returns False also where another thread refreshes for longer than
+        `patience_s`; reloading a view from scratch is left to callers without a limit. NoView when the view was
+        removed; the last snapshot then stays.
         """
         if not self._refreshing.acquire(timeout=patience_s):
             return False
         try:
-            content, before = view_manifest.read(self._folder), self._snapshot
+            content, snapshot = view_manifest.read(self._folder), self._snapshot
             is_new = content != self._content
-            if not is_new and before.is_whole:
+            if not is_new and snapshot.is_whole:
                 return False
             manifest = Manifest.parse(content, self._folder)
-            if manifest.generation == before.manifest.generation:
-                self._snapshot = before.followed(manifest)
+            if manifest.generation == snapshot.manifest.generation:
+                self._snapshot = snapshot.followed(manifest)
             elif patience_s < threading.TIMEOUT_MAX:
                 return False
             else:  # older snapshots may still read the old files, which close when the last of them is gone
                 self._snapshot = self._load(manifest)
             self._content = content
-            return is_new or self._snapshot.counts != before.counts
+            return is_new or self._snapshot.counts != snapshot.counts
         finally:
             self._refreshing.release()
 
     def build_index(self) -> bool:
-        """Build the indexes that are due, of images and of captions; True when one was.
+        """Build the indexes that are due, of images and of captions; True if any was built.
 
-        Rows are searched exactly until then, and all others while it lasts. False also while another process builds
-        one, which is taken up once that is done, and where rows were overwritten meanwhile, whose vectors it may hold.
+        Rows are searched exactly until it is done. False also while another process builds one, which is loaded once it
+        is done, and where rows were overwritten in the meantime, whose old vectors the index may hold.
         """
         if not any(self._snapshot.shortlist(name).index_is_due for name in NAMES):
             return False
@@ -183,18 +183,18 @@ class View:
             if building.is_void:
                 return False
             part = self._kept(name, manifest, built)
-            if building.is_void:  # since then: what is removed later takes it along
+            if building.is_void:  # emptied just now; had it been later, that would have removed this part too
                 remove_part(self._folder / SHORTLISTS, name)
                 return False
         with self._refreshing:
             now = self._snapshot
-            if now.manifest.generation == manifest.generation:  # otherwise rows were cut meanwhile
-                since = replaced_rows(name, now.manifest)[len(replaced_rows(name, manifest)) :]
-                self._snapshot = now.indexed(name, part).overwritten(name, since)
+            if now.manifest.generation == manifest.generation:  # otherwise rows were cut in the meantime
+                replaced = replaced_rows(name, now.manifest)[len(replaced_rows(name, manifest)) :]
+                self._snapshot = now.indexed(name, part).overwritten(name, replaced)
         return True
 
     def _load(self, manifest: Manifest) -> Snapshot:
-        """Everything that counts and is undamaged (the writer may not have cut a damaged tail back yet)."""
+        """Everything that is published and undamaged (the writer may not have cut back a damaged tail yet)."""
         stores = Stores(self._folder, manifest, write=False)
         counts = stores.valid_counts(manifest.counts)
         if counts != manifest.counts:
@@ -221,7 +221,7 @@ class View:
         )
 
     def _kept(self, name: str, manifest: Manifest, built: Part) -> Part:
-        """The part as it is stored, whose memory other processes share; as it was built where it cannot be."""
+        """The part as stored, whose memory other processes share; or as built, where it cannot be stored."""
         try:
             num_replaced = len(replaced_rows(name, manifest))
             save_part(self._folder / SHORTLISTS, name, built, manifest.generation, num_replaced)
@@ -233,12 +233,12 @@ class View:
 
 
 def replaced_rows(name: str, manifest: Manifest) -> tuple[int, ...]:
-    """The rows of images or of captions that were replaced in the manifest's generation; of captions none ever are."""
+    """The rows of images or captions that were replaced in the manifest's generation; captions never are."""
     return manifest.replaced if name == IMAGES else ()
 
 
 def remove_shortlists(folder: Path) -> None:
-    """Remove a view's stored shortlists, which are trained anew at the next opening."""
-    # First: who stores a part once the folder was listed finds its right to do so void.
+    """Remove a view's stored shortlists, which are trained again at the next opening."""
+    # First: a process that stores a part after the folder was listed then finds its right void.
     (folder / SHORTLISTS / LOCK).unlink(missing_ok=True)
     shutil.rmtree(folder / SHORTLISTS, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The manifest of a view: its model, its layout and how many of its rows count; one small file, replaced whole."""
+"""The manifest of a view: its model, its layout and its published row counts; one small file, replaced atomically."""
 
 import json
 import secrets
@@ -12,11 +12,11 @@ from index.views.slab import Corrupt
 
 NAME = "manifest.json"
 MANIFEST_FORMAT = 1
-MOST_REPLACED = 1000  # in a generation: beyond, readers load the view afresh
+MOST_REPLACED = 1000  # in a generation: beyond, readers reload the view
 
 
 class Counts(NamedTuple):
-    """Rows that count: image rows are region slots, caption rows are caption slots."""
+    """Numbers of published rows: image rows are region slots, caption rows are caption slots."""
 
     images: int
     captions: int
@@ -34,7 +34,8 @@ class NoView(FileNotFoundError):
 class Manifest:
     """The content of a view. `layout`: field -> [shape, numpy dtype] of one image's record.
 
-    A new `generation`: rows were cut, or many replaced. `replaced`: rows of images that were in this one, in order.
+    A new `generation` means that rows were cut, or many replaced. `replaced`: the image rows replaced in this
+    generation, in order.
     """
 
     digest: str
@@ -49,7 +50,7 @@ class Manifest:
 
     @property
     def counts(self) -> Counts:
-        """Rows that count."""
+        """Numbers of published rows."""
         return Counts(self.images, self.captions)
 
     def at(self, counts: Counts) -> Self:
@@ -57,11 +58,11 @@ class Manifest:
         return replace(self, images=counts.images, captions=counts.captions)
 
     def renewed(self, counts: Counts) -> Self:
-        """The manifest with fewer rows, or others in their places, which readers must load afresh."""
+        """The manifest with fewer rows, or with others in their places, so that readers reload the view."""
         return replace(self.at(counts), generation=secrets.token_hex(8), replaced=())
 
     def overwritten(self, rows: Sequence[int]) -> Self:
-        """The manifest with other images in the places of these rows."""
+        """The manifest after these image rows were replaced."""
         replaced = (*self.replaced, *rows)
         if len(replaced) > MOST_REPLACED:
             return self.renewed(self.counts)
@@ -69,33 +70,33 @@ class Manifest:
 
     @property
     def edition(self) -> str:
-        """A word that changes whenever rows that were there are gone, or are others."""
+        """An id that changes whenever existing rows are removed or replaced."""
         return f"{self.generation}-{len(self.replaced)}"
 
-    def refuse_other(self, wanted: "Manifest", folder: Path) -> None:
+    def refuse_other(self, expected: "Manifest", folder: Path) -> None:
         """Raise ViewMismatch, naming every difference, unless both describe the same view."""
         parts = ("digest", "extractor", "embed_dim", "word_dim", "layout")
-        found = {part: getattr(self, part) for part in parts}
+        values = {part: getattr(self, part) for part in parts}
         other = [
-            f"{part} {found[part]}, not {getattr(wanted, part)}"
+            f"{part} {values[part]}, not {getattr(expected, part)}"
             for part in parts
-            if found[part] != getattr(wanted, part)
+            if values[part] != getattr(expected, part)
         ]
         if other:
             raise ViewMismatch(f"the view in {folder} has {'; '.join(other)}: it must be built anew")
 
     def save(self, folder: Path) -> None:
-        """Publish, durably."""
+        """Publish the manifest, durably."""
         files.replace_file(folder / NAME, json.dumps({"format": MANIFEST_FORMAT, **asdict(self)}, indent=1).encode())
 
     @classmethod
     def parse(cls, content: bytes, folder: Path) -> Self:
-        """The manifest in the file's bytes; Corrupt when they hold none, ViewMismatch for another format."""
+        """The manifest in the file's bytes; Corrupt if there is none, ViewMismatch for another format."""
         try:
-            found: dict[str, Any] = json.loads(content)
-            version = found.pop("format")
-            layout = {name: (tuple(shape), dtype) for name, (shape, dtype) in found.pop("layout").items()}
-            replaced = tuple(int(row) for row in found.pop("replaced", ()))
+            content_fields: dict[str, Any] = json.loads(content)
+            version = content_fields.pop("format")
+            layout = {name: (tuple(shape), dtype) for name, (shape, dtype) in content_fields.pop("layout").items()}
+            replaced = tuple(int(row) for row in content_fields.pop("replaced", ()))
         except (ValueError, LookupError, AttributeError, TypeError) as error:
             raise Corrupt(f"{folder / NAME} is damaged: {error}") from error
         if version != MANIFEST_FORMAT:
@@ -103,13 +104,13 @@ class Manifest:
                 f"the view in {folder} has format {version}, not {MANIFEST_FORMAT}: it must be built anew"
             )
         try:
-            return cls(layout=layout, replaced=replaced, **found)
-        except TypeError as error:  # a part is missing, or there is one too many
+            return cls(layout=layout, replaced=replaced, **content_fields)
+        except TypeError as error:  # a field is missing or unknown
             raise Corrupt(f"{folder / NAME} is damaged: {error}") from error
 
 
 def read(folder: Path) -> bytes:
-    """The manifest's bytes; NoView when there are none."""
+    """The manifest's bytes; NoView if there are none."""
     try:
         return (folder / NAME).read_bytes()
     except FileNotFoundError as error:

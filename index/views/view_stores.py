@@ -1,4 +1,4 @@
-"""The files of a view: what is stored of its images and captions, row by row."""
+"""The files of a view: the stored rows of its images and captions."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ class Stores:
     """The slabs of a view: records and embeddings of images, words and embeddings of captions."""
 
     def __init__(self, folder: Path, about: Manifest, write: bool) -> None:
-        """Open, and create when `write`."""
+        """Open the slabs, creating them when `write`."""
         embedding = {"embedding": ((about.embed_dim,), "<f4")}
         self.images = Slab.open(folder / "images", about.layout, write)
         self.image_embeddings = Slab.open(folder / "image_embeddings", embedding, write)
@@ -25,13 +25,13 @@ class Stores:
         self.caption_embeddings = Slab.open(folder / "caption_embeddings", embedding, write)
 
     def embeddings(self, name: str, count: int) -> Floats:
-        """[count, E] embeddings of the first images or captions, where they are mapped. IndexError for fewer."""
+        """[count, E] embeddings of the first images or captions, mapped. IndexError for fewer."""
         slab = self.image_embeddings if name == IMAGES else self.caption_embeddings
         mapped: Floats = slab.in_place(count)["embedding"][:count]
         return mapped
 
     def valid_counts(self, counts: Counts) -> Counts:
-        """The counts without damaged tails."""
+        """The counts without damaged rows at the end."""
         images = self.image_embeddings.valid_prefix(self.images.valid_prefix(counts.images))
         captions = self.caption_embeddings.valid_prefix(self.captions.valid_prefix(counts.captions))
         return Counts(images, captions)
@@ -42,19 +42,19 @@ class Stores:
         return Counts(images, first_damaged(self.check_caption, start.captions, stop.captions))
 
     def check_image(self, row: int) -> None:
-        """Raise Corrupt where what is stored of a picture is damaged."""
+        """Raise Corrupt where the stored rows of a picture are damaged."""
         self.images.check(row)
         self.image_embeddings.check(row)
 
     def check_caption(self, row: int) -> None:
-        """Raise Corrupt where what is stored of a caption is damaged."""
+        """Raise Corrupt where the stored rows of a caption are damaged."""
         self.captions.check(row)
         self.caption_embeddings.check(row)
 
     def blank(self, images: Sequence[int], captions: Sequence[int]) -> int:
         """Overwrite rows with zeros. Returns how many were not blank already.
 
-        A process killed in here may have blanked a row in one of its slabs and not yet in the other.
+        A process killed in between may have blanked a row in one of its slabs and not in the other.
         """
         return max(self.image_embeddings.blank(images), self.images.blank(images)) + max(
             self.caption_embeddings.blank(captions), self.captions.blank(captions)
@@ -68,8 +68,8 @@ class Stores:
 
 @contextmanager
 def opened_stores(folder: Path, write: bool) -> Iterator[tuple[Stores, Counts]]:
-    """The slabs of a view, whatever its model, and how many of their rows count. Raises NoView where there is none yet,
-    Corrupt where it is damaged, ViewMismatch where it has another layout."""
+    """The slabs of a view of any model, and its published counts. Raises NoView where there is none yet, Corrupt where
+    it is damaged, ViewMismatch for another format."""
     about = Manifest.parse(view_manifest.read(folder), folder)
     stores = Stores(folder, about, write)
     try:
@@ -79,6 +79,6 @@ def opened_stores(folder: Path, write: bool) -> Iterator[tuple[Stores, Counts]]:
 
 
 def refuse_past(rows: RowNumbers, count: int) -> None:
-    """IndexError for rows that are not among the first `count`."""
+    """Raise IndexError for rows that are not among the first `count`."""
     if len(rows) and not 0 <= min(rows) <= max(rows) < count:
         raise IndexError(f"the snapshot has rows 0 .. {count - 1}, asked for {min(rows)} .. {max(rows)}")

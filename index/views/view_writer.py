@@ -1,4 +1,4 @@
-"""Extends a view: rows are appended, then published by its manifest."""
+"""Extends a view: rows are appended, then published by the manifest."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,11 +34,11 @@ class ViewWriter:
     ) -> None:
         """Open or create, and cut back damaged rows; ViewMismatch for another digest, extractor or layout.
 
-        `layout`: field -> shape of one image's record; fields named in `bools` are stored as bool, single numbers
-        as fp32 (scores that differ by less than fp16 tells apart would be compared by them), as are fields named in
-        `wide`, others as fp16. A view of an earlier release, which knew no `wide`, stays as it is: see `wide_fields`.
+        `layout`: field -> shape of one image's record. Fields named in `bools` are stored as bool; single numbers as
+        fp32 (scores that differ by less than fp16 resolves are compared by them), as are fields named in `wide`; others
+        as fp16. A view of an earlier release, which knew no `wide`, keeps its layout: see `wide_fields`.
         """
-        wanted = Manifest(
+        new = Manifest(
             digest=digest,
             extractor=extractor,
             embed_dim=embed_dim,
@@ -49,15 +49,15 @@ class ViewWriter:
         remove_strays(folder)
         self._folder = folder
         try:
-            found = Manifest.parse(view_manifest.read(folder), folder)
+            manifest = Manifest.parse(view_manifest.read(folder), folder)
         except (NoView, Corrupt):
-            found = wanted  # nothing, or nothing known, was published: start from no rows
+            manifest = new  # nothing readable was published: start from no rows
         earlier = _layout(layout, bools, wide=())
-        found.refuse_other(replace(wanted, layout=earlier) if found.layout == earlier else wanted, folder)
-        self.stores = Stores(folder, found, write=True)
-        self._manifest = found
-        valid = self.stores.valid_counts(found.counts)
-        if found is wanted or valid != found.counts:
+        manifest.refuse_other(replace(new, layout=earlier) if manifest.layout == earlier else new, folder)
+        self.stores = Stores(folder, manifest, write=True)
+        self._manifest = manifest
+        valid = self.stores.valid_counts(manifest.counts)
+        if manifest is new or valid != manifest.counts:
             self.cut_back(*valid)
 
     @property
@@ -66,11 +66,11 @@ class ViewWriter:
         return [name for name, (_, dtype) in self._manifest.layout.items() if dtype == "<f4"]
 
     def is_there(self) -> bool:
-        """Whether the view was not removed since it was opened."""
+        """Whether the view still exists since it was opened."""
         return (self._folder / view_manifest.NAME).exists()
 
     def counts(self) -> Counts:
-        """Rows published so far: the next rows to add."""
+        """Numbers of rows published so far, and so the next rows to add."""
         return self._manifest.counts
 
     def add_images(self, at: int, records: Mapping[str, npt.NDArray[Any]], embeddings: Floats) -> None:
@@ -96,9 +96,9 @@ class ViewWriter:
         self._publish(self._manifest.at(counts._replace(captions=at + len(embeddings))))
 
     def replace_images(self, rows: Sequence[int], records: Mapping[str, npt.NDArray[Any]], embeddings: Floats) -> None:
-        """Write [n, ...] records and [n, E] embeddings over published rows, then publish which.
+        """Write [n, ...] records and [n, E] embeddings over published rows, then publish their numbers.
 
-        A search that runs meanwhile may read a row that is partly old and partly new. IndexError for a row that is not
+        A concurrent search may read a row that is partly old and partly new. IndexError for a row that is not
         published.
         """
         counts = self.counts()
@@ -109,7 +109,7 @@ class ViewWriter:
         self._publish(self._manifest.overwritten(rows))
 
     def cut_back(self, images: int, captions: int) -> None:
-        """Drop the rows past these counts; readers follow at their next refresh."""
+        """Drop the rows beyond these counts; readers follow at their next refresh."""
         counts = self.counts()
         if images > counts.images or captions > counts.captions:
             raise ValueError(f"cannot cut {counts} back to {images}, {captions}")
@@ -139,14 +139,14 @@ def _layout(
 
 
 def _refuse_gap(at: int, count: int, fields: Mapping[str, Any], embeddings: Floats) -> None:
-    """ValueError unless the rows continue the view without a gap, each complete and findable."""
+    """Raise ValueError unless the rows continue the view without a gap, each complete and findable."""
     if at != count:
         raise ValueError(f"the view has {count} rows, the next cannot be {at}")
     _refuse_uneven(fields, embeddings)
 
 
 def _refuse_uneven(fields: Mapping[str, Any], embeddings: Floats) -> None:
-    """ValueError unless each row is complete and findable."""
+    """Raise ValueError unless each row is complete and findable."""
     lengths = {name: len(rows) for name, rows in fields.items()}
     if len(set(lengths.values())) != 1:
         raise ValueError(f"rows of different number: {lengths}")

@@ -1,14 +1,14 @@
-"""API keys: how they are made, what is stored of them, and how a given one is compared with what is stored.
+"""API keys: their creation, their stored form, and the comparison of a presented key with it.
 
-A key is `rgd_<id>_<secret>`. The id is public: `regard keys list` and audit lines name a key by it. The secret is 256
-random bits. Of a key only two SHA-256 digests are stored, of the key and of its session token. A fast hash is enough,
-since there is nothing to guess: passwords need a slow hash because people choose them from a small set, while trying
-all secrets of 256 bits is impossible at any speed. A slow hash would cost each request its time, and let strangers
-spend the server's time with wrong keys.
+A key is `rgd_<id>_<secret>`. The id is public: `regard keys list` and audit lines identify a key by it. The secret is
+256 random bits. Only two SHA-256 digests are stored: that of the key, and that of its session token. A fast hash is
+sufficient: passwords need a slow one because people choose them from a small set, while searching all 256-bit secrets
+is impossible at any speed. A slow hash would delay every request, and let strangers waste the server's time with wrong
+keys.
 
 A session token is `rgs_<id>_<HMAC of the key>`. Browsers keep it as a cookie, and send cookies to every port of a
-machine; another service there that reads the token can read pictures with it, but cannot make the key of it, with
-which it could write.
+machine. Another service there that reads the token can read pictures with it, but cannot derive the key, which is
+needed to write.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from service.auth.permissions import Permission
 from service.errors import UserError
 
-ID_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # none that is taken for another
+ID_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without look-alikes
 ID_LENGTH, SECRET_BYTES = 12, 32
 KEY = re.compile(r"rgd_([a-z0-9]{12})_[A-Za-z0-9_-]{43}")
 SESSION = re.compile(r"rgs_([a-z0-9]{12})_[0-9a-f]{64}")
 MAX_NAME = 64
-SHOWN_LETTERS = 2 * MAX_NAME  # letters of a name that is refused
-NAME = re.compile(rf"[\w.@+-](?:[\w.@+ -]{{0,{MAX_NAME - 2}}}[\w.@+-])?")  # what a line of a list can show
+SHOWN_LETTERS = 2 * MAX_NAME  # quoted from a refused name
+NAME = re.compile(rf"[\w.@+-](?:[\w.@+ -]{{0,{MAX_NAME - 2}}}[\w.@+-])?")  # printable in a line of a list
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class ApiKey:
     revoked_at: float | None = None
 
     def unusable(self, now: float) -> str | None:
-        """Why the key cannot be used any more; None while it can."""
+        """The reason why the key can no longer be used; None while it can."""
         if self.revoked_at is not None:
             return "was revoked"
         if self.expires_at is not None and now >= self.expires_at:
@@ -56,16 +56,16 @@ class ApiKey:
         return hmac.compare_digest(digest_of(token), stored)
 
     def revoke(self, now: float) -> "ApiKey":
-        """The key as it is stored once it was revoked; the first time counts."""
+        """The key as stored after its revocation; the time of the first revocation counts."""
         return self if self.revoked_at is not None else replace(self, revoked_at=now)
 
 
 def create_key(name: str, permission: Permission, now: float, expires_at: float | None = None) -> tuple[str, ApiKey]:
-    """A new key, and what is to be stored of it. UserError for a name that cannot be one."""
+    """A new key, and its stored form. UserError for an invalid name."""
     if not NAME.fullmatch(name):
         raise UserError(
-            f"a key cannot be called {name[:SHOWN_LETTERS]!r}{'...' * (len(name) > SHOWN_LETTERS)}: use 1 to {MAX_NAME}"
-            " letters, digits, spaces or . _ @ + -, with no space at the ends"
+            f"a key cannot be called {name[:SHOWN_LETTERS]!r}{'...' if len(name) > SHOWN_LETTERS else ''}: use 1 to"
+            f" {MAX_NAME} letters, digits, spaces or . _ @ + -, with no space at the ends"
         )
     key_id = "".join(secrets.choice(ID_LETTERS) for _ in range(ID_LENGTH))
     key = f"rgd_{key_id}_{secrets.token_urlsafe(SECRET_BYTES)}"
@@ -87,18 +87,18 @@ def digest_of(token: str) -> str:
 
 
 def session_token(key: str) -> str:
-    """The token of a key that reads and does nothing else."""
+    """The token derived from a key that permits only reading."""
     return f"rgs_{token_id(key)}_{hmac.new(key.encode(), b'regard session', hashlib.sha256).hexdigest()}"
 
 
 def token_id(token: str) -> str | None:
-    """The id in a key or session token; None where the text is neither."""
-    found = KEY.fullmatch(token) or SESSION.fullmatch(token)
-    return None if found is None else found[1]
+    """The id in a key or session token; None if the text is neither."""
+    match = KEY.fullmatch(token) or SESSION.fullmatch(token)
+    return None if match is None else match[1]
 
 
 def redact_keys(text: str) -> str:
-    """The text with the secret of every key and session token in it left out."""
+    """The text without the secrets of the keys and session tokens in it."""
     return REDACTED.sub(r"\1...", text)
 
 

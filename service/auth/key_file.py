@@ -1,7 +1,7 @@
-"""The file of API keys, `keys.json` in the data directory: readable by its owner alone, replaced as a whole.
+"""The file of API keys, `keys.json` in the data directory: readable only by its owner, replaced atomically.
 
-It is a file of its own, beside the catalog, because it must be readable where the data directory cannot be written,
-and because whoever may copy pictures and captions need not get to see who has keys.
+It is separate from the catalog because it must be readable where the data directory is not writable, and because those
+who may copy pictures and captions need not see who has keys.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ from service.storage.ballast import give_up_ballast
 from service.validation_messages import plain_message
 
 FORMAT = 1
-MODE = 0o600  # digests of keys tell nobody the keys, but who has them and since when
+MODE = 0o600  # digests do not reveal the keys, but the file says who has them and since when
 LOCK_NAME, TEMPORARY_NAME = "keys.lock", "keys.json.tmp"
 
 
 class BadKeyFile(UserError):
-    """The file of keys cannot be read; the message says why."""
+    """The key file cannot be read; the message says why."""
 
 
 class _Content(BaseModel):
@@ -38,18 +38,18 @@ _CONTENT = TypeAdapter(_Content)
 
 
 def read_keys(path: Path) -> list[ApiKey]:
-    """The stored keys, oldest first; none where there is no file. Raises BadKeyFile where it cannot be read."""
+    """The stored keys, oldest first; empty without a file. Raises BadKeyFile where it cannot be read."""
     try:
-        text = path.read_bytes()
+        content = path.read_bytes()
     except FileNotFoundError:
         return []
     except OSError as fault:
         raise BadKeyFile(f"{path} cannot be read: {fault.strerror}") from fault
-    return parse_keys(path, text)
+    return parse_keys(path, content)
 
 
 def parse_keys(path: Path, text: bytes) -> list[ApiKey]:
-    """The keys in the content of the file. Raises BadKeyFile where it cannot be understood."""
+    """The keys in the file's content. Raises BadKeyFile where it is malformed."""
     try:
         content = _CONTENT.validate_json(text)
     except ValidationError as fault:
@@ -65,14 +65,15 @@ def parse_keys(path: Path, text: bytes) -> list[ApiKey]:
 
 
 def change_keys(path: Path, change: Callable[[list[ApiKey]], Sequence[ApiKey]]) -> None:
-    """Replace the stored keys by what `change` makes of them, durably; two programs at once change one after the other.
+    """Replace the stored keys by the result of `change`, durably; concurrent programs take turns.
 
-    A reader, or a crash, sees the keys of before or after. BadKeyFile, and what `change` raises, leave all as it is.
+    Readers, and a crash, see the keys from before or after. BadKeyFile, and exceptions of `change`, leave the file
+    unchanged.
     """
     make_folder(path.parent, private=True)
-    give_up_ballast(path.parent)  # a key that was stolen is revoked on a full disk, too
+    give_up_ballast(path.parent)  # a stolen key must be revocable on a full disk
     with contextlib.ExitStack() as stack:
-        # The lock's file stays: removing it would let two programs lock two files.
+        # The lock file stays: if it were removed, two programs could lock two files.
         lock = os.open(path.with_name(LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
         stack.callback(os.close, lock)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -83,7 +84,7 @@ def change_keys(path: Path, change: Callable[[list[ApiKey]], Sequence[ApiKey]]) 
 
 def _replace(path: Path, content: bytes) -> None:
     temporary = path.with_name(TEMPORARY_NAME)
-    temporary.unlink(missing_ok=True)  # of a program that was killed; under the lock nobody else writes it
+    temporary.unlink(missing_ok=True)  # left by a killed program: only the holder of the lock writes it
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
@@ -95,7 +96,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _give_to_folder_owner(path: Path) -> None:
-    """Let the service, which owns the data directory, read what root wrote into it."""
+    """Let the service, which owns the data directory, read a file that root wrote into it."""
     if os.geteuid() == 0:
         owner = path.parent.stat()
         os.chown(path, owner.st_uid, owner.st_gid)

@@ -1,4 +1,4 @@
-"""The keys of a running service: read again as soon as their file changes."""
+"""The keys of a running service, reloaded as soon as their file changes."""
 
 import logging
 import os
@@ -15,25 +15,26 @@ from service.errors import InvalidKey, NotReady
 
 log = logging.getLogger(__name__)
 
-# Compared with where no key has the id, so that this takes as long as a wrong secret.
+# Compared with tokens of unknown ids, so that these take as long as wrong secrets.
 _NOBODY = create_key("nobody", Permission.READ, 0.0)[1]
 
 
 class KeyRing:
-    """Finds the key that a token belongs to. Safe to use from many threads.
+    """Finds the key that a token belongs to. Safe to share between threads.
 
-    Each request looks at the file's identity, a few microseconds, so that a revoked key stops with the next request.
+    Each request checks the file's identity, which takes microseconds, so that a revoked key fails from the next request
+    on.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        """Read the file; BadKeyFile when there is one that cannot be read."""
+        """Read the file; BadKeyFile where it exists but cannot be read."""
         self._path = path
         self._clock = clock
         self._keys: dict[str, ApiKey] = {}
-        self._own: dict[str, ApiKey] = {}
+        self._process_keys: dict[str, ApiKey] = {}  # valid for this process only, and not stored
         self._fault: str | None = None
         self._doubt: Callable[[], str | None] = lambda: None
-        self._stored = False
+        self._required = False
         self._file: BufferedReader | None = None
         self._state: tuple[int, ...] | None = None
         self._lock = threading.Lock()
@@ -44,13 +45,13 @@ class KeyRing:
 
     @property
     def required(self) -> bool:
-        """Whether requests need a key: from the first key that is created, and to the end of the process.
+        """Whether requests need a key: from the creation of the first key to the end of the process.
 
-        That all keys were revoked, or that their file is gone or damaged, opens nothing.
+        Revoking all keys, or losing or damaging their file, does not open the service.
         """
         with self._lock:
             self._refresh()
-            return self._stored or self._fault is not None
+            return self._required or self._fault is not None
 
     def identify(self, token: str) -> ApiKey:
         """The usable key that a key or session token belongs to. Raises InvalidKey where there is none, NotReady where
@@ -58,9 +59,9 @@ class KeyRing:
         key_id = token_id(token)
         with self._lock:
             self._refresh()
-            fault, key = self._fault, self._own.get(key_id or "") or self._keys.get(key_id or "")
-            is_own = key_id in self._own
-        if fault is not None and not is_own:
+            fault, key = self._fault, self._process_keys.get(key_id or "") or self._keys.get(key_id or "")
+            is_process_key = key_id in self._process_keys
+        if fault is not None and not is_process_key:
             raise NotReady("The API keys cannot be read; the log of the server says why.")
         if not (key or _NOBODY).matches(token) or key is None:
             raise InvalidKey("This is no key of this service.")
@@ -70,27 +71,27 @@ class KeyRing:
         return key
 
     def doubted_by(self, doubt: Callable[[], str | None]) -> None:
-        """Accept no stored key while `doubt` gives a reason, which the log gets."""
+        """Accept no stored key while `doubt` returns a reason, which is logged."""
         with self._lock:
             self._doubt = doubt
 
     def create_own(self, name: str, permission: Permission) -> str:
-        """A key for a part of this process; it is stored nowhere and ends with the process."""
+        """A key for a component of this process; it is not stored and expires with the process."""
         key, stored = create_key(name, permission, self._clock())
         with self._lock:
-            self._own[stored.key_id] = stored
+            self._process_keys[stored.key_id] = stored
         return key
 
     def own_keys(self) -> list[ApiKey]:
-        """The keys that `create_own` made, for a process that is a part of this one."""
+        """The keys made by `create_own`, for a child process of this one."""
         with self._lock:
-            return list(self._own.values())
+            return list(self._process_keys.values())
 
     def accept_own(self, keys: Iterable[ApiKey], required: bool) -> None:
-        """Accept the own keys of the process that this one is a part of, and require keys where that one does."""
+        """Accept the own keys of the parent process, and require keys where the parent does."""
         with self._lock:
-            self._own |= {key.key_id: key for key in keys}
-            self._stored = self._stored or required
+            self._process_keys |= {key.key_id: key for key in keys}
+            self._required = self._required or required
 
     def close(self) -> None:
         """Close the file."""
@@ -103,8 +104,8 @@ class KeyRing:
             self._set_fault(doubt)
             return
         try:
-            found = self._path.stat()
-            state: tuple[int, ...] | None = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+            status = self._path.stat()
+            state: tuple[int, ...] | None = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
         except FileNotFoundError:
             state = None
         except OSError as fault:
@@ -118,13 +119,13 @@ class KeyRing:
         self._keys = {}
         if state is None:
             self._state = None
-            if self._stored:  # which an unmounted disk looks like as well
+            if self._required:  # the disk may just be unmounted
                 self._set_fault(f"{self._path} is gone")
             else:
                 self._fault = None
             return
         try:
-            # It stays open, so that no later file gets the number by which a change is noticed.
+            # It stays open, so that no later file gets its inode number, which would hide the change.
             self._file = self._path.open("rb")
             self._keys = {key.key_id: key for key in parse_keys(self._path, self._file.read())}
         except OSError as fault:
@@ -132,10 +133,10 @@ class KeyRing:
         except BadKeyFile as fault:
             self._set_fault(str(fault))
         else:
-            opened = os.fstat(self._file.fileno())
-            self._state = (opened.st_dev, opened.st_ino, opened.st_mtime_ns, opened.st_size)
+            status = os.fstat(self._file.fileno())
+            self._state = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
             self._fault = None
-            self._stored = self._stored or bool(self._keys)
+            self._required = self._required or bool(self._keys)
 
     def _set_fault(self, fault: str) -> None:
         if fault != self._fault:

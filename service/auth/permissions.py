@@ -1,4 +1,4 @@
-"""Permissions of callers: three, each of which includes the ones before it."""
+"""The three permissions of callers, each of which includes the ones before it."""
 
 from enum import StrEnum
 
@@ -11,6 +11,6 @@ class Permission(StrEnum):
     ADMIN = "admin"
 
     def includes(self, needed: "Permission") -> bool:
-        """Whether a caller with this permission may do what needs the other one."""
+        """Whether this permission allows what needs the other one."""
         ranks = list(Permission)
         return ranks.index(self) >= ranks.index(needed)

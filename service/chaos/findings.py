@@ -1,4 +1,4 @@
-"""Findings: the faults that a run of kills met, each once, in words."""
+"""Findings: the faults found during a run, each listed once."""
 
 import threading
 from collections.abc import Callable
@@ -6,34 +6,34 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["lost", "half", "duplicated", "fault"]
-"""A change that was acknowledged and is not there; a picture of which a part is missing or damaged; one that is there
-twice; and whatever else is wrong, such as an answer that differs or a process that ended by itself."""
+""""lost": an acknowledged change is gone; "half": a part of a picture is missing or damaged; "duplicated": a picture
+exists twice; "fault": anything else, such as a different answer or a process that ended by itself."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with `subject`: a picture, a file, a process."""
+    """A fault of `subject`: a picture, a file, a process."""
 
     kind: Kind
     subject: str
-    words: str
+    message: str
 
     def __str__(self) -> str:
-        """A line for people."""
-        return f"{self.kind}: {self.subject}: {self.words}"
+        """A line of the report."""
+        return f"{self.kind}: {self.subject}: {self.message}"
 
 
 class Findings:
-    """Collects findings. The same thing, found again, is not counted again. Safe from many threads."""
+    """Collects findings, each only once. Safe to share between threads."""
 
     def __init__(self, say: Callable[[str], None] = lambda line: None) -> None:
         """`say` gets a line for each new finding."""
         self._say, self._lock = say, threading.Lock()
         self._found: dict[tuple[Kind, str], Finding] = {}
 
-    def add(self, kind: Kind, subject: str, words: str) -> None:
-        """Note a finding."""
-        finding = Finding(kind, subject, words)
+    def add(self, kind: Kind, subject: str, message: str) -> None:
+        """Add a finding, unless there is one of this kind and subject."""
+        finding = Finding(kind, subject, message)
         with self._lock:
             is_new = self._found.setdefault((kind, subject), finding) is finding
         if is_new:

@@ -1,4 +1,4 @@
-"""A gate that clients pass for each request, and that a check closes while it looks."""
+"""A gate that clients pass for each request, and that checks close while they run."""
 
 import threading
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class Gate:
-    """Any number of turns at a time, or one who has closed it."""
+    """Any number of concurrent turns, or one holder that has closed the gate."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -14,7 +14,7 @@ class Gate:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait until it is open, and keep it from being closed while the block runs."""
+        """Wait until the gate is open, and keep it from being closed while the block runs."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_closed)
             self._turns += 1
@@ -27,7 +27,7 @@ class Gate:
 
     @contextmanager
     def closed(self) -> Iterator[None]:
-        """Let nobody in while the block runs, which begins when all turns have ended."""
+        """Close the gate while the block runs, which begins once all turns have ended."""
         with self._changed:
             self._is_closed = True
             self._changed.wait_for(lambda: not self._turns)

@@ -1,6 +1,6 @@
-"""Kills: at a fixed interval, with a given chance, some process of the service gets SIGKILL and is started again.
+"""Kills: at a fixed interval and with a given probability, processes of the service get SIGKILL and are restarted.
 
-What is started again may be told to die at a fault point, or find its disk full for a while; while nobody runs, ends of
+A restarted process may be armed with a fault point, or find its disk full for a while; while all are down, ends of
 files are damaged; a second worker tries to write beside the first.
 """
 
@@ -17,19 +17,19 @@ from service.chaos.findings import Findings
 from service.chaos.processes import Processes
 from service.storage.data_dir import DataDir
 
-LONGEST_PAUSE_S = 1.0  # until what was killed is started again
-COMPACT = 0.25  # the chance that a compaction takes the place of a dead worker for a while
-LONGEST_COMPACTION_S = 3.0  # after which it is killed, where it is
+LONGEST_PAUSE_S = 1.0  # from a kill to the restart
+COMPACT = 0.25  # the probability of a compaction while the worker is down
+LONGEST_COMPACTION_S = 3.0  # until it is killed, if it is
 COMPACTION_S = 300.0
-FAULT = 0.35  # the chance that what is started again dies at a fault point,
+FAULT = 0.35  # the probability that a restarted process is armed with a fault point,
 FULL = 0.1  # that it finds its disk full,
-TURNS_WITHOUT_ROOM = 3  # until that many more times to kill went by,
-DAMAGE = 0.4  # that ends of files are damaged where everything was killed,
+TURNS_WITHOUT_ROOM = 3  # for this many turns of the killer,
+DAMAGE = 0.4  # that ends of files are damaged after all processes were killed,
 RIVAL = 0.2  # and that a second worker is started before the first is killed
 
 
 class Killer:
-    """Decides by a seed whom to kill; `kills` counts by role, `mishaps` what else was done, by its name."""
+    """Chooses by a seed what to kill; `kills` counts kills by role, `mishaps` other faults by name."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class Killer:
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`copying` is held by whoever copies the data directory: a copy of damaged files would be damaged too."""
+        """`copying` is held while the data directory is copied: a copy of damaged files would be damaged, too."""
         self._copying = copying
         self._processes, self._rng, self._chance, self._findings = processes, rng, chance, findings
         self._sleep, self._clock = sleep, clock
         roles = processes.roles
         self._victims = [*((role,) for role in roles), roles]
-        self._armed: dict[str, str] = {}  # role -> the fault point that it is to die at
-        self._without_room: dict[str, int] = {}  # role -> turns until it has room again
+        self._armed: dict[str, str] = {}  # role -> its fault point
+        self._without_room: dict[str, int] = {}  # role -> turns until its disk has room again
         self.kills: dict[str, int] = {}
         self.mishaps: dict[str, int] = {}
         self.strikes = 0
@@ -59,7 +59,8 @@ class Killer:
         return sum(self.kills.values())
 
     def start_what_ended(self, may_harm: bool = True) -> None:
-        """Start again what ended: at its fault point, which is a kill, or otherwise by itself, which is a fault."""
+        """Restart processes that ended: at their fault point, which counts as a kill, or otherwise by themselves, which
+        is a finding."""
         for role, status in self._processes.ended().items():
             place = self._armed.get(role)
             self._processes.kill(role)
@@ -73,25 +74,25 @@ class Killer:
         self._give_room_back()
 
     def maybe_strike(self) -> None:
-        """Kill somebody, or nobody, as chance has it."""
+        """Kill some processes, or none, at random."""
         if self._rng.random() < self._chance:
             self.strike(self._rng.choice(self._victims))
 
     def make_harmless(self) -> None:
-        """Start afresh, with nothing that harms them, the processes that are to die, or have no room."""
+        """Restart, without faults, the processes that are armed or have no room."""
         for role in sorted({*self._armed, *self._without_room}):
             self._kill(role, with_children=False)
             self._start(role, may_harm=False)
 
     def strike(self, roles: tuple[str, ...]) -> None:
-        """Kill the processes of these roles, the worker perhaps beside a second writer, and start them again."""
+        """Kill the processes of these roles, perhaps with a second worker beside the first, and restart them."""
         has_rival = "worker" in roles and self._rng.random() < RIVAL
         if has_rival:
             self._processes.start("rival")
             self._sleep(self._rng.uniform(0, LONGEST_RIVALRY_S))
         self._kill(*roles, with_children=self._rng.random() < 0.5)
         self.strikes += 1
-        if has_rival:  # which may be the writer by now, and is killed as one
+        if has_rival:  # it may have become the writer, and is killed, too
             self._sleep(self._rng.uniform(0, LONGEST_RIVALRY_S))
             self._processes.kill("rival", with_children=True)
             self._note("second writer")
@@ -105,7 +106,7 @@ class Killer:
                 self._start(role)
 
     def _start(self, role: str, may_harm: bool = True) -> None:
-        """Start a role, with a mishap before it as chance has it."""
+        """Start a role, at random with a fault."""
         self._armed.pop(role, None)
         self._without_room.pop(role, None)
         drawn = self._rng.random() if may_harm and role != "redis" else 1.0
@@ -128,19 +129,19 @@ class Killer:
                 self._start(role, may_harm=False)
 
     def _start_after_damage(self) -> None:
-        """Damage files while nobody has them open; a worker makes them whole again, then searches begin."""
-        before = self._clock()
+        """Damage files while no process has them open; the worker repairs them before searches begin."""
+        started_at = self._clock()
         data = DataDir(self._processes.settings.data_dir)
         with self._copying:
             for path in damage_tails(data, self._rng):
                 self._note(f"damaged {path.relative_to(data.root).parts[0]}")
             for role in reversed([role for role in self._processes.roles if role != "api"]):
                 self._start(role, may_harm=False)
-            wait_for_repair(self._processes, before, self._sleep)
+            wait_for_repair(self._processes, started_at, self._sleep)
         self._start("api")
 
     def _kill(self, *roles: str, with_children: bool) -> None:
-        for role in roles:  # one by one, because each is counted; the first is not waited for long
+        for role in roles:  # one by one, since kills are counted by role; waiting for each is short
             self._count_kills(role, self._processes.kill(role, with_children=with_children))
 
     def _count_kills(self, role: str, count: int) -> None:
@@ -150,7 +151,7 @@ class Killer:
         self.mishaps[mishap] = self.mishaps.get(mishap, 0) + 1
 
     def _compact(self) -> None:
-        """Compact while no worker runs; half of the times it is killed too."""
+        """Compact while no worker runs; half of the compactions are killed, too."""
         if not (self._processes.settings.data_dir / "catalog.sqlite").is_file():
             return
         process = self._processes.start("compact")

@@ -1,6 +1,6 @@
-"""The ledger: what the service acknowledged, and so what must be true of each picture of the load.
+"""The ledger: acknowledged changes, and so the expected state of each picture of the load.
 
-A request that got no answer leaves two possibilities, until a look at the service says which one came true.
+A request without an answer leaves two possible states, until a look at the service shows which one came true.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,8 +15,8 @@ from service.chaos.pictures import DrawnPicture
 class PictureState:
     """A possible state of one picture.
 
-    `edition` counts the changes of its description, None where it has none. `deleted_at` is a reading of a clock from
-    before the deletion was sent. What was deleted may be erased by now, which nobody can tell from outside.
+    `edition` counts the changes of its description, None where it has none. `deleted_at` is a time before the deletion
+    was sent. A deleted picture may have been erased since, which cannot be seen from outside.
     """
 
     status: Literal["absent", "present", "deleted"] = "absent"
@@ -25,7 +25,7 @@ class PictureState:
 
 
 def uploaded(before: PictureState) -> set[PictureState]:
-    """States after an upload: one that was deleted comes back as it was, or without description if it was erased."""
+    """States after an upload: a deleted picture is restored as it was, or without description if it was erased."""
     if before.status == "absent":
         return {PictureState("present", 0)}
     if before.status == "present":
@@ -49,7 +49,7 @@ def restored(before: PictureState) -> set[PictureState]:
 
 
 class LedgerEntry:
-    """The ledger of one picture: all states that it may be in."""
+    """The ledger of one picture: all its possible states."""
 
     def __init__(self, picture: DrawnPicture, number: int) -> None:
         self.picture, self.number = picture, number
@@ -57,55 +57,55 @@ class LedgerEntry:
 
     @property
     def state(self) -> PictureState | None:
-        """The state of the picture; None while an answer is missing."""
+        """The state of the picture; None where several are possible."""
         return next(iter(self.possible)) if len(self.possible) == 1 else None
 
     @property
     def must_be_seen(self) -> bool:
-        """Whether it is there, whichever possibility came true."""
+        """Whether it is present in every possible state."""
         return all(state.status == "present" for state in self.possible)
 
     @property
     def must_be_hidden(self) -> bool:
-        """Whether it is not there, whichever possibility came true."""
+        """Whether it is absent in every possible state."""
         return all(state.status != "present" for state in self.possible)
 
     def _after(self, change: Callable[[PictureState], set[PictureState]]) -> set[PictureState]:
         return {after for before in self.possible for after in change(before)}
 
     def acknowledge(self, change: Callable[[PictureState], set[PictureState]]) -> None:
-        """The service said that the change is made."""
+        """Record a change that the service acknowledged."""
         self.possible = self._after(change)
 
     def leave_open(self, change: Callable[[PictureState], set[PictureState]]) -> None:
-        """No answer came: the change is made, or it is not."""
+        """Record a change without an answer: it may have been made or not."""
         self.possible |= self._after(change)
 
     def look(self, edition: int | None, is_there: bool, findings: Findings) -> None:
-        """Compare with what the service shows, and go on from there."""
+        """Compare with what the service shows, report differences, and continue from the actual state."""
         image_id = self.picture.image_id
-        true = {
+        matching = {
             state
             for state in self.possible
             if (state.status == "present") == is_there and (not is_there or state.edition == edition)
         }
-        if not true and not is_there:
+        if not matching and not is_there:
             findings.add("lost", image_id, "it was taken in, or brought back, and is not there")
-        elif not true and self.must_be_hidden:
+        elif not matching and self.must_be_hidden:
             findings.add("lost", image_id, "it was deleted, and is there again")
-        elif not true:
-            wanted = sorted({str(state.edition) for state in self.possible if state.status == "present"})
-            findings.add("lost", image_id, f"a change of it: edition {edition} where {' or '.join(wanted)} was saved")
-        self.possible = true or {PictureState("present", edition) if is_there else PictureState()}
+        elif not matching:
+            editions = sorted({str(state.edition) for state in self.possible if state.status == "present"})
+            findings.add("lost", image_id, f"a change of it: edition {edition} where {' or '.join(editions)} was saved")
+        self.possible = matching or {PictureState("present", edition) if is_there else PictureState()}
 
 
 class Ledger:
-    """The pictures of one client of the load, which no other client changes."""
+    """The pictures of one client, which no other client changes."""
 
     def __init__(self, pictures: Iterable[tuple[int, DrawnPicture]]) -> None:
         self.entries = [LedgerEntry(picture, number) for number, picture in pictures]
         self.acknowledged = 0
 
     def certain(self, *statuses: str) -> list[LedgerEntry]:
-        """Entries of which it is known that they have one of these."""
+        """Entries that are known to have one of these statuses."""
         return [entry for entry in self.entries if entry.state is not None and entry.state.status in statuses]

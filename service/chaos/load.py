@@ -1,7 +1,7 @@
-"""The load: clients that take pictures in, search, delete, restore, edit and copy, as a seed has it.
+"""The load: clients that add, search, delete, restore, edit and copy pictures, chosen by a seed.
 
-Each client has pictures of its own, so that it knows what must be true of them. What is asked is decided by the seed;
-what is answered depends on the moment of a kill.
+Each client has its own pictures, so that it knows their expected state. Requests are determined by the seed; answers
+depend on the moment of a kill.
 """
 
 import json
@@ -19,8 +19,8 @@ from service.chaos.gate import Gate
 from service.chaos.ledger import Ledger, LedgerEntry, PictureState, deleted, edited, restored, uploaded
 
 ANSWER_TIMEOUT_S = 120.0
-LONGEST_THINKING_S = 0.3  # at most, between two requests of a client
-PER_BATCH = 50  # pictures with the same tag `batch`, by which all of them can be asked for in one search
+LONGEST_THINKING_S = 0.3  # between two requests of a client
+PER_BATCH = 50  # pictures with the same tag `batch`, so that one search can find all of them
 BUSY = (429, 503, 507)
 
 
@@ -30,7 +30,7 @@ def batch_of(number: int) -> int:
 
 
 class LoadClient:
-    """Sends one request after the other until it is told to stop."""
+    """Sends one request after the other until it is stopped."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class LoadClient:
         copy: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`copy` takes a snapshot and looks at it. `grace_s`: how long a deletion can be undone."""
+        """`copy` takes a snapshot and checks it. `grace_s`: how long a deletion can be undone."""
         self._http = httpx.Client(base_url=url, timeout=ANSWER_TIMEOUT_S)
         self._ledger, self._rng, self._gate, self._findings = ledger, rng, gate, findings
         self._grace_s, self._copy, self._clock = grace_s, copy, clock
@@ -68,7 +68,7 @@ class LoadClient:
         self._http.close()
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response | None:
-        """The answer; None where none came, or the service is too busy just now. Other faults of it are noted."""
+        """The answer; None where none came, or the service is too busy. Other server errors are findings."""
         try:
             answer = self._http.request(method, path, **options)
         except httpx.TransportError:
@@ -85,7 +85,7 @@ class LoadClient:
         path: str,
         **options: Any,
     ) -> httpx.Response | None:
-        """Send a change of a picture and enter it in the ledger; the answer, None for none."""
+        """Send a change of a picture and record it in the ledger; returns the answer, or None."""
         answer = self._send(method, path, **options)
         if answer is None:
             entry.leave_open(change)
@@ -95,8 +95,8 @@ class LoadClient:
         return answer
 
     def _pick(self, *statuses: str, most: int = 1) -> Sequence[LedgerEntry]:
-        there = self._ledger.certain(*statuses)
-        return self._rng.sample(there, min(most, len(there)))
+        candidates = self._ledger.certain(*statuses)
+        return self._rng.sample(candidates, min(most, len(candidates)))
 
     def _upload(self) -> None:
         new = self._pick("absent", most=self._rng.randint(1, 4))
@@ -111,7 +111,7 @@ class LoadClient:
                 manifest[entry.picture.name]["captions"] = [entry.picture.caption(0)]
         files = [("images", (entry.picture.name, entry.picture.content)) for entry in entries]
         answer = self._send("POST", "/ingest", files=files, data={"manifest": json.dumps(manifest)})
-        accepted = [] if answer is None else [one["image_id"] for one in answer.json().get("accepted", [])]
+        accepted = [] if answer is None else [file["image_id"] for file in answer.json().get("accepted", [])]
         for entry in entries:
             if answer is None:
                 entry.leave_open(uploaded)
@@ -172,29 +172,30 @@ class LoadClient:
         self._check_hits(answer)
 
     def _check_hits(self, answer: httpx.Response | None) -> None:
-        """Check that every hit exists and comes once; other clients' pictures may change at this very moment."""
+        """Check that no hit is repeated, and that none is deleted. Other clients' pictures may change at this
+        moment."""
         if answer is None or not answer.is_success:
             return
         hits = answer.json()["results"]
         subjects = [hit.get("caption_id", hit["image_id"]) for hit in hits]
-        for subject in {one for one in subjects if subjects.count(one) > 1}:
+        for subject in {subject for subject in subjects if subjects.count(subject) > 1}:
             self._findings.add("duplicated", str(subject), "one search found it twice")
-        found = {hit["image_id"] for hit in hits}
+        found_ids = {hit["image_id"] for hit in hits}
         for entry in self._ledger.entries:
-            if entry.must_be_hidden and entry.picture.image_id in found:
+            if entry.must_be_hidden and entry.picture.image_id in found_ids:
                 self._findings.add("lost", entry.picture.image_id, "it was deleted, and a search found it")
 
 
 def copy_and_look(data_dir: Path, out: Path, findings: Findings) -> None:
-    """Take a snapshot of a data directory in use, make a data directory of it, and read all of that."""
-    from service.storage.snapshots.restoration import restore_snapshot  # noqa: PLC0415 - PyTorch comes with it
+    """Take a snapshot of a data directory in use, restore it, and verify the result."""
+    from service.storage.snapshots.restoration import restore_snapshot  # noqa: PLC0415 - imports PyTorch
     from service.storage.snapshots.snapshot import take_snapshot  # noqa: PLC0415
     from service.storage.verification import find_damage  # noqa: PLC0415
 
-    archive, again = out / "copy.tar", out / "again"
+    archive, restored_dir = out / "copy.tar", out / "again"
     content = take_snapshot(data_dir, archive)
     if content.missing:
         findings.add("half", archive.name, f"{content.missing} originals were missing when a snapshot was taken")
-    restore_snapshot(archive, again)
-    for fault in find_damage(again):
+    restore_snapshot(archive, restored_dir)
+    for fault in find_damage(restored_dir):
         findings.add("half", "snapshot", fault)

@@ -1,4 +1,5 @@
-"""Looks at a running service while nobody changes it: is all that was acknowledged there, once, whole and found?"""
+"""Checks of a running service while nobody changes it: whether all acknowledged changes are there, complete and
+searchable."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,15 +14,15 @@ from service.chaos.load import ANSWER_TIMEOUT_S, batch_of
 IMAGES_AT_ONCE = 100
 MOST_HITS, SHORTLIST = 100, 1000
 BETWEEN_S = 0.2
-SET_ASIDE_BY_KILLS = "ended the worker"  # in the reason of a failure: kills look to the service like that
+SET_ASIDE_BY_KILLS = "ended the worker"  # in the reason of failures to which kills lead
 
 
 class Interrupted(Exception):
-    """The service was killed while it was looked at."""
+    """The service was killed during a check."""
 
 
 class Look:
-    """One look, from its first question to its last. Interrupted wherever no answer comes."""
+    """One check, from its first request to its last. Raises Interrupted where no answer comes."""
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class Look:
         sleep: Callable[[float], None] = time.sleep,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """`transport` in the place of the network, for tests."""
+        """`transport` replaces the network in tests."""
         self._http = httpx.Client(base_url=url, timeout=ANSWER_TIMEOUT_S, transport=transport)
         self._findings, self._sleep = findings, sleep
 
@@ -39,7 +40,7 @@ class Look:
         self._http.close()
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """The answer, once the service is not too busy for one."""
+        """The answer, once the service is not too busy."""
         while True:
             try:
                 answer = self._http.request(method, path, **options)
@@ -50,7 +51,7 @@ class Look:
             self._sleep(BETWEEN_S)
 
     def get(self, path: str, **query: Any) -> Any:
-        """The JSON of an answer that must be good; anything else is a finding."""
+        """The JSON of an answer that must be successful; anything else is a finding, and raises Interrupted."""
         answer = self.send("GET", path, params=query)
         if not answer.is_success:
             self._findings.add("fault", f"GET {path}", f"{answer.status_code}: {answer.text[:300]}")
@@ -58,36 +59,36 @@ class Look:
         return answer.json()
 
     def hits(self, path: str, **options: Any) -> list[dict[str, Any]]:
-        """The hits of a search; where it is refused there are none, and that is a finding."""
+        """The hits of a search; empty where it is refused, which is a finding."""
         answer = self.send("POST", path, **options)
         if not answer.is_success:
             self._findings.add("fault", f"POST {path}", f"{answer.status_code}: {answer.text[:300]}")
             return []
-        found: list[dict[str, Any]] = answer.json()["results"]
-        return found
+        results: list[dict[str, Any]] = answer.json()["results"]
+        return results
 
     def is_ready(self) -> bool:
-        """Whether it says that it is."""
+        """Whether the service reports that it is ready."""
         try:
             return self._http.get("/readyz").status_code == 200
         except httpx.TransportError:
             return False
 
     def settle(self, patience_s: float, timer: Callable[[], float] = time.monotonic) -> bool:
-        """Wait until every picture has its regions and its place in every view; False when patience ends."""
-        end = timer() + patience_s
-        while timer() < end:
-            self._try_again_what_kills_failed()
+        """Wait until every picture has its regions and is in every view; False after `patience_s`."""
+        deadline = timer() + patience_s
+        while timer() < deadline:
+            self._retry_failures_of_kills()
             waiting = [image for image in self.images() if image["state"] == "queued"]
             behind = [model for model in self.get("/models")["models"] if model["state"] != "ready"]
-            empty = not any(True for _ in self.images())
-            if not waiting and (not behind or empty):
+            is_empty = not any(True for _ in self.images())
+            if not waiting and (not behind or is_empty):
                 return True
             self._sleep(BETWEEN_S)
         return False
 
-    def _try_again_what_kills_failed(self) -> None:
-        """Pictures that were with the detector at every kill were set aside, as they should: once more with them."""
+    def _retry_failures_of_kills(self) -> None:
+        """Retry pictures that were with the detector at every kill, and so were set aside, as they should be."""
         for failure in self.get("/failures")["failures"]:
             if SET_ASIDE_BY_KILLS in failure["reason"]:
                 self.send("POST", f"/failures/{failure['image_id']}/retry")
@@ -101,7 +102,7 @@ class Look:
             yield from page["images"]
 
     def compare(self, entries: Sequence[LedgerEntry], model: str | None) -> None:
-        """Enter into the ledger what is there, and into the findings what should not be so."""
+        """Compare the service with the ledger: update the ledger, and add differences to the findings."""
         listed = self._listed()
         for entry in entries:
             image = listed.pop(entry.picture.image_id, None)
@@ -114,15 +115,15 @@ class Look:
         self._search_all(entries, model)
 
     def _listed(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+        listed: dict[str, dict[str, Any]] = {}
         for image in self.images():
-            if image["image_id"] in found:
+            if image["image_id"] in listed:
                 self._findings.add("duplicated", image["image_id"], "it is listed twice")
-            found[image["image_id"]] = image
-        return found
+            listed[image["image_id"]] = image
+        return listed
 
     def _look_at(self, entry: LedgerEntry, image: dict[str, Any]) -> None:
-        """A picture that is there has all its parts."""
+        """Check that a present picture has all its parts."""
         image_id = entry.picture.image_id
         if image["state"] != "ready":
             self._findings.add("half", image_id, f"it stayed {image['state']}")
@@ -136,14 +137,14 @@ class Look:
         if not regions.is_success or not regions.json()["regions"]:
             missing.append("regions")
         edition = image["tags"].get("edition")
-        wanted = [] if edition is None else [entry.picture.caption(edition)]
-        if image["captions"] != wanted:
+        expected = [] if edition is None else [entry.picture.caption(edition)]
+        if image["captions"] != expected:
             missing.append("caption")
         if missing:
             self._findings.add("half", image_id, f"without its {' and '.join(missing)}")
 
     def _search_all(self, entries: Sequence[LedgerEntry], model: str | None) -> None:
-        """Ask for all pictures of a batch at once: those that are there answer, no other does."""
+        """Search for all pictures of a batch at once: exactly those that are present must be found."""
         batches: dict[int, list[LedgerEntry]] = {}
         for entry in entries:
             batches.setdefault(batch_of(entry.number), []).append(entry)
@@ -156,7 +157,7 @@ class Look:
                 "filter": {"tags": {"batch": batch}},
             }
             hits = [hit["image_id"] for hit in self.hits("/search/text", json=body)]
-            for image_id in {one for one in hits if hits.count(one) > 1}:
+            for image_id in {hit for hit in hits if hits.count(hit) > 1}:
                 self._findings.add("duplicated", image_id, "one search found it twice")
             for entry in in_batch:
                 image_id = entry.picture.image_id

@@ -1,4 +1,4 @@
-"""Small pictures drawn from a seed, no two alike, so that a load needs no photographs."""
+"""Small pictures drawn from a seed, no two alike, so that the load needs no photographs."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ DRAWN_KINDS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp", "GIF": "gif", "BMP":
 
 @dataclass(frozen=True)
 class DrawnPicture:
-    """A file to upload, its id, and a sentence about what it shows."""
+    """A file to upload, its id, and a sentence that describes it."""
 
     image_id: str
     name: str
@@ -23,7 +23,7 @@ class DrawnPicture:
     sentence: str
 
     def caption(self, edition: int) -> str:
-        """The caption of the picture after that many changes."""
+        """The caption of the picture after `edition` changes."""
         return self.sentence if edition == 0 else f"{self.sentence}, edition {edition}"
 
 
@@ -36,7 +36,7 @@ def draw(seed: int, number: int) -> DrawnPicture:
     for colour, shape in ((ball, painter.ellipse), (box, painter.rectangle)):
         left, top = rng.randrange(70), rng.randrange(70)
         shape((left, top, left + rng.randrange(20, 90), top + rng.randrange(20, 90)), fill=COLOURS[colour])
-    for place in range(32):  # the number, in pixels that no other picture has
+    for place in range(32):  # the number in binary, so that no two pictures are alike
         picture.putpixel((place, 0), (255, 255, 255) if number >> place & 1 else (0, 0, 0))
     kind = rng.choice(sorted(DRAWN_KINDS))
     buffer = io.BytesIO()

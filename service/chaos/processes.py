@@ -1,4 +1,4 @@
-"""The processes of one service, started, killed and started again."""
+"""The processes of one service, for starting, killing and restarting."""
 
 import contextlib
 import os
@@ -21,17 +21,17 @@ REDIS_ANSWER_S = 10.0
 
 
 class Processes:
-    """Web process, worker and, where wanted, Redis, on a data directory of their own. Safe from two threads."""
+    """Web process, worker and optionally Redis, on a data directory of their own. Safe to use from two threads."""
 
     def __init__(self, settings: Settings, folder: Path, with_redis: bool, grace_s: float) -> None:
         """Everything lies in `folder`, with logs beside the data."""
-        self._own = contextlib.ExitStack()
-        self._redis_port = self._own.enter_context(held_port()) if with_redis else None
+        self._resources = contextlib.ExitStack()
+        self._redis_port = self._resources.enter_context(held_port()) if with_redis else None
         self.settings = settings.model_copy(
             update={
                 "data_dir": folder / "data",
                 "host": LOOPBACK,
-                "port": self._own.enter_context(held_port()),
+                "port": self._resources.enter_context(held_port()),
                 "redis_url": f"redis://{LOOPBACK}:{self._redis_port}/0" if with_redis else None,
                 "delete_grace_s": grace_s,
             }
@@ -44,7 +44,7 @@ class Processes:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
-        """Start all of them."""
+        """Start all processes."""
         for role in reversed(self.roles):
             self.start(role)
         return self
@@ -52,9 +52,9 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End them, and whatever they started, at once."""
+        """Kill them and their children at once."""
         self.kill(*self._running, with_children=True)
-        self._own.close()
+        self._resources.close()
 
     def _command(self, role: str) -> Sequence[str]:
         if role == "redis":
@@ -67,9 +67,9 @@ class Processes:
         return process_environment(self.settings)
 
     def start(self, role: str, variables: Mapping[str, str] = MappingProxyType({})) -> "subprocess.Popen[bytes]":
-        """Start a role, which must not be running, with more variables in its environment.
+        """Start a role, which must not be running, with additional environment variables.
 
-        `compact` is one that ends by itself, `rival` a second worker.
+        `compact` is a command that ends by itself, `rival` a second worker.
         """
         with self._lock:
             number = len(list(self.logs.iterdir()))
@@ -89,23 +89,25 @@ class Processes:
         return process
 
     def _wait_for_redis(self) -> None:
-        end = time.monotonic() + REDIS_ANSWER_S
-        while time.monotonic() < end:
+        deadline = time.monotonic() + REDIS_ANSWER_S
+        while time.monotonic() < deadline:
             with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self._redis_port or 0), 1.0):
                 return
             time.sleep(0.02)
 
     def kill(self, *roles: str, with_children: bool = False) -> int:
-        """SIGKILL the processes of the roles that run, all before waiting for any; how many.
+        """SIGKILL the running processes of the roles, all before waiting for any; returns how many.
 
-        What they started ends by itself, unless it is killed too.
+        Their children end by themselves, unless `with_children` kills them, too.
         """
         with self._lock:
             ended = [self._running.pop(role) for role in roles if role in self._running]
         killed = [process for process in ended if process.poll() is None]
         for process in killed:
             if with_children:
-                os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own, and is not waited for yet
+                os.killpg(
+                    process.pid, signal.SIGKILL
+                )  # it leads its own group, and its id is valid until it is waited for
             else:
                 process.kill()
         for process in ended:
@@ -113,7 +115,7 @@ class Processes:
         return len(killed)
 
     def stop(self, role: str) -> int | None:
-        """Ask a role politely to end; its status, None where it had to be killed."""
+        """Send SIGTERM to a role; returns its status, None where it had to be killed."""
         with self._lock:
             process = self._running.pop(role)
         process.terminate()
@@ -125,7 +127,7 @@ class Processes:
             return None
 
     def pid(self, role: str) -> int:
-        """The process that plays a role; KeyError where none does."""
+        """The process id of a role; KeyError where it does not run."""
         with self._lock:
             return self._running[role].pid
 

@@ -1,4 +1,4 @@
-"""Answers, and whether they are those of a service that took the same pictures in afresh and undisturbed."""
+"""Comparison of a service's answers with those of a fresh, undisturbed service that has the same pictures."""
 
 import json
 import random
@@ -15,38 +15,38 @@ Ranking: TypeAlias = list[tuple[str, float]]
 
 NUM_QUERIES = 8
 NUM_RESULTS = 10
-# The detector sees pictures in other batches, whose sums are added in another order; features are stored with three
-# digits (fp16), and what is rounded the other way has been seen to move a score by 0.00012.
+# The detector gets pictures in other batches, in which sums are computed in another order. Features are stored with
+# three digits (fp16), and a different rounding has been seen to change a score by 0.00012.
 TOLERANCE = 1e-3
 FILES_AT_ONCE = 25
 
 
 def questions(entries: Sequence[LedgerEntry], seed: int) -> list[LedgerEntry]:
-    """The pictures that are asked with, and whose sentences are."""
-    there = [entry for entry in entries if entry.must_be_seen]
-    return random.Random(f"{seed} questions").sample(there, min(NUM_QUERIES, len(there)))
+    """The pictures used as queries, and whose sentences are."""
+    present = [entry for entry in entries if entry.must_be_seen]
+    return random.Random(f"{seed} questions").sample(present, min(NUM_QUERIES, len(present)))
 
 
-def answers(look: Look, asked: Sequence[LedgerEntry]) -> dict[str, Ranking]:
-    """The ranking of each question, for each model."""
-    found: dict[str, Ranking] = {}
+def answers(look: Look, queries: Sequence[LedgerEntry]) -> dict[str, Ranking]:
+    """The ranking for each question and each model."""
+    rankings: dict[str, Ranking] = {}
     for model in [model["name"] for model in look.get("/models")["models"]]:
-        for entry in asked:
+        for entry in queries:
             sentence, image_id = entry.picture.sentence, entry.picture.image_id
             body = {"query": sentence, "k": NUM_RESULTS, "model": model}
             hits = look.hits("/search/text", json=body)
-            found[f"{model}: {sentence}"] = [(hit["image_id"], hit["score"]) for hit in hits]
+            rankings[f"{model}: {sentence}"] = [(hit["image_id"], hit["score"]) for hit in hits]
             form = {"image_id": image_id, "target": "captions", "k": str(NUM_RESULTS), "model": model}
             fields = {name: (None, value) for name, value in form.items()}
             hits = look.hits("/search/image", files=fields)
-            found[f"{model}: captions of {image_id}"] = [(hit["text"], hit["score"]) for hit in hits]
-    return found
+            rankings[f"{model}: captions of {image_id}"] = [(hit["text"], hit["score"]) for hit in hits]
+    return rankings
 
 
 def take_in(look: Look, entries: Sequence[LedgerEntry], findings: Findings) -> None:
-    """Send everything that is there to a fresh service, described as it is now."""
-    there = [entry for entry in entries if entry.must_be_seen]
-    for part in _parts(there):
+    """Send all present pictures to a fresh service, with their current descriptions."""
+    present = [entry for entry in entries if entry.must_be_seen]
+    for part in _parts(present):
         manifest: dict[str, Mapping[str, Any]] = {}
         for entry in part:
             assert entry.state is not None
@@ -66,21 +66,22 @@ def _parts(entries: Sequence[LedgerEntry]) -> Iterator[Sequence[LedgerEntry]]:
 
 
 def compare_answers(got: Mapping[str, Ranking], fresh: Mapping[str, Ranking], findings: Findings) -> None:
-    """Note every question that is answered otherwise."""
+    """Add a finding for each question that is answered differently."""
     for question, expected in fresh.items():
         if not same_ranking(got.get(question, []), expected):
             findings.add("fault", question, "answered otherwise than by a fresh service")
 
 
 def same_ranking(got: Ranking, expected: Ranking) -> bool:
-    """Whether scores are equal, and the same things have them; what is as good as equal may change places."""
+    """Whether the scores are equal, and belong to the same results; results of nearly equal scores may change
+    places."""
     if len(got) != len(expected):
         return False
-    if any(abs(one - other) > TOLERANCE for (_, one), (_, other) in zip(got, expected, strict=True)):
+    if any(abs(left - right) > TOLERANCE for (_, left), (_, right) in zip(got, expected, strict=True)):
         return False
     last = expected[-1][1] if expected else 0.0
     return all(
         abs(score - last) <= TOLERANCE
-        or name in {other for other, others in got if abs(others - score) <= 2 * TOLERANCE}
+        or name in {other for other, other_score in got if abs(other_score - score) <= 2 * TOLERANCE}
         for name, score in expected
     )

@@ -1,4 +1,4 @@
-"""A run: a service under load whose processes are killed again and again, and what is found wrong with it."""
+"""A run: a service under load whose processes are killed again and again, and the faults found in it."""
 
 import random
 import shutil
@@ -24,16 +24,16 @@ from service.errors import UserError
 from service.settings import Settings
 
 NUM_CLIENTS = 3
-GRACE_S = 30.0  # so that deletions become final while the run lasts
-SETTLING_PATIENCE_S = 900.0  # no measure of speed: a machine that is busy otherwise takes its time
-MOST_INTERRUPTED = 2  # looks in a row that a kill may cut short; then kills wait for one to end,
-MOST_UNSEEN = 4  # and so they do after that many without any look: a busy machine starts a service slowly
+GRACE_S = 30.0  # short, so that deletions become final during the run
+SETTLING_PATIENCE_S = 900.0  # generous, since the machine may be busy with other work
+MOST_INTERRUPTED = 2  # consecutive checks that kills may interrupt before they wait for one to end
+MOST_UNSEEN = 4  # kills without a check before they wait for one: a busy machine starts a service slowly
 POLITE_STATUSES = (0, -15, 143)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChaosPlan:
-    """The plan of a run: its length, its random seed, and how often it kills."""
+    """The plan of a run: its duration, its random seed, and how often it kills."""
 
     minutes: float
     seed: int
@@ -55,7 +55,7 @@ class ChaosResult:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether nothing was found."""
         return not self.findings.all()
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class ChaosResult:
 
 
 class ChaosRun:
-    """One run in an empty folder. `say` gets lines for people."""
+    """One run in an empty folder. `say` gets progress lines."""
 
     def __init__(self, settings: Settings, folder: Path, plan: ChaosPlan, say: Callable[[str], None]) -> None:
         self._folder, self._plan, self._say, self._settings = folder, plan, say, settings
@@ -82,26 +82,26 @@ class ChaosRun:
         self._look = Look(self._processes.url, self._findings)
         self._looks = self._interrupted = self._copies = self._looked_at = 0
 
-    def _rng(self, what: str) -> random.Random:
-        return random.Random(f"{self._plan.seed} {what}")
+    def _rng(self, purpose: str) -> random.Random:
+        return random.Random(f"{self._plan.seed} {purpose}")
 
     @property
     def _entries(self) -> list[LedgerEntry]:
         return sorted((entry for ledger in self._ledgers for entry in ledger.entries), key=lambda entry: entry.number)
 
     def run(self) -> ChaosResult:
-        """Do it. UserError where the service does not even start undisturbed."""
-        found: dict[str, Ranking] = {}
+        """Execute the run. UserError where the service does not even start undisturbed."""
+        final_answers: dict[str, Ranking] = {}
         with self._processes, closing(self._look):
             self._wait_ready(self._look, self._processes)
             with self._load(), ThreadPoolExecutor(1) as pool:
                 looking = pool.submit(self._look_after_kills)
                 self._kill_until(time.monotonic() + 60 * self._plan.minutes, looking)
-            with self._told():
-                found = self._look_last()
+            with self._reported():
+                final_answers = self._look_last()
             self._stop()
-        with self._told():
-            self._compare_with_fresh(found)
+        with self._reported():
+            self._compare_with_fresh(final_answers)
         acknowledged = sum(ledger.acknowledged for ledger in self._ledgers)
         self._say(f"besides kills: {', '.join(f'{name} {n}' for name, n in sorted(self._killer.mishaps.items()))}")
         return ChaosResult(
@@ -114,7 +114,7 @@ class ChaosRun:
 
     @contextmanager
     def _load(self) -> Iterator[None]:
-        """Clients at work as long as the block runs; an exception of theirs is raised after it."""
+        """Run the clients while the block runs; their exceptions are raised after it."""
         clients = [
             LoadClient(
                 self._processes.url,
@@ -148,11 +148,11 @@ class ChaosRun:
         finally:
             shutil.rmtree(out)
 
-    def _kill_until(self, end: float, looking: "Future[None]") -> None:
-        """Kill until the time is over, and let nobody work after it, whatever happens."""
+    def _kill_until(self, deadline: float, looking: "Future[None]") -> None:
+        """Kill until the deadline, and then end the load in any case."""
         try:
-            while (left := end - time.monotonic()) > 0 and not looking.done():
-                time.sleep(min(self._plan.every_s, left))
+            while (seconds_left := deadline - time.monotonic()) > 0 and not looking.done():
+                time.sleep(min(self._plan.every_s, seconds_left))
                 must_wait = self._must_wait()
                 self._killer.start_what_ended(may_harm=not must_wait)
                 if not must_wait:
@@ -163,18 +163,18 @@ class ChaosRun:
         looking.result()
 
     def _must_wait(self) -> bool:
-        """Whether no more is killed until somebody has looked."""
+        """Whether to stop killing until a check has completed."""
         unseen = self._killer.strikes - self._looked_at
         return self._interrupted >= MOST_INTERRUPTED or unseen >= MOST_UNSEEN
 
     def _look_after_kills(self) -> None:
-        """Look at the service whenever it was killed and is there again, until the run is over."""
+        """Check the service whenever it is ready again after a kill, until the run is over."""
         rng = self._rng("looks")
         while not self._over.wait(0.2):
             strikes = self._killer.strikes
             if strikes == self._looked_at or not self._look.is_ready():
                 continue
-            self._over.wait(rng.uniform(0, self._plan.every_s))  # the load goes on for a while
+            self._over.wait(rng.uniform(0, self._plan.every_s))  # let the load continue for a while
             with self._gate.closed():
                 try:
                     self._look_at_all(rng)
@@ -187,7 +187,7 @@ class ChaosRun:
             self._say(f"look {self._looks}: killed {kills}; {acknowledged} changes acknowledged")
 
     def _look_at_all(self, rng: random.Random) -> None:
-        """Look that everything acknowledged is there, is found by some model, and is right on the disk."""
+        """Check that all acknowledged changes are present, found by some model, and intact on disk."""
         self._settle(self._look)
         models = [model["name"] for model in self._look.get("/models")["models"]]
         self._look.compare(self._entries, rng.choice(models))
@@ -196,22 +196,22 @@ class ChaosRun:
 
     def _note_damage(self) -> None:
         for finding in confirmed_damage(self._data_dir):
-            self._findings.add(finding.kind, finding.subject, finding.words)
+            self._findings.add(finding.kind, finding.subject, finding.message)
 
     def _settle(self, look: Look) -> None:
         if not look.settle(SETTLING_PATIENCE_S):
             self._findings.add("fault", "settling", f"pictures were still waiting after {SETTLING_PATIENCE_S:g} s")
 
     def _wait_ready(self, look: Look, processes: Processes) -> None:
-        end = time.monotonic() + SETTLING_PATIENCE_S
+        deadline = time.monotonic() + SETTLING_PATIENCE_S
         while not look.is_ready():
-            if (ended := processes.ended()) or time.monotonic() > end:
+            if (ended := processes.ended()) or time.monotonic() > deadline:
                 raise UserError(f"the service does not start ({ended or 'not in time'}): see {processes.logs}")
             time.sleep(0.2)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """A service that does not start or answer, with nobody to kill it, is a finding and ends the block."""
+    def _reported(self) -> Iterator[None]:
+        """A block in which a service that fails to start or answer, without a kill, becomes a finding."""
         try:
             yield
         except Interrupted:
@@ -220,7 +220,7 @@ class ChaosRun:
             self._findings.add("fault", "the service", str(fault))
 
     def _look_last(self) -> dict[str, Ranking]:
-        """Look once more, by every model, with nobody to kill anything; the answers to the questions."""
+        """Check once more, with every model and without kills; the answers to the questions."""
         self._wait_ready(self._look, self._processes)
         self._settle(self._look)
         for model in [model["name"] for model in self._look.get("/models")["models"]]:
@@ -229,18 +229,18 @@ class ChaosRun:
         return answers(self._look, questions(self._entries, self._plan.seed))
 
     def _stop(self) -> None:
-        """End the service politely and look at what it leaves: files, and tracebacks in its logs."""
+        """Terminate the service and check what it leaves: files, and tracebacks in its logs."""
         for role in self._processes.roles:
             if (status := self._processes.stop(role)) not in POLITE_STATUSES:
                 self._findings.add("fault", role, f"told to end, it ended with {status}")
         for finding in stored_findings(self._data_dir):
-            self._findings.add(finding.kind, finding.subject, finding.words)
+            self._findings.add(finding.kind, finding.subject, finding.message)
         for log in sorted(self._processes.logs.iterdir()):
             if "Traceback" in log.read_text(encoding="utf-8", errors="replace"):
                 self._findings.add("fault", str(log), "it holds a traceback")
 
-    def _compare_with_fresh(self, found: dict[str, Ranking]) -> None:
-        """Answers of a service that takes the same pictures in undisturbed."""
+    def _compare_with_fresh(self, final_answers: dict[str, Ranking]) -> None:
+        """Compare the answers with those of a service that ingests the same pictures undisturbed."""
         self._say("taking everything in afresh, to compare the answers")
         with (
             Processes(self._settings, self._folder / "fresh", False, GRACE_S) as processes,
@@ -249,4 +249,4 @@ class ChaosRun:
             self._wait_ready(look, processes)
             take_in(look, self._entries, self._findings)
             self._settle(look)
-            compare_answers(found, answers(look, questions(self._entries, self._plan.seed)), self._findings)
+            compare_answers(final_answers, answers(look, questions(self._entries, self._plan.seed)), self._findings)

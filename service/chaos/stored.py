@@ -1,4 +1,4 @@
-"""Looks at a data directory on the disk: every checksum, and whether the parts of each picture belong together."""
+"""Checks of a data directory on disk: every checksum, and the consistency of each picture's parts."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -20,19 +20,19 @@ NO_DATA_DIR = (OSError, ValueError, sqlite3.Error, Corrupt, DamagedCatalog, Read
 
 
 def stored_findings(data_dir: Path) -> Iterator[Finding]:
-    """Faults on the disk, looked for while no worker runs. Files that cannot be read at all are told too."""
+    """Faults on disk, to be checked while no worker runs. Unreadable files are findings, too."""
     for look in (_damage, _pictures, _views):
-        yield from _told(look, data_dir)
+        yield from _reported(look, data_dir)
 
 
 def confirmed_damage(data_dir: Path) -> list[Finding]:
-    """Damage that two looks in a row find, for use while a worker runs: pictures are erased meanwhile."""
-    first = list(_told(_damage, data_dir))
-    again = set(_told(_damage, data_dir)) if first else set()
-    return [finding for finding in first if finding in again]
+    """Damage found by two consecutive checks, for use while a worker runs: pictures may be erased meanwhile."""
+    first = list(_reported(_damage, data_dir))
+    confirmed = set(_reported(_damage, data_dir)) if first else set()
+    return [finding for finding in first if finding in confirmed]
 
 
-def _told(look: Callable[[Path], Iterator[Finding]], data_dir: Path) -> Iterator[Finding]:
+def _reported(look: Callable[[Path], Iterator[Finding]], data_dir: Path) -> Iterator[Finding]:
     try:
         yield from look(data_dir)
     except NO_DATA_DIR as fault:
@@ -41,12 +41,12 @@ def _told(look: Callable[[Path], Iterator[Finding]], data_dir: Path) -> Iterator
 
 def _damage(data_dir: Path) -> Iterator[Finding]:
     for line in find_damage(data_dir):
-        place, _, words = line.partition(": ")
-        yield Finding("half", f"{place}: {words.partition(';')[0]}", line)
+        path, _, fault = line.partition(": ")
+        yield Finding("half", f"{path}: {fault.partition(';')[0]}", line)
 
 
 def _pictures(data_dir: Path) -> Iterator[Finding]:
-    """Each picture that is ready has its thumbnail, and each slot its picture."""
+    """Check that each ready picture has its thumbnail, and each slot a picture."""
     originals = Originals(data_dir, write=False)
     with closing(Catalog(DataDir(data_dir).catalog)) as catalog:
         try:
@@ -60,13 +60,13 @@ def _pictures(data_dir: Path) -> Iterator[Finding]:
 
 
 def _views(data_dir: Path) -> Iterator[Finding]:
-    """Each view holds every picture and every caption, and no more."""
+    """Check that each view has exactly all pictures and captions."""
     data = DataDir(data_dir)
     with closing(Catalog(data.catalog)) as catalog:
-        wanted = (catalog.num_slots(), catalog.num_caption_slots())
+        expected = (catalog.num_slots(), catalog.num_caption_slots())
     for manifest in sorted(data.views.glob(f"*/{VIEW_MANIFEST}")):
         with opened_stores(manifest.parent, write=False) as (_, counts):
-            if counts != wanted:
+            if counts != expected:
                 held = f"{counts.images} pictures and {counts.captions} captions"
-                words = f"it holds {held}, not {wanted[0]} and {wanted[1]}"
-                yield Finding("half", str(manifest.parent), words)
+                message = f"it holds {held}, not {expected[0]} and {expected[1]}"
+                yield Finding("half", str(manifest.parent), message)

@@ -1,7 +1,7 @@
-"""Pictures as requests describe them: which default tags count, and when too much is said about one.
+"""Descriptions of pictures in requests: applicable default tags, and early checks of the bounds.
 
-A look before the change, which refuses most of what is too much before anything is stored. The change itself looks
-again (`description_bounds.py`): others may have said something meanwhile.
+This check refuses most excessive descriptions before anything is stored. The change itself checks again
+(`description_bounds.py`), since others may have extended a description meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -14,52 +14,52 @@ LESS_ADVICE = "write its captions anew, or take tags away, with PATCH /images/{i
 
 
 class _Description(NamedTuple):
-    """The captions and the names of the tags that a picture has so far."""
+    """The captions and tag names that a picture has so far."""
 
     captions: Set[str]
     tags: Set[str]
     before: SaidCounts | None
-    """How much was said of it before; None of a new one."""
+    """The numbers of captions and tags before the request; None for a new picture."""
 
 
 class DescribedPictures:
-    """Adds what the files of one request say of their pictures to what is known of each."""
+    """Accumulates, for each picture of a request, its known description and those sent with its files."""
 
     def __init__(self, find: Callable[[str], Image | None]) -> None:
-        """`find` gives a picture by its id."""
+        """`find` looks up a picture by its id."""
         self._find = find
-        self._so_far: dict[str, _Description] = {}
+        self._descriptions: dict[str, _Description] = {}
 
     def tags(
         self, image_id: str, tags: Mapping[str, TagValue], default_tags: Mapping[str, TagValue]
     ) -> dict[str, TagValue]:
-        """The tags; where the picture is new, also the default ones whose names neither they have nor a copy of it that
-        was added before."""
-        if not default_tags or (so_far := self._description(image_id)).before is not None:
+        """The tags; for a new picture also the default tags, except where `tags`, or an earlier copy in this request,
+        has the name."""
+        if not default_tags or (description := self._description(image_id)).before is not None:
             return dict(tags)
-        return {name: value for name, value in default_tags.items() if name not in so_far.tags} | dict(tags)
+        return {name: value for name, value in default_tags.items() if name not in description.tags} | dict(tags)
 
     def add(self, image_id: str, captions: Iterable[str], tags: Iterable[str]) -> str | None:
-        """Add captions and tags of these names; the reason where they are too many, and are not added."""
-        so_far = self._description(image_id)
-        added = _Description(so_far.captions | set(captions), so_far.tags | set(tags), so_far.before)
-        said = SaidCounts(len(added.captions), len(added.tags))
-        if (excess := excess_over(said, so_far.before or NOTHING_SAID)) is not None:
+        """Add captions and tag names; the reason where they are too many, and are not added."""
+        former = self._description(image_id)
+        added = _Description(former.captions | set(captions), former.tags | set(tags), former.before)
+        counts = SaidCounts(len(added.captions), len(added.tags))
+        if (excess := excess_over(counts, former.before or NOTHING_SAID)) is not None:
             return too_much_said(excess)
-        self._so_far[image_id] = added
+        self._descriptions[image_id] = added
         return None
 
     def _description(self, image_id: str) -> _Description:
-        if image_id not in self._so_far:
+        if image_id not in self._descriptions:
             image = self._find(image_id)
             if image is None:
-                self._so_far[image_id] = _Description(frozenset(), frozenset(), None)
+                self._descriptions[image_id] = _Description(frozenset(), frozenset(), None)
             else:
                 before = SaidCounts(len(image.captions), len(image.tags))
-                self._so_far[image_id] = _Description(set(image.captions), image.tags.keys(), before)
-        return self._so_far[image_id]
+                self._descriptions[image_id] = _Description(set(image.captions), image.tags.keys(), before)
+        return self._descriptions[image_id]
 
 
 def too_much_said(excess: Excess) -> str:
-    """The reason why a file that says so much of its picture is not taken in."""
+    """The message that refuses a file whose picture would have too many captions or tags."""
     return f"The picture {excess}: {LESS_ADVICE}."

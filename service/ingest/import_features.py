@@ -1,7 +1,7 @@
-"""Import of features made elsewhere into a data directory, without their pictures.
+"""Import into a data directory of features made elsewhere, without their pictures.
 
 A batch is written in the worker's order: region records (fsync), then one catalog transaction in which its pictures
-appear as ready. A killed run leaves nothing half done, and running it again adds what is missing.
+appear as ready. A killed run leaves nothing half done, and running it again adds the rest.
 """
 
 import time
@@ -37,8 +37,8 @@ BATCH = 64
 
 @dataclass
 class ImportedBatch:
-    """The outcome of one batch: its pictures' names, and how many were accepted (`restored` of them had been deleted),
-    or are stored already."""
+    """The outcome of one batch: its pictures' names, and the numbers of those accepted (of which `restored` had been
+    deleted) and of those stored already."""
 
     names: list[str] = field(default_factory=list)
     accepted: int = 0
@@ -55,11 +55,11 @@ def import_features(
     batch: int = BATCH,
     clock: Callable[[], float] = time.time,
 ) -> Iterator[ImportedBatch]:
-    """Imports the pictures of a collection, which come when `clock` says; yields the outcome of each batch.
+    """Import the pictures of a collection, with arrival times from `clock`; yields the outcome of each batch.
 
-    A picture deleted longer ago than `delete_grace_s` comes in as if it had never been there. `load_detector` loads the
-    detector that this data directory uses for pictures. Locked while a worker runs; Misconfigured where the features do
-    not go together with what is stored; UserError where they cannot be read.
+    A picture deleted longer ago than `delete_grace_s` is imported as a new one. `load_detector` loads the detector that
+    this data directory uses for pictures. Locked while a worker runs; Misconfigured where the features do not match the
+    stored ones; UserError where they cannot be read.
     """
     with lock_data_dir(data_dir), closing(Catalog(DataDir(data_dir).catalog)) as catalog:
         extractor = _extractor_of(collection, data_dir, catalog, load_detector)
@@ -79,7 +79,7 @@ def _read_batch(pictures: Iterator[FeatureRecord], size: int) -> list[FeatureRec
 def _extractor_of(
     collection: FeatureCollection, data_dir: Path, catalog: Catalog, load_detector: Callable[[], Extractor]
 ) -> Extractor:
-    """The extractor that made the features, which is described in the data directory before anything is stored."""
+    """The extractor of the features, whose description is stored in the data directory before anything else."""
     folder, stored = DataDir(data_dir).extractor, stored_extractor(catalog)
     if stored is not None and stored != collection.extractor:
         raise Misconfigured(
@@ -94,13 +94,13 @@ def _extractor_of(
     extractor: Extractor
     if stored is not None and (described := imported_extractor(DataDir(data_dir))) is not None:
         extractor = described
-    elif (own := load_detector()).digest == collection.extractor:
-        extractor = own
-        (folder / CONFIG_FILE).unlink(missing_ok=True)  # of a run that was killed before it stored anything
+    elif (detector := load_detector()).digest == collection.extractor:
+        extractor = detector
+        (folder / CONFIG_FILE).unlink(missing_ok=True)  # left by a run that was killed before it stored anything
     elif stored is not None:
         raise _undescribed(stored, catalog, data_dir)
-    elif waiting := catalog.counts()["queued"]:
-        raise Misconfigured(f"{waiting} pictures in {data_dir} wait for a detector: name another with --data-dir")
+    elif num_waiting := catalog.counts()["queued"]:
+        raise Misconfigured(f"{num_waiting} pictures in {data_dir} wait for a detector: name another with --data-dir")
     else:
         extractor = PrecomputedExtractor(
             PrecomputedConfig(
@@ -120,7 +120,7 @@ def _extractor_of(
 
 
 def _undescribed(stored: str, catalog: Catalog, data_dir: Path) -> Misconfigured:
-    """The refusal where nothing describes the extractor of what is stored, and the detector here is another."""
+    """The error where the extractor of the stored features is not described, and differs from the detector here."""
     if not catalog.holds_features_alone():
         return Misconfigured(f"the regions in {data_dir} were found by {stored}: name that detector in REGARD_DETECTOR")
     return Misconfigured(
@@ -153,68 +153,68 @@ class _Importer:
         self._extractor, self._folder = extractor, folder
 
     def add(self, batch: Sequence[FeatureRecord], now: float, kept_since: float) -> ImportedBatch:
-        """Store the pictures of a batch that are new, as those deleted before `kept_since` are."""
-        outcome, valid = ImportedBatch([one.name for one in batch]), []
-        for one in batch:
-            problem = find_problem(one, self._extractor)
+        """Store the new pictures of a batch, which include those deleted before `kept_since`."""
+        outcome, valid = ImportedBatch([record.name for record in batch]), []
+        for record in batch:
+            problem = find_problem(record, self._extractor)
             if problem is None:
-                valid.append((one.image_id(self._extractor.digest), one))
+                valid.append((record.image_id(self._extractor.digest), record))
             else:
-                outcome.rejected.append(RejectedFile(display_name(one.name), problem))
-        fresh = self._without_record(valid, kept_since, outcome)
+                outcome.rejected.append(RejectedFile(display_name(record.name), problem))
+        new_records = self._without_record(valid, kept_since, outcome)
         first = self._catalog.num_slots()
-        if fresh:
-            self._add_labels(list(fresh.values()))
-            self._slab.append(first, pack_records(list(fresh.values()), self._extractor))
+        if new_records:
+            self._add_labels(list(new_records.values()))
+            self._slab.append(first, pack_records(list(new_records.values()), self._extractor))
         ready = [
             DetectedPicture(
                 image_id=image_id,
                 slot=slot,
-                width=one.size and one.size[0],
-                height=one.size and one.size[1],
+                width=record.size and record.size[0],
+                height=record.size and record.size[1],
                 extractor=self._extractor.digest,
             )
-            for slot, (image_id, one) in enumerate(fresh.items(), start=first)
+            for slot, (image_id, record) in enumerate(new_records.items(), start=first)
         ]
-        pictures = [_new_picture(image_id, one) for image_id, one in valid]
+        pictures = [_new_picture(image_id, record) for image_id, record in valid]
         self._catalog.take_in_ready(pictures, ready, now, kept_since)
         return outcome
 
     def _without_record(
         self, valid: Sequence[tuple[str, FeatureRecord]], kept_since: float, outcome: ImportedBatch
     ) -> dict[str, FeatureRecord]:
-        """The pictures that have no region record yet, by id; a deleted one keeps its record and comes back with it,
+        """The pictures without a region record, by id. A deleted picture keeps its record and is restored with it,
         unless it was deleted before `kept_since`.
 
-        Counts all of them in `outcome`.
+        Counts all pictures in `outcome`.
         """
-        fresh: dict[str, FeatureRecord] = {}
-        seen: set[str] = set()
-        for image_id, one in valid:
-            found = self._catalog.image(image_id)
-            image = None if found is None or found.is_gone(kept_since) else found
-            if image_id in seen or (image is not None and image.state == "ready"):
+        new_records: dict[str, FeatureRecord] = {}
+        seen_ids: set[str] = set()
+        for image_id, record in valid:
+            stored_picture = self._catalog.image(image_id)
+            image = None if stored_picture is None or stored_picture.is_gone(kept_since) else stored_picture
+            if image_id in seen_ids or (image is not None and image.state == "ready"):
                 outcome.duplicates += 1
             else:
                 outcome.accepted += 1
                 outcome.restored += image is not None and image.state == "deleted"
-            if image_id not in seen and (image is None or image.slot is None):
-                fresh[image_id] = one
-            seen.add(image_id)
-        return fresh
+            if image_id not in seen_ids and (image is None or image.slot is None):
+                new_records[image_id] = record
+            seen_ids.add(image_id)
+        return new_records
 
     def _add_labels(self, pictures: Sequence[FeatureRecord]) -> None:
         """Add new labels to the extractor's description, before records refer to them."""
         extractor = self._extractor
-        new = {label for one in pictures for label in one.labels} - {REGION, *extractor.labels}
+        new = {label for picture in pictures for label in picture.labels} - {REGION, *extractor.labels}
         if new and isinstance(extractor, PrecomputedExtractor):
             self._extractor = PrecomputedExtractor(replace(extractor.config, labels=(*extractor.labels, *sorted(new))))
             _describe(self._extractor, self._folder)
 
 
-def find_problem(one: FeatureRecord, extractor: Extractor) -> str | None:
-    """The reason why a picture cannot be stored beside others of the extractor; None when it can."""
-    num, width = one.features.shape
+def find_problem(record: FeatureRecord, extractor: Extractor) -> str | None:
+    """The reason why a picture cannot be stored with the extractor's others; None when it can."""
+    num, width = record.features.shape
     if num == 0:
         return "It has no regions."
     if num > extractor.num_regions:
@@ -224,9 +224,9 @@ def find_problem(one: FeatureRecord, extractor: Extractor) -> str | None:
         )
     if width != extractor.feature_dim:
         return f"Its features have {width} numbers, not {extractor.feature_dim}."
-    if not np.isfinite(one.features).all():
+    if not np.isfinite(record.features).all():
         return "Its features are not finite, or too large for float16."
-    if one.boxes is not None and not np.isfinite(one.boxes).all():
+    if record.boxes is not None and not np.isfinite(record.boxes).all():
         return "Its boxes are not finite."
     return None
 
@@ -235,17 +235,17 @@ def pack_records(pictures: Sequence[FeatureRecord], extractor: Extractor) -> Rec
     """Region records of the pictures."""
     arrays = RecordLayout.of(extractor).blank(len(pictures))
     index = {label: number for number, label in enumerate(extractor.labels)}
-    for row, one in enumerate(pictures):
-        labels = [index.get(label, UNKNOWN_LABEL) for label in one.labels]
-        pack_features(arrays, row, one.features, boxes=one.boxes, labels=labels, confidence=one.confidence)
+    for row, picture in enumerate(pictures):
+        labels = [index.get(label, UNKNOWN_LABEL) for label in picture.labels]
+        pack_features(arrays, row, picture.features, boxes=picture.boxes, labels=labels, confidence=picture.confidence)
     return arrays
 
 
-def _new_picture(image_id: str, one: FeatureRecord) -> NewPicture:
+def _new_picture(image_id: str, record: FeatureRecord) -> NewPicture:
     return NewPicture(
         image_id=image_id,
-        filename=display_name(one.name),
+        filename=display_name(record.name),
         extension=FEATURES_ONLY,
-        num_bytes=one.features.nbytes,
-        captions=one.captions,
+        num_bytes=record.features.nbytes,
+        captions=record.captions,
     )

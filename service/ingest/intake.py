@@ -1,4 +1,4 @@
-"""Ingestion of uploads: an accepted picture is on disk and in the catalog before the answer leaves."""
+"""Ingestion of uploads: an accepted picture is on disk and in the catalog before the response is sent."""
 
 import asyncio
 import time
@@ -29,15 +29,15 @@ from service.media.decode_pool import DecodeFailed
 from service.storage.disk import FreeSpace, refused_by_disk
 from service.storage.originals import Originals, image_id_of
 
-MAX_FAILED_LOOKS = 5  # files of one request whose headers cannot be read in time; the rest is not looked at
+MAX_FAILED_LOOKS = 5  # files of one request whose headers cannot be read in time; the rest is not inspected
 
 
 @dataclass(frozen=True)
 class AcceptedFile:
     """An accepted file.
 
-    `duplicate` when its bytes are stored already, or came twice in this request; `restored` when its picture had been
-    deleted, and came back with what was said of it.
+    `duplicate` where its bytes were stored already, or came twice in this request; `restored` where its picture had
+    been deleted, and was restored with its description.
     """
 
     image_id: str
@@ -50,7 +50,7 @@ class AcceptedFile:
 class RejectedFile:
     """A rejected file; `problem` says why, and what to do about it.
 
-    `retryable` when the service had no time for it, so that the same file may be accepted when it is sent again.
+    `retryable` where the service ran out of time, so that the same file may be accepted when it is sent again.
     """
 
     filename: str
@@ -60,7 +60,7 @@ class RejectedFile:
 
 @dataclass(frozen=True)
 class IngestReceipt:
-    """The job of a request, and which of its files were accepted."""
+    """The job of a request, and its accepted and rejected files."""
 
     job_id: str
     accepted: Sequence[AcceptedFile]
@@ -70,7 +70,7 @@ class IngestReceipt:
 def sorted_out(
     received: Sequence[ReceivedPicture], outcomes: Sequence[FileOutcome]
 ) -> tuple[list[AcceptedFile], list[RejectedFile]]:
-    """The files that were taken in, and those that were refused then, by the outcome of each."""
+    """The accepted and the rejected files, by the outcome of each."""
     accepted, rejected = list[AcceptedFile](), list[RejectedFile]()
     for (_, picture), (duplicate, restored, refused) in zip(received, outcomes, strict=True):
         if refused is None:
@@ -82,7 +82,7 @@ def sorted_out(
 
 @dataclass(frozen=True)
 class _Picture:
-    """An uploaded file that is a picture."""
+    """An uploaded file that holds a picture."""
 
     file: UploadedFile
     image_id: str
@@ -90,7 +90,7 @@ class _Picture:
 
 
 class Intake:
-    """Accepts uploads. One for all requests; does not block the event loop."""
+    """Accepts uploads. One instance serves all requests; it does not block the event loop."""
 
     def __init__(
         self,
@@ -105,13 +105,12 @@ class Intake:
         delete_grace_s: float = float("inf"),
         store: PictureStore | None = None,
     ) -> None:
-        """`inspect` tells a file's extension from its header, or raises UnreadablePicture or DecodeFailed.
+        """`inspect` determines a file's extension from its header, or raises UnreadablePicture or DecodeFailed.
 
         `wake` is called once the job is durable; it may block for a moment and must not raise.
 
-        Without `accepts_pictures` there is no detector for them, and every upload is refused. A picture that was
-        deleted longer ago than `delete_grace_s` comes in as if it had never been there. `store` takes the pictures in,
-        where it is not this data directory.
+        Without `accepts_pictures` there is no detector for them, and every upload is refused. A picture deleted longer
+        ago than `delete_grace_s` is added as a new one. `store` receives the pictures, by default this data directory.
         """
         self._catalog, self._originals = catalog, originals
         self._limits, self._inspect = limits, inspect
@@ -132,8 +131,8 @@ class Intake:
                 "No pictures are taken in here: the data directory holds features made elsewhere, and nothing here"
                 " finds such regions. Use another data directory, or take in features with `regard ingest-features`."
             )
-        self._catalog.check_in_place()  # or the file would come to lie in another folder of that name
-        check_length(content_length, self._limits)  # before the disk is: there is room on none for what is never taken
+        self._catalog.check_in_place()  # or the file could be stored under the mount point of an unmounted disk
+        check_length(content_length, self._limits)  # first: too large a request is no matter of disk space
         self._space.require(content_length)
         incoming = self._originals.incoming
         with refused_by_disk():
@@ -165,28 +164,28 @@ class Intake:
                 advice = "Save the picture anew with another program, or send it again."
                 rejected.append(RejectedFile(name, f"{failed.reason} {advice}", retryable=not failed.final))
         kept_since = (now := self._clock()) - self._delete_grace_s
-        received, too_much_said = self._described(pictures, manifest, kept_since)
-        rejected += too_much_said
+        received, oversized = self._described(pictures, manifest, kept_since)
+        rejected += oversized
         if not received:
-            raise NothingAccepted([vars(one) for one in rejected])
+            raise NothingAccepted([vars(file) for file in rejected])
         job_id, outcomes = self._store.take_in(received, now, kept_since)
         reach(FaultPoint.UPLOAD_COMMITTED)
         accepted, refused = sorted_out(received, outcomes)
         rejected += refused
         if not accepted:
-            raise NothingAccepted([vars(one) for one in rejected])
+            raise NothingAccepted([vars(file) for file in rejected])
         self._wake()
         return IngestReceipt(job_id, accepted, rejected)
 
     def _find_known(self, kept_since: float, image_id: str) -> Image | None:
-        """A picture as it is where it comes again; None also where its deletion, before that time, is final."""
+        """A known picture; None also where it was deleted before `kept_since`, which is final."""
         image = self._store.image(image_id)
         return None if image is None or image.is_gone(kept_since) else image
 
     def _described(
         self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry], kept_since: float
     ) -> tuple[list[ReceivedPicture], list[RejectedFile]]:
-        """The pictures with what the manifest says of them, and those of which it says too much."""
+        """The pictures with their descriptions from the manifest, and those whose descriptions are too long."""
         described = DescribedPictures(partial(self._find_known, kept_since))
         received, refused = list[ReceivedPicture](), list[RejectedFile]()
         for picture in pictures:
@@ -210,7 +209,7 @@ class Intake:
         return received, refused
 
     def _manifest(self, form: MultipartForm, files: Sequence[UploadedFile]) -> Mapping[str, ManifestEntry]:
-        """The manifest of the form, by file name."""
+        """The form's manifest, by file name."""
         texts = dict(form.fields)
         for file in form.files:
             if file.field == "manifest":  # as curl sends -F manifest=@manifest.json
@@ -230,7 +229,7 @@ class Intake:
         contents: dict[str, str] = {}
         for file in files:
             if file.filename not in entries and (raw := composed(file.raw_name)) in entries:
-                file.filename = raw  # the manifest says how it is to be read
+                file.filename = raw  # the manifest shows that it was not escaped
             if contents.setdefault(file.filename, file.sha256) != file.sha256 and file.filename in entries:
                 raise InvalidRequest.field(
                     "manifest", f"{display_name(file.filename)!r} is the name of several files sent; rename all but one"
@@ -246,7 +245,7 @@ class Intake:
             raise InvalidRequest.field("manifest", "is not UTF-8 text") from None
 
     def _check(self, file: UploadedFile) -> _Picture:
-        """The picture in the file; UnreadablePicture where it holds none that is accepted."""
+        """The picture in the file; UnreadablePicture if there is none that is accepted."""
         if file.problem is not None:
             raise UnreadablePicture(file.problem)
         return _Picture(file, image_id_of(file.sha256), self._inspect(file.path))

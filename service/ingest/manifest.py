@@ -36,11 +36,11 @@ def _strip_caption(text: str) -> str:
 
 
 def _check_tag(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # which a filter could not ask for either
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # filters have this range, too
         raise PydanticCustomError("tag", "a whole number of more than 64 bits is no tag: write it as a text")
     try:
         return check(value)
-    except ValidationError:  # which has a line for each type that it might have been
+    except ValidationError:  # its message lists each type of the union
         raise PydanticCustomError("tag", "a tag is a text of at most 512 characters or a finite number") from None
 
 
@@ -50,13 +50,13 @@ def _check_names(tags: Any) -> Any:
     return tags
 
 
-OneProblem = WrapValidator(_check_tag)  # for a tag, or a tag that may be null
-DistinctNames = BeforeValidator(_check_names)  # for tags by name, behind their bound
+OneProblem = WrapValidator(_check_tag)  # for a tag value, perhaps null
+DistinctNames = BeforeValidator(_check_names)  # for a mapping of tags, after its bound
 
 
 Caption = Annotated[str, StringConstraints(max_length=LONGEST_SENT_CAPTION), AfterValidator(_strip_caption)]
 TagName = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(composed)]
-Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # SQLite has no larger ones
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # the range of SQLite
 Number = Annotated[float, Field(allow_inf_nan=False)]
 TagText = Annotated[str, StringConstraints(max_length=512), AfterValidator(composed)]
 TagContent = TagText | Int64 | Number
@@ -67,8 +67,8 @@ Timestamp = Annotated[str, AfterValidator(check_date)]
 class ManifestEntry(BaseModel):
     """Captions, tags and date of one file.
 
-    `default_tags` are for a picture that is new, as far as `tags` have none of these names: they undo no edit. In the
-    `decided` fields the file of a picture without regions yet has no say: what is given, or nothing, is all there is.
+    `default_tags` apply only to a new picture, where `tags` lack the name, so that they undo no edit. The `decided`
+    fields are complete as given, even if empty: until the picture has regions, its file adds nothing to them.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -81,7 +81,7 @@ class ManifestEntry(BaseModel):
 
     @property
     def taken_seconds(self) -> float | None:
-        """`taken_at` in unix seconds; of a year, month or day, when it began."""
+        """`taken_at` in unix seconds; the beginning of a year, month or day."""
         return None if self.taken_at is None else unix_seconds(self.taken_at)
 
 
@@ -89,7 +89,8 @@ _MANIFEST = TypeAdapter(dict[str, ManifestEntry])
 
 
 def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, ManifestEntry]:
-    """The manifest by file name, letters composed; InvalidRequest where it is malformed, or names a file not sent."""
+    """The manifest by file name in Unicode normal form C; InvalidRequest where it is malformed, or names a file that
+    was not sent."""
     try:
         described = _MANIFEST.validate_json(text)
     except ValidationError as invalid:

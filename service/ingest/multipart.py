@@ -1,4 +1,4 @@
-"""A parser of multipart forms that come piece by piece: files are hashed and written to disk, fields stay in memory."""
+"""A streaming parser of multipart forms: files are hashed and written to disk, fields stay in memory."""
 
 import hashlib
 import re
@@ -16,17 +16,18 @@ from service.errors import InvalidRequest, TooLarge
 from service.ingest.filenames import display_name
 from service.units import MB
 
-MAX_HEADER_BYTES = 64 * 1024  # room for a file name of 4 000 characters, each of them escaped
+MAX_HEADER_BYTES = 64 * 1024  # enough for a file name of 4 000 escaped characters
 
 
 EXTENDED_NAME = re.compile(rb";\s*filename\*\s*=\s*([\w-]*)'[\w-]*'([^;\s]*)", re.IGNORECASE)  # RFC 8187
-# A quote without an end goes to the end: tried again from each quote inside, it would take the square of its length.
+# An unterminated quote extends to the end: a failed match, retried at each inner quote, would take quadratic time.
 QUOTED = re.compile(rb'"(?:\\.|[^"\\])*(?:"|\\?\Z)', re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormLimits:
-    """Limits of a form. A file over `max_file_bytes` is dropped and marked; over the others the form is refused."""
+    """Limits of a form. A file over `max_file_bytes` is dropped and marked; beyond the other limits the form is
+    refused."""
 
     max_file_bytes: int
     max_body_bytes: int
@@ -39,8 +40,8 @@ class FormLimits:
 class UploadedFile:
     """A file of a form, complete on disk unless `problem` says why not. `filename` is whatever the client sent.
 
-    `raw_name` is the same before %22 and the like are read as the characters that browsers write so: a file may be
-    called %22 itself.
+    `raw_name` is the name before browsers' escapes such as %22 are decoded, since a file's name may contain a literal
+    %22.
     """
 
     field: str
@@ -60,13 +61,13 @@ class MultipartForm:
     fields: dict[str, str] = field(default_factory=dict)
 
     def require_file(self, name: str) -> None:
-        """InvalidRequest where the field of files `name` holds text, as a path does that was sent for its file."""
+        """Raise InvalidRequest where the file field `name` holds text, such as a path sent in place of a file."""
         if name in self.fields:
             raise InvalidRequest.field(name, f"is text where files belong; curl sends a file by -F {name}=@PATH")
 
 
 def parse_boundary(content_type: str) -> bytes:
-    """The boundary that a Content-Type header announces; InvalidRequest where it is not that of a form."""
+    """The boundary in a Content-Type header; InvalidRequest where it is not that of a form."""
     kind, options = parse_options_header(content_type)
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
         raise InvalidRequest("The body must be multipart/form-data; curl sends a file NAME by -F NAME=@PATH")
@@ -74,31 +75,30 @@ def parse_boundary(content_type: str) -> bytes:
 
 
 def _unescape(filename: str) -> str:
-    """The file name as it is on the client: browsers send quotes and control characters as %22, %0D and so on."""
+    """The file name as on the client: browsers send quotes and control characters as %22, %0D and so on."""
     return re.sub(r"%(22|[01][0-9A-Fa-f])", lambda match: chr(int(match[1], 16)), filename)
 
 
 def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> tuple[str, str] | None:
-    """The file name of a part, and the same before it was unescaped as browsers' names are; None where the part is no
-    file."""
-    # What stands in quotes is no parameter, whatever it looks like.
+    """The file name of a part, and its form before browsers' escapes were decoded; None where the part is no file."""
+    # Quoted text is no parameter, whatever it looks like.
     match = EXTENDED_NAME.search(QUOTED.sub(b'""', disposition))
     if match is None:
         raw_name = options[b"filename"].decode("utf-8", "replace") if b"filename" in options else None
         return None if raw_name is None else (_unescape(raw_name), raw_name)
-    # Of a name in both forms the one that can hold all characters counts (RFC 6266, 4.3).
+    # The extended form of the name takes precedence (RFC 6266, 4.3).
     charset = "latin-1" if match[1].lower() == b"iso-8859-1" else "utf-8"
     filename = urllib.parse.unquote_to_bytes(match[2]).decode(charset, "replace")
     return filename, filename
 
 
 class MultipartReader:
-    """Reads a form into a folder, blocking; to be used from one thread at a time. Leaving it closes the open file."""
+    """Writes a form into a folder; blocking, for one thread at a time. Leaving the block closes the open file."""
 
     def __init__(self, boundary: bytes, folder: Path, limits: FormLimits) -> None:
         self._folder, self._limits = folder, limits
         self._form = MultipartForm()
-        self._busy = threading.Lock()  # a request that is cancelled leaves its thread running
+        self._busy = threading.Lock()  # a cancelled request leaves its thread running
         self._complete = self._closed = False
         self._field_bytes = self._num_fields = 0
         try:
@@ -124,15 +124,14 @@ class MultipartReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the open file, once the call of `feed` in another thread has ended."""
+        """Close the open file, once a call of `feed` in another thread has returned."""
         with self._busy:
             self._closed = True
             if self._writer is not None:
                 self._writer.close()
 
     def feed(self, content: bytes) -> None:
-        """Parse the next bytes of the body. Raises InvalidRequest where they are no form, TooLarge where they are over
-        a limit."""
+        """Parse the next bytes of the body. Raises InvalidRequest where they are malformed, TooLarge beyond a limit."""
         with self._busy:
             if self._closed:
                 return
@@ -147,7 +146,7 @@ class MultipartReader:
             raise InvalidRequest("The form ends in the middle: the upload was cut; send it again.")
         return self._form
 
-    # -- callbacks of the parser for a part, in their order
+    # -- callbacks of the parser for a part, in order
 
     def _begin(self) -> None:
         self._disposition = b""
@@ -205,7 +204,7 @@ class MultipartReader:
         if self._writer is None:
             return
         if self._file.size > self._limits.max_file_bytes:
-            # The rest of it is read and dropped, so that the files behind it are still received.
+            # The rest of it is read and dropped, so that the following files are still received.
             self._writer.close()
             self._writer = None
             self._file.path.unlink()

@@ -1,4 +1,4 @@
-"""The store that receives pictures: on return they are on disk, known to the catalog, and part of a job."""
+"""The store of received pictures: on return they are on disk, in the catalog, and part of a job."""
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -14,17 +14,17 @@ from service.storage.originals import Originals, StagedFile
 
 
 class ReceivedPicture(NamedTuple):
-    """A complete file below `Originals.incoming`, and what is known of the picture in it."""
+    """A complete file below `Originals.incoming`, with the catalog's record of its picture."""
 
     path: Path
     picture: NewPicture
 
 
 class FileOutcome(NamedTuple):
-    """Whether a picture that was taken in was known before.
+    """The outcome for one file.
 
-    `duplicate` where its bytes were there already, or came twice; `restored` where it had been deleted and came back.
-    `refused` is the reason where it was not taken in, since it would have too many captions or tags.
+    `duplicate` where its bytes were stored already, or came twice; `restored` where its picture had been deleted.
+    `refused` is the reason where it was not added because it would have too many captions or tags.
     """
 
     duplicate: bool
@@ -33,46 +33,46 @@ class FileOutcome(NamedTuple):
 
 
 class TakenIn(NamedTuple):
-    """The job of pictures that were taken in, and the outcome of each."""
+    """The job of added pictures, and the outcome of each."""
 
     job_id: str
     outcomes: Sequence[FileOutcome]
 
 
 class PictureStore(Protocol):
-    """Takes pictures in durably."""
+    """Stores pictures durably."""
 
     def take_in(self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float) -> TakenIn:
-        """A job of the pictures but for those refused. One that was deleted, but not before `kept_since`, comes back as
-        it was."""
+        """Store the pictures as a job, except for those refused. A picture deleted at or after `kept_since` is
+        restored."""
 
     def image(self, image_id: str) -> Image | None:
-        """A picture in whatever state, as it is where it would be taken in; None when never seen, or erased."""
+        """A picture in any state, as known where it would be stored; None when never seen, or erased."""
 
 
 class LocalPictureStore:
-    """Takes pictures into one data directory."""
+    """Stores pictures in a data directory."""
 
     def __init__(self, catalog: Catalog, originals: Originals) -> None:
         self._catalog, self._originals = catalog, originals
 
     def image(self, image_id: str) -> Image | None:
-        """A picture in whatever state; None when never seen, or erased."""
+        """A picture in any state; None when never seen, or erased."""
         return self._catalog.image(image_id)
 
     def take_in(self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float, job_id: str = "") -> TakenIn:
-        """A job of the pictures but for those refused, of the id given or a new one."""
+        """Store the pictures as a job of the given or a new id, except for those refused."""
         job_id = job_id or uuid.uuid4().hex
         with self._originals.adding():
             self._store_files(pictures)
-            outcomes = without_excess(pictures, lambda some: self._commit(some, now, kept_since, job_id, bounded=True))
+            outcomes = without_excess(pictures, lambda part: self._commit(part, now, kept_since, job_id, bounded=True))
         return TakenIn(job_id, outcomes)
 
     def take_all_in(
         self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float, job_id: str, bounded: bool
     ) -> TakenIn:
-        """The job of that id, of all the pictures. TooMuchSaid where one would have too many captions or tags, unless
-        they are not `bounded`: then none is taken in."""
+        """Store all the pictures as the job of that id. If `bounded`, raises TooMuchSaid where one would have too many
+        captions or tags, and stores none."""
         with self._originals.adding():
             self._store_files(pictures)
             return TakenIn(job_id, self._commit(pictures, now, kept_since, job_id, bounded))
@@ -80,20 +80,22 @@ class LocalPictureStore:
     def _commit(
         self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float, job_id: str, bounded: bool
     ) -> list[FileOutcome]:
-        """Make pictures known whose bytes are stored."""
+        """Add pictures, whose bytes are stored, to the catalog."""
         new = [received.picture for received in pictures]
         taken = self._catalog.take_in(new, now, kept_since, job_id, bounded)
-        return file_outcomes([one.image_id for one in new], taken.known, taken.restored)
+        return file_outcomes([picture.image_id for picture in new], taken.known, taken.restored)
 
     def _store_files(self, pictures: Sequence[ReceivedPicture]) -> None:
-        """Store the bytes of every distinct picture that is not there yet, or damaged, durably."""
+        """Store durably the bytes of every distinct picture that is missing or damaged."""
         image_ids = [picture.image_id for _, picture in pictures]
-        known = self._catalog.known_ids(image_ids)
-        extensions = self._catalog.identities.extensions(image_ids)  # an earlier release may have told another kind
+        known_ids = self._catalog.known_ids(image_ids)
+        extensions = self._catalog.identities.extensions(
+            image_ids
+        )  # an earlier release may have recognized another format
         files: dict[str, StagedFile] = {}
         for path, picture in pictures:
             extension = extensions.get(picture.image_id, picture.extension)
-            if picture.image_id not in known or not self._originals.holds(picture.image_id, extension):
+            if picture.image_id not in known_ids or not self._originals.holds(picture.image_id, extension):
                 files.setdefault(picture.image_id, StagedFile(path, picture.image_id, extension))
         self._catalog.arrivals.announce([Arrival(file.image_id, file.extension) for file in files.values()])
         self._originals.store(files.values())
@@ -102,25 +104,25 @@ class LocalPictureStore:
 def without_excess(
     pictures: Sequence[ReceivedPicture], take_all_in: Callable[[Sequence[ReceivedPicture]], Sequence[FileOutcome]]
 ) -> list[FileOutcome]:
-    """The outcome of each picture, of which `take_all_in` takes in all but those of which it says that too much is said
-    of them: somebody said something since they were looked at."""
+    """The outcome of each picture. `take_all_in` stores all pictures, or raises TooMuchSaid. It is retried without
+    those refused, whose descriptions others extended since they were checked."""
     refused: dict[str, str] = {}
     outcomes: Iterator[FileOutcome] = iter(())
-    while left := [one for one in pictures if one.picture.image_id not in refused]:
+    while remaining := [received for received in pictures if received.picture.image_id not in refused]:
         try:
-            outcomes = iter(take_all_in(left))
+            outcomes = iter(take_all_in(remaining))
             break
         except TooMuchSaid as excesses:
             refused |= {image_id: too_much_said(excess) for image_id, excess in excesses.refused.items()}
-    reasons = [refused.get(one.picture.image_id) for one in pictures]
+    reasons = [refused.get(received.picture.image_id) for received in pictures]
     return [FileOutcome(False, False, reason) if reason is not None else next(outcomes) for reason in reasons]
 
 
 def file_outcomes(image_ids: Sequence[str], known: Set[str], restored: Set[str]) -> list[FileOutcome]:
-    """The outcome of each picture, of which those `known` were there before, and those `restored` were deleted."""
-    seen, found = set(known), list[FileOutcome]()
+    """The outcome of each picture; those `known` were stored before, those `restored` had been deleted."""
+    seen_ids, outcomes = set(known), list[FileOutcome]()
     for image_id in image_ids:
-        duplicate = image_id in seen
-        found.append(FileOutcome(duplicate, restored=not duplicate and image_id in restored))
-        seen.add(image_id)
-    return found
+        duplicate = image_id in seen_ids
+        outcomes.append(FileOutcome(duplicate, restored=not duplicate and image_id in restored))
+        seen_ids.add(image_id)
+    return outcomes

@@ -1,8 +1,8 @@
-"""When a picture was taken, by the metadata of its file.
+"""The date when a picture was taken, from the metadata of its file.
 
-EXIF counts first: when the shutter opened, or else when the picture became digital, as scanners write it. Then XMP,
-which programs write into what has no EXIF. When a file was changed last (EXIF DateTime, xmp:ModifyDate) says nothing.
-Runs in decode_worker.
+EXIF comes first: the time of the exposure, or else of the digitization, which scanners write. XMP is next, which
+programs write into files without EXIF. Modification times (EXIF DateTime, xmp:ModifyDate) are ignored. Runs in
+decode_worker.
 """
 
 import re
@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 
 from service.media.descriptions import RDF
 
-# Tags of a date, each with that of its zone: DateTimeOriginal and OffsetTimeOriginal, then the two of Digitized.
+# Tags of dates and of their zones: DateTimeOriginal and OffsetTimeOriginal, then those of DateTimeDigitized.
 EXIF_DATES = ((0x9003, 0x9011), (0x9004, 0x9012))
 XMP_DATES = (
     "{http://ns.adobe.com/exif/1.0/}DateTimeOriginal",
@@ -26,7 +26,7 @@ XMP_DATE = re.compile(rf"(\d{{4}})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d:\d\d)(:\d\d)?(?:
 
 
 def exif_date(tags: Mapping[int, Any]) -> float | None:
-    """The date among EXIF's tags in unix seconds; a camera that names no zone, or none that there is, shows UTC."""
+    """The date in EXIF tags in unix seconds; without a valid zone it counts as UTC."""
     for date, zone in EXIF_DATES:
         match = EXIF_DATE.match(str(tags.get(date, "")))
         offset = re.match(ZONE, str(tags.get(zone, "")), re.ASCII)
@@ -38,7 +38,8 @@ def exif_date(tags: Mapping[int, Any]) -> float | None:
 
 
 def xmp_date(root: Element | None) -> float | None:
-    """The date in an XMP packet in unix seconds; a year, month or day counts as its beginning, no zone as UTC."""
+    """The date in an XMP packet in unix seconds; a year, month or day counts as its beginning, without a zone as
+    UTC."""
     if root is None:
         return None
     for name in XMP_DATES:
@@ -55,7 +56,7 @@ def xmp_date(root: Element | None) -> float | None:
 
 
 def _values(root: Element, name: str) -> Iterator[str]:
-    """The values of a property, which XMP writes as an attribute or as an element."""
+    """The values of a property, which XMP writes as attributes or as elements."""
     for node in root.iter(f"{RDF}Description"):
         if value := node.get(name):
             yield value
@@ -66,5 +67,5 @@ def _values(root: Element, name: str) -> Iterator[str]:
 def _seconds(text: str) -> float | None:
     try:
         return datetime.fromisoformat(text).timestamp()
-    except ValueError:  # 0000-00-00, as cameras without a clock write
+    except ValueError:  # such as 0000-00-00 from a camera without a clock
         return None

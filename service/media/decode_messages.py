@@ -1,6 +1,6 @@
 """Requests to a decoding process, and the forms of its replies.
 
-Nothing that it says is trusted: a reply of another form, or one that does not fit its request, is none.
+Replies are not trusted: one of another form, or one that does not fit its request, is rejected.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ LARGEST_BODY = 3 * LONGEST_SIDE**2 + LARGEST_THUMBNAIL + LARGEST_STRIPPED_FILE
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRequest:
-    """Asks for the format of a file, told from its header."""
+    """A request for the format of a file, read from its header."""
 
     path: str
     do: Literal["inspect"] = "inspect"
@@ -38,8 +38,8 @@ class InspectRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeRequest:
-    """Asks for parts of a picture: the `pixels` for the detector, with what the file says of itself, its place only
-    with `coordinates`; a `thumbnail`; the file to show, where `stripped` is the extension of the original."""
+    """A request for parts of a picture: `pixels` for the detector, with the file's metadata (its coordinates only with
+    `coordinates`); a `thumbnail`; and the display copy, if `stripped` gives the original's extension."""
 
     path: str
     pixels: bool = False
@@ -50,28 +50,28 @@ class DecodeRequest:
 
 
 def _checked_line(text: str) -> str:
-    """The text; ValueError where it has more than one line, or what cannot be shown."""
+    """The text; ValueError where it has more than one line, or unprintable characters."""
     if text != shown(text):
         raise ValueError("is no text in one line")
     return text
 
 
 def _checked_keywords(keywords: tuple[str, ...]) -> tuple[str, ...]:
-    """The keywords; ValueError where they are too long together."""
+    """The keywords; ValueError where they are too long in total."""
     if len("; ".join(keywords)) > LONGEST_KEYWORDS:
         raise ValueError("are too many")
     return keywords
 
 
 def _checked_extension(extension: str) -> str:
-    """The extension; ValueError for one that no picture is stored with."""
+    """The extension; ValueError where it is not one of stored pictures."""
     if extension not in EXTENSIONS.values():
         raise ValueError("is unknown")
     return extension
 
 
 def _checked_float(value: object) -> object:
-    """The value; ValueError for a whole number, which no process writes in such a place."""
+    """The value; ValueError for an integer, which the decoding process never writes here."""
     if type(value) is not float:
         raise ValueError("is no number with a point")
     return value
@@ -85,32 +85,32 @@ Shown: TypeAlias = Annotated[str, AfterValidator(_checked_line)]
 
 
 class DecodeReply(BaseModel):
-    """JSON whose values have the very types that they must have."""
+    """A reply as strict JSON, without type conversions."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
 
 class Started(DecodeReply):
-    """The first words of a process: each protection of `sandbox.py` with "on", or why it is missing."""
+    """The first message of a process: each protection of `sandbox.py` with "on", or why it is missing."""
 
     protection: dict[str, str]
 
 
 class Failed(DecodeReply):
-    """A fault of the process's own program."""
+    """An internal fault of the decoding process."""
 
     fault: str
 
 
 class Refused(DecodeReply):
-    """The reason why a picture is not decoded, which may be shown; `final` when trying again cannot help."""
+    """A displayable reason why a picture is not decoded; `final` when retrying cannot help."""
 
     reason: str
     final: bool
 
 
 class Inspected(DecodeReply):
-    """The format of a file by its extension, or the reason why it is no picture that is taken in."""
+    """The format of a file as its extension, or the reason why it is not an accepted picture."""
 
     extension: Annotated[str, AfterValidator(_checked_extension)] | None = None
     unreadable: str | None = None
@@ -123,15 +123,15 @@ class Inspected(DecodeReply):
 
 
 class DecodedParts(DecodeReply):
-    """The lengths of the parts that the body has, in the order of a request's, and the file to show's extension."""
+    """The lengths of the parts of the body, in the order of the request, and the extension of the display copy."""
 
     parts: tuple[NonNegativeInt, ...]
     stripped: str | None = None
 
     def fits(self, request: DecodeRequest, body: bytearray) -> bool:
-        """Whether these are the parts that were asked for, and the body's."""
-        wanted = request.pixels + request.thumbnail + (request.stripped is not None)
-        if len(self.parts) != wanted or sum(self.parts) != len(body):
+        """Whether these are the requested parts, and match the body."""
+        num_requested = request.pixels + request.thumbnail + (request.stripped is not None)
+        if len(self.parts) != num_requested or sum(self.parts) != len(body):
             return False
         if request.thumbnail and self.parts[request.pixels] > LARGEST_THUMBNAIL:
             return False
@@ -143,8 +143,8 @@ class DecodedParts(DecodeReply):
 
 
 class DecodedPixels(DecodedParts):
-    """Parts of which the first are the pixels of the picture, as large as `reduced` says; and what the file holds of
-    itself. `size` is the full picture's."""
+    """Parts that begin with the picture's pixels, of the size `reduced`, and the file's metadata. `size` is that of the
+    full picture."""
 
     size: tuple[Side, Side]
     reduced: tuple[ReducedSide, ReducedSide]
@@ -154,10 +154,10 @@ class DecodedPixels(DecodedParts):
     coordinates: tuple[Latitude, Longitude] | None = None
 
     def fits(self, request: DecodeRequest, body: bytearray) -> bool:
-        """Whether these are the parts that were asked for, and the body's, with a place only where it was asked for."""
+        """Whether these are the requested parts, match the body, and have coordinates only if requested."""
         width, height = self.reduced
-        is_asked = request.coordinates or self.coordinates is None
-        return super().fits(request, body) and is_asked and self.parts[0] == 3 * width * height
+        is_permitted = request.coordinates or self.coordinates is None
+        return super().fits(request, body) and is_permitted and self.parts[0] == 3 * width * height
 
 
 STARTED: TypeAdapter[Started] = TypeAdapter(Started)

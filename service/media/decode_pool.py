@@ -1,4 +1,5 @@
-"""Decoding in child processes: a picture that crashes, hangs or swells a decoder costs that process alone."""
+"""Decoding in child processes: a picture that makes a decoder crash, hang or run out of memory affects only that
+process."""
 
 import logging
 import os
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 class DecodedPicture:
     """An upright RGB picture of at most 1333 pixels a side; width and height are those of the full picture.
 
-    Caption (empty where there is none) and keywords are those that the file holds.
+    Caption (empty if missing) and keywords come from the file.
     """
 
     picture: PIL.Image.Image
@@ -50,13 +51,13 @@ class DecodedPicture:
     taken_at: float | None
     caption: str = ""
     keywords: tuple[str, ...] = ()
-    coordinates: tuple[float, float] | None = None  # latitude and longitude, where they were asked for
+    coordinates: tuple[float, float] | None = None  # latitude and longitude, if requested
 
 
 class DecodeFailed(Exception):
-    """A picture was not decoded, for `reason`, which may be shown; `final` when trying again cannot help.
+    """A picture was not decoded, for a displayable `reason`; `final` when retrying cannot help.
 
-    `timed_out` when it took the whole time that decoding may take.
+    `timed_out` when the time limit of decoding was reached.
     """
 
     def __init__(self, reason: str, final: bool, timed_out: bool = False) -> None:
@@ -65,14 +66,14 @@ class DecodeFailed(Exception):
 
 
 class ErasedMeanwhile(DecodeFailed):
-    """The picture was deleted for good while it was being decoded."""
+    """The picture was erased while it was being decoded."""
 
 
 class DecodePool:
-    """A few decoding processes, started when first needed. Safe to use from many threads."""
+    """A few decoding processes, started when first needed. Safe to share between threads."""
 
     def __init__(self, workers: int, limits: DecodeLimits, readable: Sequence[Path] = ()) -> None:
-        """Processes can open files in the folders that are `readable` alone, where any are named."""
+        """If `readable` is not empty, the processes can open files only in these folders."""
         self._limits, self._readable = limits, [folder.absolute() for folder in readable]
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="decode")
         self._idle: queue.LifoQueue[DecodeProcess | None] = queue.LifoQueue()
@@ -85,7 +86,7 @@ class DecodePool:
     def from_settings(
         cls, settings: Settings, workers: int | None = None, readable: Sequence[Path] = ()
     ) -> "DecodePool":
-        """The pool that settings describe."""
+        """The pool configured by the settings."""
         limits = DecodeLimits(
             timeout_s=settings.decode_timeout_s,
             memory_bytes=settings.decode_memory_bytes,
@@ -103,11 +104,11 @@ class DecodePool:
     def decode(
         self, path: Path, thumbnail: Path | None = None, stripped: Path | None = None, with_coordinates: bool = False
     ) -> DecodedPicture:
-        """The picture; its thumbnail, and its file without metadata, are written where they are named.
+        """The picture; its thumbnail, and its file without metadata, are written to the given paths.
 
-        Where it was taken is read only `with_coordinates`. `stripped` names the file's own extension, and is written
-        with `jpg` instead where the file is encoded again. One that cannot be written is logged, and the picture is had
-        without it. DecodeFailed, or OSError for a disk that is full.
+        Coordinates are read only `with_coordinates`. `stripped` has the file's own extension; a re-encoded file is
+        written with `jpg` instead. A file that cannot be written is logged and skipped. Raises DecodeFailed, or OSError
+        for a full disk.
         """
         request = DecodeRequest(
             path=str(path.absolute()),
@@ -127,7 +128,7 @@ class DecodePool:
     def strip(self, path: Path, stripped: Path) -> Path:
         """The path of the file without metadata, which is written to `stripped`, or beside it with another extension.
 
-        DecodeFailed, or OSError for a failing disk.
+        Raises DecodeFailed, or OSError for a failing disk.
         """
         reply, parts = self._decode(DecodeRequest(path=str(path.absolute()), stripped=stripped.suffix[1:]), DECODED)
         place = stripped.with_suffix(f".{reply.stripped}")
@@ -135,14 +136,14 @@ class DecodePool:
         return place
 
     def make_thumbnail(self, path: Path, thumbnail: Path) -> None:
-        """Write the thumbnail of a file. DecodeFailed, or OSError for a failing disk."""
+        """Write the thumbnail of a file. Raises DecodeFailed, or OSError for a failing disk."""
         _, parts = self._decode(DecodeRequest(path=str(path.absolute()), thumbnail=True), DECODED)
         _write_derived("thumbnail", thumbnail, parts[0], path)
 
     def inspect(self, path: Path) -> str:
-        """The extension of a file's format, told from its header.
+        """The extension of a file's format, from its header.
 
-        UnreadablePicture says why it is refused, DecodeFailed that the look at it failed.
+        UnreadablePicture says why the file is refused, DecodeFailed that the inspection failed.
         """
         reply, _ = self._send(InspectRequest(path=str(path.absolute())), self._limits.inspect_s, INSPECTED)
         if reply.extension is None:
@@ -150,7 +151,7 @@ class DecodePool:
         return reply.extension
 
     def protection(self) -> dict[str, str]:
-        """Each protection of the decoding processes with "on", or why it is missing. NoDecoder where none starts."""
+        """Each protection of the decoding processes with "on", or why it is missing. NoDecoder if none starts."""
         process = self._take()
         try:
             process = process or DecodeProcess(self._limits, self._readable)
@@ -159,7 +160,7 @@ class DecodePool:
             self._idle.put(process)
 
     def _decode(self, request: DecodeRequest, form: TypeAdapter[Failed | Refused | _D]) -> tuple[_D, list[memoryview]]:
-        """The reply to a request to decode, and the parts of its body."""
+        """The reply to a decode request, and the parts of its body."""
         reply, body = self._send(request, self._limits.timeout_s, form)
         return reply, reply.parts_of(body)
 
@@ -168,7 +169,7 @@ class DecodePool:
     ) -> tuple[_R, bytearray]:
         process = self._take()
         try:
-            if process is not None and process.ended:  # killed while it was idle, which is no picture's fault
+            if process is not None and process.ended:  # killed while it was idle, through no fault of a picture
                 process.end()
                 process = None
             process = process or DecodeProcess(self._limits, self._readable)
@@ -179,7 +180,7 @@ class DecodePool:
             assert process is not None
             timed_out, ending, process = process.timed_out, process.end(), None
             raise DecodeFailed(f"Decoding the picture failed: {ending}.", final=False, timed_out=timed_out) from None
-        except BaseException:  # its reply may be unread, and would be taken for that to the next request
+        except BaseException:  # an unread reply would be taken for that to the next request
             if process is not None:
                 process.end(patience_s=0)
                 process = None
@@ -194,7 +195,7 @@ class DecodePool:
         return reply, body
 
     def _take(self) -> DecodeProcess | None:
-        """A process that nobody uses, or None for one still to be started. NoDecoder once the pool is closed."""
+        """An idle process, or None for one that is still to be started. NoDecoder once the pool is closed."""
         process = self._idle.get()
         if self._closed:
             self._idle.put(process)
@@ -202,7 +203,7 @@ class DecodePool:
         return process
 
     def close(self) -> None:
-        """End the processes, after the pictures in hand; whoever comes later gets NoDecoder, and does not wait."""
+        """End the processes, after the pictures in progress; later callers get NoDecoder at once."""
         self._threads.shutdown(cancel_futures=True)
         self._closed = True
         for process in [self._idle.get() for _ in range(self._workers)]:
@@ -220,29 +221,29 @@ class DecodePool:
 
 
 def _write_derived(name: str, path: Path, content: memoryview, original: Path) -> None:
-    """Write a file that was made of an original, unless that is erased meanwhile: ErasedMeanwhile then."""
+    """Write a file derived from an original. ErasedMeanwhile where the original was erased in the meantime."""
     if not _is_linked(path, content, original):
         _write(name, path, content)
-    # An erasure removes the original first: it finds what was written before, and is noticed here otherwise.
+    # Erasure removes the original first, then derived files. If it missed this one, the original is gone by now.
     if not original.exists():
         path.unlink(missing_ok=True)
         raise ErasedMeanwhile("The picture was deleted meanwhile.", final=False)
 
 
 def _is_linked(path: Path, content: memoryview, original: Path) -> bool:
-    """Whether the path is now another name of the original, which has just this content: so it takes no room."""
-    with suppress(OSError), original.open("rb") as file:  # such as that of a file system without links
+    """Whether the path could be hard-linked to the original, which has exactly this content: this takes no space."""
+    with suppress(OSError), original.open("rb") as file:  # raised by a file system without links, for example
         if os.fstat(file.fileno()).st_size == len(content) and file.read() == content:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.hardlink_to(original)
-            # Not where another copy took the original's place meanwhile.
+            # False where another copy replaced the original meanwhile.
             return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     return False
 
 
 def _write_if_possible(name: str, path: Path, content: memoryview, original: Path) -> None:
-    """`_write_derived` for a file that is made again later: one that cannot be written is logged, unless the disk is
-    full, where nothing else can be written either."""
+    """`_write_derived` for a file that is made again later: a failure is logged, unless the disk is full, where nothing
+    else can be written either."""
     try:
         _write_derived(name, path, content, original)
     except OSError as fault:
@@ -252,13 +253,13 @@ def _write_if_possible(name: str, path: Path, content: memoryview, original: Pat
 
 
 def _write(name: str, path: Path, content: memoryview) -> None:
-    """Write a file atomically; OSError says which. After a power cut it is whole or missing, and made again then."""
+    """Write a file atomically; OSError names it. After a power cut it is complete or missing, and then made again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary_beside(path) as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())  # or the name could be left without the bytes, and be taken for the picture
+            os.fsync(file.fileno())  # otherwise a power cut could leave the name without the bytes
             reach(FaultPoint.DERIVED_WRITTEN)
             Path(file.name).replace(path)
             reach(FaultPoint.DERIVED_RENAMED)

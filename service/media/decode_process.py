@@ -1,7 +1,7 @@
-"""One decoding process as its parent sees it: a program without environment, and the pipes to it.
+"""The parent's side of a decoding process: a program without environment, and the pipes to it.
 
-Nothing that comes from it is trusted: it has read a stranger's file. Lengths are bounded before they are allocated,
-and an answer of another form than was asked for ends the process.
+Its output is not trusted, since it reads untrusted files. Lengths are checked before memory is allocated, and a
+malformed reply ends the process.
 """
 
 import os
@@ -20,8 +20,8 @@ from service import PACKAGES_FOLDER
 from service.media.decode_messages import LARGEST_BODY, STARTED, DecodeRequest, InspectRequest
 from service.media.decode_worker import FRAME_HEADER, write_frame
 
-STARTUP_S = 60.0  # a machine under load starts a process slowly, and nothing is lost by waiting
-LAST_WORDS_S = 1.0
+STARTUP_S = 60.0  # a loaded machine starts processes slowly, and waiting does no harm
+EXIT_PATIENCE_S = 1.0
 LARGEST_MESSAGE = 64 * 1024
 
 _R = TypeVar("_R")
@@ -29,7 +29,7 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeLimits:
-    """Limits of the decoding of one picture, and of the look at a file's header."""
+    """Limits for decoding one picture, and for inspecting a file's header."""
 
     timeout_s: float
     memory_bytes: int
@@ -38,28 +38,28 @@ class DecodeLimits:
 
 
 class NoDecoder(RuntimeError):
-    """A decoding process could not be started, which is no picture's fault."""
+    """A decoding process could not be started, through no fault of a picture."""
 
 
 class ProcessLost(Exception):
-    """The decoding process ended, did not answer in time, or answered with something else."""
+    """The decoding process ended, timed out, or sent a malformed reply."""
 
 
 class DecodeProcess:
-    """One decoding process and the pipes to it."""
+    """A decoding process and the pipes to it."""
 
     def __init__(self, limits: DecodeLimits, readable: Sequence[Path] = ()) -> None:
-        """Start it, with only `readable` folders to read where some are named and the kernel can see to it.
+        """Start the process; if `readable` is not empty and the kernel supports it, it can read only these folders.
 
-        NoDecoder when it does not come up.
+        NoDecoder when it does not start.
         """
-        # Twice the time: its own clock matters only once nobody is left to end it.
+        # Twice the time: the process's own timer is only for the case that its parent is gone.
         arguments = [str(limits.memory_bytes), str(limits.max_pixels), str(2 * limits.timeout_s)]
         command = [sys.executable, "-m", "service.media.decode_worker", *arguments, *map(str, readable)]
         pipe = subprocess.PIPE
         try:
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0, cwd=PACKAGES_FOLDER, env={})
-        except OSError as fault:  # no room for another process
+        except OSError as fault:  # a limit on processes or memory
             raise NoDecoder(f"the decoding process did not start: {fault}") from fault
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -79,7 +79,7 @@ class DecodeProcess:
     def send(
         self, request: InspectRequest | DecodeRequest, seconds: float, form: TypeAdapter[_R]
     ) -> tuple[_R, bytearray]:
-        """The reply to one request, and its body; ProcessLost when there is none in time, or it has another form."""
+        """The reply to one request, and its body; ProcessLost when it times out, or is malformed."""
         try:
             write_frame(self._requests, asdict(request))
         except BrokenPipeError:
@@ -89,43 +89,43 @@ class DecodeProcess:
     def _receive(self, seconds: float, form: TypeAdapter[_R]) -> tuple[_R, bytearray]:
         self._waited_s = seconds
         deadline = time.monotonic() + seconds
-        text, body = FRAME_HEADER.unpack(self._exactly(FRAME_HEADER.size, deadline))
-        if text > LARGEST_MESSAGE or body > LARGEST_BODY:
+        message_bytes, body_bytes = FRAME_HEADER.unpack(self._exactly(FRAME_HEADER.size, deadline))
+        if message_bytes > LARGEST_MESSAGE or body_bytes > LARGEST_BODY:
             raise self.malformed()
         try:
-            reply = form.validate_json(self._exactly(text, deadline))
+            reply = form.validate_json(self._exactly(message_bytes, deadline))
         except ValidationError:
             raise self.malformed() from None
-        return reply, self._exactly(body, deadline)
+        return reply, self._exactly(body_bytes, deadline)
 
     def _exactly(self, count: int, deadline: float) -> bytearray:
         received, place = bytearray(count), 0
         while place < count:
-            left = deadline - time.monotonic()
-            ready = left > 0 and self._readable.poll(1000 * left)
+            seconds_left = deadline - time.monotonic()
+            ready = seconds_left > 0 and self._readable.poll(1000 * seconds_left)
             if not ready:
                 self.timed_out = True
                 raise ProcessLost
-            read = os.readv(self._replies, [memoryview(received)[place:]])
-            if not read:
+            num_read = os.readv(self._replies, [memoryview(received)[place:]])
+            if not num_read:
                 raise ProcessLost
-            place += read
+            place += num_read
         return received
 
     def malformed(self) -> ProcessLost:
-        """The exception for an answer of another form than was asked for."""
+        """Mark the reply as malformed; returns the exception to raise."""
         self._malformed = True
         return ProcessLost()
 
     @property
     def ended(self) -> bool:
-        """Whether the process has ended, or closed its pipe and is about to."""
+        """Whether the process has ended, or has closed its pipe and is about to end."""
         return self._process.poll() is not None or bool(self._readable.poll(0))
 
-    def end(self, patience_s: float = LAST_WORDS_S) -> str:
-        """End it; returns in words how it ended or why it was ended.
+    def end(self, patience_s: float = EXIT_PATIENCE_S) -> str:
+        """End the process; returns a description of how it ended or why it was ended.
 
-        One that closed its pipe is about to end by itself, and how is worth knowing: for that it is given a moment.
+        A process that closed its pipe gets a moment to exit by itself, so that its exit status is known.
         """
         try:
             status = self._process.wait(0 if self._malformed or self.timed_out else patience_s)

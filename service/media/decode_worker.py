@@ -1,9 +1,9 @@
 """A process that decodes pictures for a DecodePool, which limits its time and ends it when it misbehaves.
 
-It imports Pillow, libheif and a parser of XML alone (LibRaw with the first RAW file), so that it starts in a fifth of a
-second, and then takes from itself what decoding does not need (`sandbox.py`): it opens files for reading and answers,
-nothing else. Requests come on stdin, answers leave on stdout: both are frames, a JSON object and bytes behind their
-lengths. The process ends with its stdin.
+It imports only Pillow, libheif and an XML parser (LibRaw with the first RAW file), so that it starts in a fifth of a
+second. Then it gives up all rights that decoding does not need (`sandbox.py`): it can only open files for reading and
+reply. Requests come on stdin, replies go to stdout; both are frames: the lengths of a JSON object and of a body, then
+these two. The process ends with its stdin.
 """
 
 import json
@@ -30,11 +30,11 @@ from service.media.strip_metadata import strip_metadata
 
 FRAME_HEADER = struct.Struct("<II")  # lengths of the JSON object and of the bytes after it
 LONGEST_REASON = 500  # characters
-MAY_MOVE = ("gif", "png", "webp")  # extensions of what is shown by its first frame alone: no other is searched
-ENCODED_AGAIN = ("tif", "avif", "heic")  # extensions of what is shown as a JPEG, and decoded at full size alone
-LONGEST_JPEG_SIDE = 65_500  # pixels, of libjpeg
-LARGEST_STRIPPED_FILE = 256 * 2**20  # bytes of a file without metadata, which a re-encoded one may need
-# Errors that say what a file is, and not that it is damaged.
+MAY_MOVE = ("gif", "png", "webp")  # extensions of possible animations, displayed by the first frame, as searched
+ENCODED_AGAIN = ("tif", "avif", "heic")  # extensions of formats displayed as a JPEG, and decoded only at full size
+LONGEST_JPEG_SIDE = 65_500  # pixels, a limit of libjpeg
+LARGEST_STRIPPED_FILE = 256 * 2**20  # bytes of a file without metadata, perhaps re-encoded
+# Errors that mean an unaccepted kind of file rather than a damaged one.
 NO_SUCH_PICTURE = (
     PIL.UnidentifiedImageError,
     PIL.Image.DecompressionBombError,
@@ -62,27 +62,27 @@ def write_frame(stream: IO[bytes], message: dict[str, Any], body: bytes = b"") -
 
 
 def handle_request(request: dict[str, Any], max_pixels: int) -> Reply:
-    """The reply to one request: what `inspect` or `decode` asks for, or the reason why it cannot be had."""
+    """The reply to one request: the result of `inspect` or `decode`, or the reason why there is none."""
     try:
         if request["do"] == "inspect":
             return inspect(Path(request["path"]), max_pixels)
         return decode(request)
-    except UnreadablePicture as problem:  # of a RAW file, where what read it when it came is no longer installed
+    except UnreadablePicture as problem:  # a RAW file whose reader is no longer installed
         reply = {"reason": problem.detail[:LONGEST_REASON], "final": True}
     except MemoryError:
         reply = {"reason": "Decoding the picture takes more memory than is allowed.", "final": False}
     except OSError as error:
-        # Pillow's own complaints carry no error number: those with one are the system's.
-        system = {"reason": f"The stored file cannot be read: {error.strerror}.", "final": False}
-        reply = damaged_reply(error, Path(request["path"]), max_pixels) if error.errno is None else system
+        # Pillow's own errors have no error number, those of the system do.
+        unreadable = {"reason": f"The stored file cannot be read: {error.strerror}.", "final": False}
+        reply = damaged_reply(error, Path(request["path"]), max_pixels) if error.errno is None else unreadable
     except pixels.DECODE_ERRORS as error:
         reply = damaged_reply(error, Path(request["path"]), max_pixels)
     return reply, []
 
 
 def inspect(path: Path, max_pixels: int) -> Reply:
-    """The format of a file, told from its header, or why it is refused."""
-    PIL.Image.MAX_IMAGE_PIXELS = None  # nothing is decoded, and `image_extension` says how many there are
+    """The format of a file, from its header, or why it is refused."""
+    PIL.Image.MAX_IMAGE_PIXELS = None  # nothing is decoded, and `image_extension` checks the limit
     try:
         return {"extension": image_extension(path, max_pixels)}, []
     except UnreadablePicture as problem:
@@ -92,7 +92,7 @@ def inspect(path: Path, max_pixels: int) -> Reply:
 
 
 def decode(request: dict[str, Any]) -> Reply:
-    """The parts that are asked for: `pixels` reduced for the detector, a `thumbnail`, the `stripped` file to show."""
+    """The requested parts: `pixels` reduced for the detector, a `thumbnail`, the `stripped` display copy."""
     message: dict[str, Any] = {}
     body: list[bytes] = []
     decoded = None
@@ -116,15 +116,15 @@ def decode(request: dict[str, Any]) -> Reply:
 
 
 def stripped_file(path: Path, extension: str, decoded: pixels.DecodedFile | None) -> tuple[bytes, str]:
-    """The picture's file without metadata, and its extension: `jpg` where it had to be encoded again.
+    """The picture's file without metadata, and its extension: `jpg` if it had to be re-encoded.
 
-    `decoded` is the file if it was decoded before, of a format in ENCODED_AGAIN with the large picture.
+    `decoded` is the file if it was decoded before; for formats in ENCODED_AGAIN it includes the large picture.
     """
-    # A RAW file's picture is decoded twice: a JPEG, which at a reduced size takes a fraction of the time.
+    # A RAW file's preview is decoded twice: it is a JPEG, which decodes quickly at a reduced size.
     if extension in (*ENCODED_AGAIN, RAW_EXTENSION) or (extension in MAY_MOVE and pixels.is_animated(str(path))):
         return encoded_again(path, decoded), "jpg"
     content = path.read_bytes()
-    try:  # unless parts do not follow each other as they should
+    try:  # fails where the file's structure is irregular
         return strip_metadata(content, extension, decoded and decoded.orientation), extension
     except (ValueError, IndexError, struct.error):
         del content
@@ -132,31 +132,32 @@ def stripped_file(path: Path, extension: str, decoded: pixels.DecodedFile | None
 
 
 def encoded_again(path: Path, decoded: pixels.DecodedFile | None) -> bytes:
-    """The picture of a file as a JPEG, scaled down where it has longer sides than a JPEG can have."""
+    """The picture of a file as a JPEG, scaled down to the longest side of a JPEG if need be."""
     large = decoded and decoded.large
     return pixels.encode_jpeg(large or pixels.decode_file(str(path), LONGEST_JPEG_SIDE).picture, quality=92)
 
 
 def damaged_reply(error: BaseException, path: Path, max_pixels: int) -> dict[str, Any]:
-    """The reply for a file that does not decode: why it is no picture that is taken in, or else that it is damaged.
+    """The reply for a file that does not decode: that it is no accepted picture, or else that it is damaged.
 
-    A picture to search with is looked at here for the first time.
+    A picture sent as a query has not been inspected before.
     """
     if isinstance(error, NO_SUCH_PICTURE):
         with suppress(OSError, MemoryError):
             refused, _ = inspect(path, max_pixels)
             if "unreadable" in refused:
                 return {"reason": refused["unreadable"], "final": True}
-    said = str(error)[: LONGEST_REASON - 100]
-    return {"reason": f"The file is damaged or cut short ({said}); upload a complete copy of it.", "final": True}
+    cause = str(error)[: LONGEST_REASON - 100]
+    return {"reason": f"The file is damaged or cut short ({cause}); upload a complete copy of it.", "final": True}
 
 
 def set_limits(memory_bytes: int, max_pixels: int) -> None:
-    """Limit this process in memory, files and pixels, without core files; signals for its parent are ignored."""
+    """Limit this process's memory, files and pixels, and disable core files; signals meant for its parent are
+    ignored."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     allowed = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
     resource.setrlimit(resource.RLIMIT_AS, (allowed, hard))
-    for limit in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):  # Python ignores the signal of the latter
+    for limit in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):  # Python ignores SIGXFSZ
         resource.setrlimit(limit, (0, 0))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -166,12 +167,12 @@ def set_limits(memory_bytes: int, max_pixels: int) -> None:
 
 
 def silence() -> IO[bytes]:
-    """The stream of replies; whatever a library prints goes nowhere, neither into them nor into the log."""
+    """The stream of replies; output printed by libraries is discarded, and enters neither the replies nor the log."""
     replies = os.fdopen(os.dup(1), "wb")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    devnull = os.open(os.devnull, os.O_WRONLY)
     for handle in (1, 2):
-        os.dup2(nowhere, handle)
-    os.close(nowhere)
+        os.dup2(devnull, handle)
+    os.close(devnull)
     return replies
 
 
@@ -183,10 +184,10 @@ def main() -> None:
     replies = silence()
     write_frame(replies, {"protection": restrict_process([Path(folder) for folder in sys.argv[4:]])})
     while (request := read_frame(sys.stdin.buffer)) is not None:
-        signal.setitimer(signal.ITIMER_REAL, seconds)  # ends this process also when its parent is gone
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # ends this process even if its parent is gone
         try:
             message, body = handle_request(request, max_pixels)
-        except Exception as error:  # a fault of this program: said here, since nothing is printed
+        except Exception as error:  # an internal fault: reported here, since nothing is printed
             message, body = {"fault": f"{type(error).__name__}: {error}"[:LONGEST_REASON]}, []
         signal.setitimer(signal.ITIMER_REAL, 0)
         write_frame(replies, message, b"".join(body))

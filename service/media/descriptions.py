@@ -1,7 +1,6 @@
 """Descriptions inside picture files: caption and keywords, from XMP (Dublin Core) and IPTC.
 
-Runs in decode_worker. What is too long, broken or built to harm
-says nothing.
+Runs in decode_worker. Metadata that is too long, broken or malicious is ignored.
 """
 
 import re
@@ -13,18 +12,18 @@ import PIL.Image
 from defusedxml import ElementTree
 from PIL import IptcImagePlugin, JpegImagePlugin
 
-LONGEST_CAPTION = 512  # characters, as everywhere; more is cut off
-LONGEST_KEYWORD, LONGEST_KEYWORDS = 64, 512  # of one, and of all together
-LARGEST_XMP = 256 * 1024  # bytes; cameras and programs write a tenth of it
+LONGEST_CAPTION = 512  # characters, as for all captions; the rest is cut off
+LONGEST_KEYWORD, LONGEST_KEYWORDS = 64, 512  # characters of one, and of all together
+LARGEST_XMP = 256 * 1024  # bytes; cameras and programs write a tenth of that
 MOST_ELEMENTS = 10_000
 DC, RDF = "{http://purl.org/dc/elements/1.1/}", "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
 IPTC_KEYWORDS, IPTC_CAPTION, IPTC_CHARSET = (2, 25), (2, 120), (1, 90)
-UTF_8 = b"\x1b%G"  # ISO 2022's announcement of UTF-8
+UTF_8 = b"\x1b%G"  # the ISO 2022 escape sequence for UTF-8
 UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\s]+")
 
 
 class Description(NamedTuple):
-    """A caption, empty where there is none, and keywords in their order."""
+    """A caption, empty if missing, and keywords in order."""
 
     caption: str
     keywords: tuple[str, ...]
@@ -34,18 +33,18 @@ NOTHING = Description("", ())
 
 
 def read_description(image: PIL.Image.Image) -> Description:
-    """The caption of a loaded picture, by XMP or else by IPTC, and the keywords of both.
+    """The caption of a loaded picture, from XMP or else IPTC, and the keywords of both.
 
-    Raises what Pillow's and the XML parser's code raises on broken metadata: see `description_of`.
+    Raises the errors of Pillow and of the XML parser for broken metadata: see `description_of`.
     """
     xmp, iptc = xmp_description(xmp_root(image.info.get("xmp"))), iptc_description(image)
     return Description(xmp.caption or iptc.caption, _distinct([*xmp.keywords, *iptc.keywords]))
 
 
 def xmp_root(packet: object) -> Element | None:
-    """The XMP packet of a file; None where there is none, or one that is too long.
+    """The XMP packet of a file; None if it is missing or too long.
 
-    An XML error, ValueError for one that declares entities or a document type, or has very many elements.
+    Raises an XML error, or ValueError for a packet that declares entities or a document type, or has too many elements.
     """
     if not isinstance(packet, bytes) or len(packet) > LARGEST_XMP:
         return None
@@ -70,45 +69,45 @@ def iptc_description(image: PIL.Image.Image) -> Description:
     """The description in the IPTC block of a JPEG; such a block has at most 64 kB."""
     if not isinstance(image, JpegImagePlugin.JpegImageFile):
         return NOTHING
-    found = IptcImagePlugin.getiptcinfo(image) or {}
-    utf_8 = found.get(IPTC_CHARSET) == UTF_8
+    records = IptcImagePlugin.getiptcinfo(image) or {}
+    is_utf_8 = records.get(IPTC_CHARSET) == UTF_8
 
     def texts(key: tuple[int, int]) -> list[str]:
-        values = found.get(key, [])
-        return [decoded(value, utf_8) for value in (values if isinstance(values, list) else [values])]
+        values = records.get(key, [])
+        return [decoded(value, is_utf_8) for value in (values if isinstance(values, list) else [values])]
 
     caption = shown(" ".join(texts(IPTC_CAPTION)))[:LONGEST_CAPTION].strip()
     return Description(caption, _distinct(texts(IPTC_KEYWORDS)))
 
 
-def decoded(value: bytes, utf_8: bool) -> str:
-    """Text of IPTC: UTF-8 where it says so or is nothing else, Latin-1 as older programs wrote it otherwise."""
+def decoded(value: bytes, is_utf_8: bool) -> str:
+    """An IPTC text: UTF-8 if declared or valid as such, otherwise Latin-1, as older programs wrote it."""
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
-        return value.decode("utf-8" if utf_8 else "latin-1", "replace")
+        return value.decode("utf-8" if is_utf_8 else "latin-1", "replace")
 
 
 def shown(text: str) -> str:
-    """The text in one line, without what cannot be shown."""
+    """The text in one line, without unprintable characters."""
     return UNSHOWN.sub(" ", text).strip()
 
 
 def _texts(node: Element) -> list[str]:
-    """The items of a list of RDF, in their order, or the text of what is no list.
+    """The items of an RDF list, in order, or the text of a property that is no list.
 
-    A list is an element of the property. Items further down are not looked for: properties can be nested very deep.
+    A list is a child of the property's element. Deeper items are ignored: properties can be nested very deep.
     """
     items = [item.text or "" for item in node.findall(f"*/{RDF}li")]
     return items or [node.text or ""]
 
 
 def _distinct(keywords: Iterable[str]) -> tuple[str, ...]:
-    """Keywords that can be shown, each once, as many as have room."""
-    kept: list[str] = []
+    """Printable keywords, each once, as many as there is room for."""
+    distinct: list[str] = []
     room = LONGEST_KEYWORDS
-    for keyword in dict.fromkeys(shown(one)[:LONGEST_KEYWORD].strip() for one in keywords):
+    for keyword in dict.fromkeys(shown(text)[:LONGEST_KEYWORD].strip() for text in keywords):
         if keyword and len(keyword) + 2 <= room:
-            kept.append(keyword)
+            distinct.append(keyword)
             room -= len(keyword) + 2
-    return tuple(kept)
+    return tuple(distinct)

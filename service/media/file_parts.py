@@ -1,8 +1,7 @@
-"""Picture files counted in parts, before anything else reads them.
+"""Bounds on the number of parts of picture files, checked before anything else reads them.
 
-A header made of very many tiny parts takes a decoder time that grows with the square of their number; no camera and no
-program writes thousands. So does a JPEG whose pixels come in very many scans: each is a pass over all of them; and a
-TIFF whose pixels come in very many strips.
+A header of very many tiny parts takes decoders a time quadratic in their number; no camera or program writes thousands.
+A JPEG with very many scans is as slow, since each is a pass over all pixels, and so is a TIFF with very many strips.
 """
 
 import re
@@ -10,18 +9,18 @@ from typing import IO, Literal
 
 MAX_PARTS = 2000  # before the pixels
 MAX_SCANS = 50  # of a JPEG; programs write a dozen at most
-SEGMENT = re.compile(rb"\xff[\xc0-\xcf\xd9-\xfe]")  # the marker of a part of a JPEG that says its length, or the end
+SEGMENT = re.compile(rb"\xff[\xc0-\xcf\xd9-\xfe]")  # the marker of a JPEG segment with a length, or of the end
 SCAN, END = 0xDA, 0xD9
 TIFF, BIG_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), 43
-PIECES = (273, 279, 324, 325)  # tags of a TIFF: where its strips or tiles lie, and how long each is
-# Boxes of HEIC and AVIF that hold others, and the bytes before these.
+PIECES = (273, 279, 324, 325)  # tags of a TIFF: offsets and lengths of its strips or tiles
+# Boxes of HEIC and AVIF that contain others, and the bytes before these.
 BOXES = {b"meta": 4, b"iprp": 0, b"ipco": 0, b"iinf": 6, b"iref": 4, b"moov": 0, b"trak": 0}
 LONGEST_FILE = 2**40  # bytes
-MAX_BLOCKS = 100_000  # of at most 255 bytes, which the extensions of a GIF are cut into; also other tiny parts
+MAX_BLOCKS = 100_000  # blocks of at most 255 bytes in the extensions of a GIF, and other tiny parts
 
 
 class TooManyParts(ValueError):
-    """The file has more than MAX_PARTS parts before its pixels, or these come in more scans or pieces than any has."""
+    """The file has more than MAX_PARTS parts before its pixels, or more scans or pieces than any normal file."""
 
 
 def _too_many(name: str) -> TooManyParts:
@@ -30,7 +29,7 @@ def _too_many(name: str) -> TooManyParts:
 
 def check_parts(file: IO[bytes]) -> None:
     """Count the parts before the pixels of a JPEG, PNG, WebP, GIF, TIFF, HEIC or AVIF. Raises TooManyParts where they
-    are too many."""
+    exceed the bounds."""
     head = file.read(12)
     if head.startswith(b"\xff\xd8"):
         _check_jpeg(file)
@@ -48,15 +47,15 @@ def check_parts(file: IO[bytes]) -> None:
 
 
 def _check_jpeg(file: IO[bytes]) -> None:
-    """Count segments and scans as decoders find them: whatever lies between two segments is passed over."""
+    """Count segments and scans as decoders do: bytes between segments are skipped."""
     file.seek(2)
     content = file.read()
     place = num_segments = num_scans = 0
-    while (found := SEGMENT.search(content, place)) and content[found.end() - 1] != END:
-        if num_scans == 0 and found.start() - place > MAX_BLOCKS:
+    while (match := SEGMENT.search(content, place)) and content[match.end() - 1] != END:
+        if num_scans == 0 and match.start() - place > MAX_BLOCKS:
             raise TooManyParts(f"its header has more than {MAX_BLOCKS} bytes between two segments")
-        place = found.end() + max(2, int.from_bytes(content[found.end() : found.end() + 2], "big"))
-        num_scans += content[found.end() - 1] == SCAN
+        place = match.end() + max(2, int.from_bytes(content[match.end() : match.end() + 2], "big"))
+        num_scans += content[match.end() - 1] == SCAN
         num_segments += 1
         if num_scans > MAX_SCANS:
             raise TooManyParts(f"its pixels come in more than {MAX_SCANS} scans")
@@ -65,7 +64,7 @@ def _check_jpeg(file: IO[bytes]) -> None:
 
 
 def _check_tiff(file: IO[bytes]) -> None:
-    """Count the strips or tiles of the first picture, each of which is decoded by itself."""
+    """Count the strips or tiles of the first picture, each of which is decoded separately."""
     file.seek(0)
     head = file.read(16)
     order: Literal["little", "big"] = "little" if head.startswith(b"II") else "big"

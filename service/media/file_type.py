@@ -1,4 +1,4 @@
-"""The type of an uploaded file, told from its first bytes; for what is not accepted, what its owner can do."""
+"""The type of an uploaded file, from its first bytes, with advice for files that are not accepted."""
 
 import codecs
 from pathlib import Path
@@ -13,7 +13,7 @@ from service.media.raw_preview import RAW_EXTENSION, RAW_FORMAT
 
 EXTENSIONS = {
     "JPEG": "jpg",
-    "MPO": "jpg",  # a JPEG with further pictures behind it, as phones make
+    "MPO": "jpg",  # a JPEG followed by further pictures, as from phones
     "PNG": "png",
     "WEBP": "webp",
     "BMP": "bmp",
@@ -44,7 +44,7 @@ SIGNATURES = (
 
 
 def check_header(path: Path) -> None:
-    """Raises UnreadablePicture for a picture whose many parts would take long to read."""
+    """Raise UnreadablePicture for a picture with so many parts that reading it would take long."""
     try:
         with path.open("rb") as file:
             check_parts(file)
@@ -53,9 +53,9 @@ def check_header(path: Path) -> None:
 
 
 def image_extension(path: Path, max_pixels: int) -> str:
-    """The file name extension of the picture's format. Reads the header alone; runs in a decoding process.
+    """The file name extension for the picture's format. Reads only the header; runs in a decoding process.
 
-    UnreadablePicture for a file that is no accepted picture, or has more than `max_pixels`; its text says what to do.
+    UnreadablePicture, with advice, for a file that is no accepted picture, or has more than `max_pixels`.
     """
     try:
         check_header(path)
@@ -70,7 +70,7 @@ def image_extension(path: Path, max_pixels: int) -> str:
         ) from None
     except (OSError, Warning, *DECODE_ERRORS) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # the system's trouble: Pillow's own complaints have no number
+            raise  # an error of the system: Pillow's own have no number
         raise UnreadablePicture(f"The file is damaged ({error}): upload a sound copy.") from None
     if width * height > max_pixels:
         raise UnreadablePicture(
@@ -84,7 +84,7 @@ def _megapixels(pixels: int) -> str:
 
 
 def _advice(path: Path) -> str:
-    """Says which kind of file this is instead of a picture, and what to do."""
+    """The kind of file that this is instead of a picture, and what to do."""
     with path.open("rb") as file:
         head = file.read(4096)
     if not head:
@@ -101,7 +101,7 @@ def _advice(path: Path) -> str:
 
 def _is_text(head: bytes) -> bool:
     try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # its last character may be cut
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # incremental, since the last character may be cut
     except UnicodeDecodeError:
         return False
     return all(character.isprintable() or character.isspace() for character in text)

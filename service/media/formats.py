@@ -1,6 +1,6 @@
-"""The formats that pictures are read in, and the one way to open a file.
+"""The formats in which pictures are read, and the only function that opens a file.
 
-Nothing else is opened, whatever Pillow could read besides. libheif and LibRaw are imported at their first use.
+Other formats that Pillow could read are not opened. libheif and LibRaw are imported at their first use.
 """
 
 from functools import cache
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 import PIL.Image
-from PIL import AvifImagePlugin, TiffImagePlugin, WebPImagePlugin  # noqa: F401 - or Pillow tries all its plugins
+from PIL import AvifImagePlugin, TiffImagePlugin, WebPImagePlugin  # noqa: F401 - otherwise Pillow tries all its plugins
 
 from service.media.raw_preview import RAW_EXTENSION, is_raw, open_preview
 
@@ -29,19 +29,19 @@ MEDIA_TYPES = {
 
 @cache
 def register_formats() -> None:
-    """Have Pillow know every format of FORMATS, decoded in one thread. Takes a tenth of a second, once."""
-    from pi_heif import register_heif_opener  # noqa: PLC0415 - loads a decoder, which processes that decode need alone
+    """Register all of FORMATS with Pillow, decoded in a single thread. Takes a tenth of a second, once."""
+    from pi_heif import register_heif_opener  # noqa: PLC0415 - loads a decoder, which only decoding processes need
 
     PIL.Image.preinit()
-    # Decoding is limited in processes; threads inside one would only take memory.
+    # Decoding is parallel across processes; threads within one would only take memory.
     AvifImagePlugin.DEFAULT_MAX_THREADS = 1
     register_heif_opener(thumbnails=False, depth_images=False, aux_images=False, decode_threads=1)
 
 
 def open_picture(file: str | Path | IO[bytes]) -> PIL.Image.Image:
-    """The picture of a file, its header read; of a camera's RAW file, whose path is given, the one that it holds.
+    """The picture of a file, with its header read; for a camera's RAW file, given as a path, its embedded preview.
 
-    Pillow's errors where it is of no format that is read here, UnreadablePicture for a RAW file that cannot be used.
+    Raises Pillow's errors for a format that is not read here, UnreadablePicture for an unusable RAW file.
     """
     register_formats()
     if isinstance(file, str | Path) and is_raw(Path(file)):

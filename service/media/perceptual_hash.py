@@ -1,23 +1,23 @@
-"""A hash of what a picture looks like: the same but for a few bits after scaling, compressing and small retouches.
+"""A perceptual hash: scaling, compression and small retouches change only a few bits.
 
-64 signs of a discrete cosine transform (Zauner 2010, "pHash"): the picture in grey at 32 x 32 pixels, of its transform
-the 8 x 8 lowest frequencies, one bit for each that is above their median. Colours do not count.
+64 signs of a discrete cosine transform (Zauner 2010, "pHash"): the picture is reduced to 32 x 32 grey pixels; each of
+the 8 x 8 lowest frequencies of its transform gives one bit, set if it is above their median. Colours are ignored.
 """
 
 import numpy as np
 import PIL.Image
 
 SIDE, KEPT = 32, 8
-# A wave of one shade of grey has about this much; what is weaker is left by rounding and compression, and counts as 0.
+# The coefficient of a wave of one grey level; weaker ones come from rounding and compression, and count as 0.
 NOISE = 512
-NO_HASH = b""  # of a picture without structure, which is like no other
+NO_HASH = b""  # for a picture without structure, which resembles no other
 
 FREQUENCY, PLACE = np.arange(KEPT)[:, None], np.arange(SIDE)
 COSINES = np.cos(np.pi * FREQUENCY * (2 * PLACE + 1) / (2 * SIDE))  # [KEPT SIDE]
 
 
 def perceptual_hash(picture: PIL.Image.Image) -> bytes:
-    """The 8 bytes of an RGB picture's hash; NO_HASH for one of a single colour, or nearly so."""
+    """The 8-byte hash of an RGB picture; NO_HASH for a picture of nearly a single colour."""
     grey = picture.convert("L").resize((SIDE, SIDE), PIL.Image.Resampling.LANCZOS)
     low = (COSINES @ np.asarray(grey, np.float64) @ COSINES.T).ravel()
     low[np.abs(low) < NOISE] = 0.0

@@ -1,6 +1,4 @@
-"""A picture file as upright sRGB pixels, as a JPEG and as a thumbnail. Imports no more than dates.py, formats.py,
-descriptions.py and models/pictures.py; runs in decode_worker.
-"""
+"""A picture file as upright sRGB pixels, as a JPEG and as a thumbnail. Runs in decode_worker, and so imports little."""
 
 import io
 import struct
@@ -24,7 +22,7 @@ DECODE_ERRORS = (
     LookupError,
     TypeError,
     ArithmeticError,
-    RuntimeError,  # of libheif
+    RuntimeError,  # from libheif
     struct.error,
     zlib.error,
     PIL.Image.DecompressionBombError,
@@ -43,23 +41,23 @@ class DecodedFile(NamedTuple):
     size: tuple[int, int]
     """Width and height of the upright picture at full size."""
     taken_at: float | None
-    """Unix seconds; None where the file does not say."""
+    """Unix seconds; None if unknown."""
     orientation: int
-    """EXIF orientation of the file, 1 to 8; 1 where the picture is turned while it is loaded."""
+    """EXIF orientation of the file, 1 to 8; 1 where loading already turns the picture."""
     description: Description
-    """Caption and keywords that the file holds."""
+    """Caption and keywords in the file."""
     coordinates: tuple[float, float] | None = None
-    """Latitude and longitude in degrees, where they were asked for and the file says them."""
+    """Latitude and longitude in degrees, if requested and known."""
     large: PIL.Image.Image | None = None
-    """The picture once more, with sides of `large_side` pixels at most, where that was asked for."""
+    """The picture with sides of at most `large_side` pixels, if requested."""
 
 
 def decode_file(
     path: str, side: int | None, with_coordinates: bool = False, large_side: int | None = None
 ) -> DecodedFile:
-    """Decode a file; the longest side of the pixels is at most `side`, where it is given.
+    """Decode a file; the longest side of the pixels is at most `side`, if given.
 
-    Where it was taken is read only `with_coordinates`. With `large_side` the file is decoded once for both pictures.
+    Coordinates are read only `with_coordinates`. With `large_side` the file is decoded once for both pictures.
 
     A damaged file raises one of DECODE_ERRORS, or an OSError without errno.
     """
@@ -67,13 +65,13 @@ def decode_file(
         full = image.size
         _, taken = read_exif(image)
         if side is not None:
-            # JPEG alone: decodes at a half, a quarter or an eighth.
+            # Only for JPEG: decodes at a half, a quarter or an eighth of the size.
             image.draft("RGB", size_within(full, max(side, large_side or 0)))
         image.load()
         if image.format in TURNED_WHILE_LOADING:
             full = image.size
-        orientation, found_late = read_exif(image)  # PNG may hold EXIF behind its pixels
-        taken = found_late if taken is None else taken
+        orientation, late_taken = read_exif(image)  # in a PNG, EXIF may follow the pixels
+        taken = late_taken if taken is None else taken
         taken = xmp_date_of(image) if taken is None else taken
         description = description_of(image)
         coordinates = read_coordinates(image) if with_coordinates else None
@@ -84,7 +82,7 @@ def decode_file(
 
 
 def is_animated(path: str) -> bool:
-    """Whether a file has more frames than the first, or may have some that cannot be read."""
+    """Whether a file has several frames; True also where this cannot be determined."""
     try:
         with open_picture(path) as image:
             return bool(getattr(image, "is_animated", False))
@@ -93,9 +91,9 @@ def is_animated(path: str) -> bool:
 
 
 def read_exif(image: PIL.Image.Image) -> tuple[int, float | None]:
-    """EXIF orientation, 1 to 8 (1, upright, where it makes no sense), and when the picture was taken.
+    """EXIF orientation, 1 to 8 (1, upright, if invalid), and the time when the picture was taken.
 
-    Damaged EXIF counts as none.
+    Damaged EXIF is ignored.
     """
     try:
         exif = image.getexif()
@@ -106,15 +104,15 @@ def read_exif(image: PIL.Image.Image) -> tuple[int, float | None]:
 
 
 def read_coordinates(image: PIL.Image.Image) -> tuple[float, float] | None:
-    """Latitude and longitude of a loaded picture in degrees; None where EXIF does not say them, or makes no sense."""
+    """Latitude and longitude of a loaded picture in degrees; None if EXIF has none, or they are invalid."""
     try:
         tags = image.getexif().get_ifd(GPS_IFD)
         latitude, longitude = _degrees(tags[GPS_LATITUDE]), _degrees(tags[GPS_LONGITUDE])
         south, west = tags.get(GPS_LATITUDE_REF) == "S", tags.get(GPS_LONGITUDE_REF) == "W"
     except (OSError, *DECODE_ERRORS):
         return None
-    is_sound = 0 <= latitude <= 90 and 0 <= longitude <= 180  # and not NaN, of a fraction by zero
-    if not is_sound or latitude == longitude == 0:  # as receivers without a fix write
+    is_sound = 0 <= latitude <= 90 and 0 <= longitude <= 180  # false for NaN, from a zero denominator
+    if not is_sound or latitude == longitude == 0:  # as written by receivers without a fix
         return None
     return (-latitude if south else latitude), (-longitude if west else longitude)
 
@@ -125,7 +123,7 @@ def _degrees(parts: Any) -> float:
 
 
 def xmp_date_of(image: PIL.Image.Image) -> float | None:
-    """The date that XMP says of a loaded picture; None where the metadata is damaged."""
+    """The XMP date of a loaded picture; None where the metadata is damaged."""
     try:
         return xmp_date(xmp_root(image.info.get("xmp")))
     except (OSError, *DECODE_ERRORS):
@@ -141,13 +139,13 @@ def description_of(image: PIL.Image.Image) -> Description:
 
 
 def encode_jpeg(picture: PIL.Image.Image, quality: int) -> bytes:
-    """A JPEG of the pixels alone: without EXIF, colour profile or comment."""
-    picture.info.clear()  # Pillow writes comments again
+    """A JPEG with nothing but the pixels: no EXIF, colour profile or comment."""
+    picture.info.clear()  # otherwise Pillow would write its comment
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=quality)
     return buffer.getvalue()
 
 
 def thumbnail_jpeg(picture: PIL.Image.Image) -> bytes:
-    """A JPEG of the picture with at most THUMBNAIL_SIDE pixels a side."""
+    """A JPEG of the picture with sides of at most THUMBNAIL_SIDE pixels."""
     return encode_jpeg(downscale(picture, size_within(picture.size, THUMBNAIL_SIDE)), quality=80)

@@ -1,7 +1,7 @@
-"""The picture that a camera put into its RAW file beside what its sensor saw: that one is read, never the sensor's.
+"""The preview that a camera embeds in its RAW files. The sensor data itself is never read.
 
-Needs the extra `raw` (rawpy, with LibRaw). Runs in decode_worker; rawpy is loaded there with the first RAW file, when
-the process has given up all rights but to read.
+Needs the extra `raw` (rawpy, with LibRaw). Runs in decode_worker; rawpy is loaded with the first RAW file, when the
+process has given up all rights except reading.
 """
 
 import io
@@ -17,8 +17,8 @@ from service.errors import UnreadablePicture
 from service.media.file_parts import check_parts
 
 RAW_FORMAT, RAW_EXTENSION = "RAW", "raw"
-SHORTEST_SIDE = 400  # pixels of the longer side; below it is a stamp for the camera's menu, of no use to a detector
-RAW_SIGNATURES = (  # offset, bytes; RAW files of other makers are TIFF files
+SHORTEST_SIDE = 400  # pixels of the longer side; smaller previews are for the camera's menu, of no use to a detector
+RAW_SIGNATURES = (  # offset, bytes; RAW files of other manufacturers are TIFF files
     (4, b"ftypcrx"),
     (0, b"FUJIFILMCCD-RAW"),
     (0, b"IIRO"),
@@ -31,15 +31,15 @@ RAW_SIGNATURES = (  # offset, bytes; RAW files of other makers are TIFF files
 )
 TIFF_HEADS = (b"II*\0", b"MM\0*")
 SUBFILE_TYPE, PHOTOMETRIC, MAKE, DNG_VERSION = 0x00FE, 0x0106, 0x010F, 0xC612
-OF_A_SENSOR = (32803, 34892)  # photometric: a mosaic of colours, or values that are proportional to light
+SENSOR_DATA = (32803, 34892)  # photometric interpretations: a colour mosaic, or values linear in light
 ORIENTATION, EXIF_IFD, DATE_TIME_ORIGINAL = 0x0112, 0x8769, 0x9003
-ORIENTATION_OF_FLIP = {3: 3, 5: 8, 6: 6}  # LibRaw's name of a turn -> EXIF's
+ORIENTATION_OF_FLIP = {3: 3, 5: 8, 6: 6}  # LibRaw's code of a rotation -> EXIF's
 ADVICE = "This is a camera's RAW file: export it as JPEG"
 WITHOUT_RAWPY = f"{ADVICE}, or install the extra `raw` where the service runs (pip install rawpy)."
 
 
 def is_raw(path: Path) -> bool:
-    """Whether a file is one of a camera's sensor, told by its first bytes, or by what its TIFF tags say."""
+    """Whether a file is a camera's RAW file, by its first bytes or its TIFF tags."""
     with path.open("rb") as file:
         head = file.read(16)
         if any(head.startswith(signature, offset) for offset, signature in RAW_SIGNATURES):
@@ -50,19 +50,19 @@ def is_raw(path: Path) -> bool:
         tags = PIL.Image.Exif()
         try:
             tags.load_from_fp(file)
-            reduced = bool(int(tags.get(SUBFILE_TYPE, 0)) & 1)
-            of_a_sensor = tags.get(PHOTOMETRIC) in OF_A_SENSOR
+            is_reduced = bool(int(tags.get(SUBFILE_TYPE, 0)) & 1)
+            is_sensor_data = tags.get(PHOTOMETRIC) in SENSOR_DATA
         except (OSError, SyntaxError, ValueError, LookupError, TypeError, ArithmeticError, struct.error, Warning):
-            return False  # Pillow says what is wrong with it
-        return DNG_VERSION in tags or (MAKE in tags and (reduced or of_a_sensor))
+            return False  # Pillow reports the damage later
+        return DNG_VERSION in tags or (MAKE in tags and (is_reduced or is_sensor_data))
 
 
 def open_preview(path: Path) -> PIL.Image.Image:
-    """The largest picture that the RAW file holds, of the format RAW, with orientation and date as in EXIF.
+    """The largest preview in the RAW file, with format RAW, and with orientation and date as in EXIF.
 
-    UnreadablePicture, in words, where there is none that is of use; ValueError for a damaged file.
+    UnreadablePicture, with a message, if there is no usable one; ValueError for a damaged file.
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of numpy, which needs none of its threads here
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy needs no BLAS threads here
     try:
         import rawpy  # noqa: PLC0415 - an extra, and slow to load where there are no RAW files
     except ImportError:
@@ -81,7 +81,7 @@ def open_preview(path: Path) -> PIL.Image.Image:
 
 
 def _preview(data: Any, flip: int, taken: datetime) -> PIL.Image.Image:
-    """The picture of a preview's bytes, or of its pixels. `taken` is what the camera's clock showed; 1970: nothing."""
+    """The picture from a preview's JPEG bytes, or its pixels. `taken` is the camera's time; 1970 means unknown."""
     image: PIL.Image.Image
     if isinstance(data, bytes):
         check_parts(io.BytesIO(data))
@@ -93,7 +93,7 @@ def _preview(data: Any, flip: int, taken: datetime) -> PIL.Image.Image:
         raise UnreadablePicture(f"{ADVICE}, as the picture that it holds has only {width} x {height} pixels.")
     exif = image.getexif()
     tags = exif.get_ifd(EXIF_IFD)
-    if ORIENTATION not in exif:  # most previews lie as the sensor saw them, and do not say so
+    if ORIENTATION not in exif:  # most previews are in sensor orientation without saying so
         exif[ORIENTATION] = ORIENTATION_OF_FLIP.get(flip, 1)
     if DATE_TIME_ORIGINAL not in tags and taken.year > 1970:
         tags[DATE_TIME_ORIGINAL] = taken.strftime("%Y:%m:%d %H:%M:%S")

@@ -1,8 +1,8 @@
-"""Limits that a process puts on itself for good: no new files, no network, no programs, no privileges.
+"""Irrevocable limits that a process sets for itself: no new files, no network, no programs, no privileges.
 
-seccomp filters system calls by number; Landlock guards the file system whichever call is used, and leaves only named
-folders readable. Each is used where the kernel has it. Nothing but ctypes is needed, so that a decoding process starts
-fast; the numbers are those of Linux on x86-64 and ARM64.
+seccomp filters system calls by number; Landlock guards the file system regardless of the call, and leaves only named
+folders readable. Each is used if the kernel supports it. Only ctypes is needed, so that a decoding process starts fast;
+the numbers are those of Linux on x86-64 and ARM64.
 """
 
 import ctypes
@@ -19,13 +19,13 @@ LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 4
 # Bits of struct landlock_ruleset_attr.
 READ_FILE, READ_DIR = 1 << 2, 1 << 3
 CHANGES_OF_FIRST_VERSION = 0x1FFF & ~(READ_FILE | READ_DIR)  # execute, write, make, remove
-REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15  # known from version 2, 3 and 5 on
-TCP_BIND_AND_CONNECT, ABSTRACT_SOCKET_AND_SIGNAL = 0b11, 0b11  # from version 4 and 6 on
+REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15  # supported from versions 2, 3 and 5
+TCP_BIND_AND_CONNECT, ABSTRACT_SOCKET_AND_SIGNAL = 0b11, 0b11  # from versions 4 and 6
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 X32_BIT = 0x40000000
 
-# Name of a call: its number on x86-64 and on ARM64; None where it does not exist.
+# Name of a call -> its numbers on x86-64 and on ARM64; None where it does not exist.
 DENIED: dict[str, tuple[int | None, int | None]] = {
     "socket": (41, 198),
     "connect": (42, 203),
@@ -105,14 +105,14 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
 }
-OPEN, OPENAT = (2, None), (257, 56)  # denied with a flag that writes
-TGKILL = (234, 131)  # denied but to its own process, which aborts by it
-PRLIMIT = (302, 261)  # denied but for its own limits, which the kernel calls process 0
-CLONE, CLONE_THREAD = (56, 220), 0x10000  # denied without it: a thread is no new process
-CLONE3 = (435, 435)  # whose flags lie in memory, out of a filter's sight: said to be missing, so that clone is used
+OPEN, OPENAT = (2, None), (257, 56)  # denied with a flag for writing
+TGKILL = (234, 131)  # denied except to the process itself, for abort()
+PRLIMIT = (302, 261)  # denied except for its own limits, as process 0
+CLONE, CLONE_THREAD = (56, 220), 0x10000  # denied without this flag, with which it makes threads
+CLONE3 = (435, 435)  # reported as missing, so that clone is used: a filter cannot see flags in memory
 WRITING_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
-# Classic BPF: operation codes, and the places of struct seccomp_data.
+# Classic BPF: operation codes, and offsets in struct seccomp_data.
 LOAD, IF_EQUAL, IF_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
 ALLOW, DENY, MISSING, KILL = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38, 0x80000000  # EPERM, ENOSYS
@@ -125,15 +125,16 @@ class _Program(ctypes.Structure):
 
 
 def restrict_process(readable: Iterable[Path] = ()) -> dict[str, str]:
-    """Take from this process what decoding does not need, for good; each protection with "on" or why it is missing.
+    """Give up, for good, all rights that decoding does not need; each protection with "on" or why it is missing.
 
-    Where folders are `readable`, Landlock leaves no others to read but those of Python and the system's libraries.
+    If there are `readable` folders, Landlock makes all others unreadable except those of Python and the system's
+    libraries.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0):
         reason = os.strerror(ctypes.get_errno())
         return dict.fromkeys(("no_new_privs", "landlock", "seccomp"), f"prctl failed: {reason}")
-    # Landlock first: the filter leaves no way to make a rule that needs an open folder.
+    # Landlock first: its rules need opened folders, which the filter would prevent.
     return {"no_new_privs": "on", "landlock": _use_landlock(libc, list(readable)), "seccomp": _use_seccomp(libc)}
 
 
@@ -166,20 +167,22 @@ def _use_landlock(libc: ctypes.CDLL, readable: list[Path]) -> str:
 
 
 def _folders_of_python() -> list[Path]:
-    """Folders that modules and shared libraries are loaded from.
+    """Folders from which modules and shared libraries are loaded.
 
-    Of a checkout these are its packages alone: the data directory, keys and settings may lie beside them.
+    Of a checkout only its packages: the data directory, keys and settings may lie beside them.
     """
     top = Path(__file__).parent.parent.parent
     ours = [top / name for name in ("index", "models", "service")]
     system = map(Path, ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", sys.prefix, sys.base_prefix))
-    is_checkout = not top.name.endswith("-packages")  # as site-packages and dist-packages do, where others' lie too
+    is_checkout = not top.name.endswith(
+        "-packages"
+    )  # unlike site-packages and dist-packages, which hold other packages, too
     searched = [Path(entry) for entry in sys.path if entry and not (is_checkout and top.is_relative_to(entry))]
     return [*ours, *system, *searched]
 
 
 def _allow_reading(libc: ctypes.CDLL, ruleset: int, path: Path) -> None:
-    """Add a rule for a folder or file; one that is not there needs none."""
+    """Add a rule for a folder or file, if it exists."""
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -202,7 +205,7 @@ def _use_seccomp(libc: ctypes.CDLL) -> str:
 
 
 def filter_program(machine: str, process: int) -> bytes:
-    """The BPF program of a process with this id: instructions of 8 bytes, each a struct sock_filter."""
+    """The BPF program for the process with this id: instructions of 8 bytes, each a struct sock_filter."""
     column = list(AUDIT_ARCH).index(machine)
     steps = [
         (LOAD, 0, 0, ARCHITECTURE),
@@ -224,11 +227,11 @@ def filter_program(machine: str, process: int) -> bytes:
                 (RETURN, 0, 0, DENY),
                 (RETURN, 0, 0, ALLOW),
             ]
-    for numbers, own in ((TGKILL, process), (PRLIMIT, 0)):
+    for numbers, allowed in ((TGKILL, process), (PRLIMIT, 0)):
         steps += [
             (IF_EQUAL, 0, 4, numbers[column]),
             (LOAD, 0, 0, ARGUMENTS),
-            (IF_EQUAL, 1, 0, own),
+            (IF_EQUAL, 1, 0, allowed),
             (RETURN, 0, 0, DENY),
             (RETURN, 0, 0, ALLOW),
         ]

@@ -1,4 +1,4 @@
-"""BMP files without what lies beside their pixels: gaps, profiles, appended files."""
+"""BMP files without gaps, profiles or appended data."""
 
 import struct
 
@@ -6,12 +6,12 @@ FILE_HEADER = 14
 HEADER_SIZES = {12, 40, 52, 56, 64, 108, 124}
 OLD_HEADER = 12  # with 16-bit sizes and palettes of three bytes
 PLAIN, RLE_8, RLE_4, BIT_FIELDS, ALPHA_BIT_FIELDS = 0, 1, 2, 3, 6
-MASK_BYTES = {BIT_FIELDS: 12, ALPHA_BIT_FIELDS: 16}  # behind a header of 40 bytes
+MASK_BYTES = {BIT_FIELDS: 12, ALPHA_BIT_FIELDS: 16}  # after a header of 40 bytes
 SRGB = b"BGRs"  # the colour space "sRGB", little-endian
 
 
 def strip_bmp(content: bytes) -> bytes:
-    """Headers, palette and pixels, one behind the other; ValueError, IndexError or struct.error where they are odd."""
+    """Headers, palette and pixels, contiguous; ValueError, IndexError or struct.error where they are irregular."""
     magic, _, _, pixels_at = struct.unpack_from("<2sIII", content)
     (size,) = struct.unpack_from("<I", content, FILE_HEADER)
     if magic != b"BM" or size not in HEADER_SIZES or len(content) < FILE_HEADER + size:
@@ -46,14 +46,14 @@ def strip_bmp(content: bytes) -> bytes:
 
 
 def _rows(width: int, height: int, bits: int) -> int:
-    """Bytes of plain pixels: rows are padded to four bytes."""
+    """Bytes of uncompressed pixels: rows are padded to four bytes."""
     if width <= 0 or bits not in (1, 2, 4, 8, 16, 24, 32):
         raise ValueError("a size or depth that no BMP has")
     return (width * bits + 31) // 32 * 4 * height
 
 
 def _forget_profile(header: bytearray) -> None:
-    """Name sRGB instead of a profile that is linked or embedded, which may hold text; the profile is left out."""
+    """Declare sRGB in place of a linked or embedded profile, which may hold text; the profile itself is dropped."""
     if bytes(header[56:60]) in (b"KNIL", b"DEBM"):  # "LINK" and "MBED", little-endian
         header[56:60] = SRGB
     if len(header) >= 124:

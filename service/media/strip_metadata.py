@@ -1,8 +1,8 @@
 """Picture files without their metadata: GPS, maker notes, comments, previews, appended files.
 
-The pixels stay bit for bit: parts of the file are left out, nothing is encoded again. The parts that stay are listed
-here, with their sizes where a part could carry more than it needs, so an unknown kind of part is left out. The
-orientation stays, alone in an EXIF block of its own.
+The pixels stay bit for bit: parts of the file are dropped, nothing is re-encoded. The allowed parts are listed here,
+with their sizes if they could carry extra data, so that unknown parts are dropped. Only the orientation is kept, in an
+EXIF block of its own.
 """
 
 import io
@@ -16,11 +16,11 @@ from service.media import pixels
 from service.media.formats import open_picture
 from service.media.strip_bmp import strip_bmp
 
-# Segments of a JPEG that the pixels are made from: frames, tables, restarts, lines, scans, the end.
+# Segments of a JPEG that decoding needs: frames, tables, restarts, lines, scans, the end.
 JPEG_PIXELS = {*range(0xC0, 0xD0), 0xD9, 0xDA, 0xDB, 0xDC, 0xDD} - {0xC8}
-# Marker, name and number of bytes of segments that say how colours are meant; None: all of them.
+# Marker, name and number of bytes of segments that define colours; None: all bytes.
 JPEG_COLOUR = ((0xE0, b"JFIF\0", 12), (0xE2, b"ICC_PROFILE\0", None), (0xEE, b"Adobe", 12))
-# A marker inside or after compressed data; FF 00 is a data byte, FF D0 to D7 are restarts.
+# A marker that ends compressed data; FF 00 is a data byte, FF D0 to D7 are restarts.
 JPEG_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 # Chunks of a PNG and their largest sizes; None: any.
 PNG_KEPT: dict[bytes, int | None] = {
@@ -50,9 +50,9 @@ GIF_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 
 
 def strip_metadata(content: bytes, extension: str, orientation: int | None = None) -> bytes:
-    """The file without metadata; ValueError, IndexError or struct.error where its structure is odd.
+    """The file without metadata; ValueError, IndexError or struct.error where its structure is irregular.
 
-    The orientation is read from the file, perhaps by decoding it, where it is not given.
+    If `orientation` is not given, it is read from the file, perhaps by decoding it.
     """
     exif = b"" if extension in ("gif", "bmp") else _orientation_exif(content, orientation)
     match extension:
@@ -70,7 +70,7 @@ def strip_metadata(content: bytes, extension: str, orientation: int | None = Non
 
 
 def _orientation_exif(content: bytes, orientation: int | None) -> bytes:
-    """A TIFF block with the file's orientation alone; empty where the picture is stored upright."""
+    """A TIFF block with nothing but the orientation; empty if the picture is stored upright."""
     if orientation is None:
         with open_picture(io.BytesIO(content)) as image:
             orientation, _ = pixels.read_exif(image)
@@ -85,7 +85,7 @@ def _jpeg(content: bytes, exif: bytes) -> bytes:
         raise ValueError("no JPEG")
     parts = [content[:2]]
     for kind, part in _jpeg_parts(content):
-        # JFIF wants to be first; the orientation comes before whatever else there is.
+        # JFIF must come first; the orientation comes before everything else.
         if exif and kind != 0xE0:
             parts.append(b"\xff\xe1" + struct.pack(">H", 8 + len(exif)) + b"Exif\0\0" + exif)
             exif = b""
@@ -94,19 +94,19 @@ def _jpeg(content: bytes, exif: bytes) -> bytes:
 
 
 def _jpeg_colour(kind: int, part: bytes) -> bytes:
-    """The segment without what it carries besides, empty where it says nothing about colours."""
+    """The segment without extra data; empty if it does not define colours."""
     for marker, name, size in JPEG_COLOUR:
         if kind == marker and part.startswith(name, 4):
             if size is None or len(part) < 4 + size:
                 return part
-            # A preview may follow in a JFIF segment, which its two last bytes announce.
+            # A JFIF segment may contain a preview, whose size is in its last two bytes.
             body = part[4 : 4 + size] + (b"\0\0" if kind == 0xE0 else b"")
             return part[:2] + struct.pack(">H", 2 + len(body)) + body
     return b""
 
 
 def _jpeg_parts(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Marker and bytes of every segment up to the end of the first picture, scans with their data."""
+    """Marker and bytes of each segment up to the end of the first picture, scans with their data."""
     offset = 2
     while True:
         while content[offset] == content[offset + 1] == 0xFF:  # fill bytes
@@ -162,7 +162,7 @@ def _webp(content: bytes, exif: bytes) -> bytes:
             flags = body[0] & ~(WEBP_XMP | WEBP_EXIF) | (WEBP_EXIF if exif else 0)
             parts.append(_webp_chunk(kind, bytes([flags]) + body[1:10]))
         elif kind == b"ANMF":
-            frame = [_webp_chunk(*one) for one in _webp_chunks(body, 16, len(body)) if one[0] in WEBP_FRAME_KEPT]
+            frame = [_webp_chunk(*chunk) for chunk in _webp_chunks(body, 16, len(body)) if chunk[0] in WEBP_FRAME_KEPT]
             parts.append(_webp_chunk(kind, body[:16] + b"".join(frame)))
         elif kind in WEBP_KEPT:
             parts.append(_webp_chunk(kind, body))
@@ -203,7 +203,7 @@ def _gif(content: bytes) -> bytes:
 
 
 def _gif_extension(part: bytes) -> bytes:
-    """The extension if it says how frames are shown, and empty for comments, text and applications."""
+    """The extension if it defines how frames are displayed; empty for comments, text and applications."""
     if part[1] == 0xF9 and part[2] == 4:
         return part[:7] + b"\0"
     if part[1] == 0xFF and part[3:14] in GIF_LOOPS and part[14] == 3:
@@ -212,7 +212,7 @@ def _gif_extension(part: bytes) -> bytes:
 
 
 def _gif_palette(flags: int) -> int:
-    """Size in bytes of the colour table that a descriptor announces."""
+    """Size in bytes of the colour table that a descriptor declares."""
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 

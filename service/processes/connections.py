@@ -1,7 +1,7 @@
-"""Connections of the web server that end: those too many, those that send or read too slowly.
+"""Deadlines and bounds for connections of the web server: too many, too slow to send, or too slow to read.
 
-uvicorn waits without end for the rest of a request's head or body, and for a client to read its answer. Its protocol is
-extended by deadlines here, and answers beyond the bound on connections before it reads anything.
+uvicorn waits indefinitely for the rest of a request's head or body, and for a client to read its response. Its protocol
+is extended here by deadlines, and by a refusal of connections beyond the limit before anything is read.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from service.processes.shared_port import SharedPort
 from service.settings import MAX_HEAD_BYTES, Settings
 
 KEEP_ALIVE_S = 15
-SHUTDOWN_TIMEOUT_S = 10  # that requests in progress get when the server is told to end
-SLOWEST = 1024  # bytes a second, on average over the time after which a body, or an answer, counts as stalled
+SHUTDOWN_TIMEOUT_S = 10  # for requests in progress when the server is told to end
+SLOWEST = 1024  # bytes a second, averaged over the stall timeout, below which a body or response counts as stalled
 REFUSED_RETRY_S = 2
-LINGER_S = 1.0  # that a client who still sends gets to read why it is refused
-RESERVED_FILES = 256  # handles for the catalog, views, originals and decoding processes
+LINGER_S = 1.0  # for a client that is still sending to read why it is refused
+RESERVED_FILES = 256  # file descriptors for the catalog, views, originals and decoding processes
 FEWEST_CONNECTIONS = 16
 
 log = logging.getLogger(__name__)
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 with a bound on connections and deadlines for the head, the body and the answer of a request."""
+    """HTTP/1.1 with a limit on connections, and deadlines for a request's head and body and for its response."""
 
     max_connections: ClassVar[int]
     header_timeout_s: ClassVar[float]
@@ -47,17 +47,17 @@ class LimitedProtocol(H11Protocol):
         self._body_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._body_bytes = 0
-        self._unread = 0  # bytes of an answer, when its time began
+        self._unread = 0  # bytes of a response that were unsent when its timer was started
         self._refused = False
 
     @staticmethod
     def tell_open(count: int) -> None:
-        """Tell whom it concerns how many connections are open, whenever that changes."""
+        """Report the number of open connections whenever it changes."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, or answer 503 at once where too many connections are open."""
+        """Begin, or respond with 503 at once where too many connections are open."""
         super().connection_made(transport)
-        # All that the client has not taken counts as unread, however little: a connection is closed once all is taken.
+        # Any unsent byte counts as unread: a connection is closed only after the client has taken everything.
         transport.set_write_buffer_limits(high=0)
         self.tell_open(len(self.connections))
         if len(self.connections) > self.max_connections:
@@ -67,7 +67,7 @@ class LimitedProtocol(H11Protocol):
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End, with every deadline."""
+        """End the connection and cancel all deadlines."""
         for timer in (self._head_timer, self._body_timer, self._write_timer):
             if timer is not None:
                 timer.cancel()
@@ -75,7 +75,7 @@ class LimitedProtocol(H11Protocol):
         self.tell_open(len(self.connections))
 
     def data_received(self, data: bytes) -> None:
-        """Read on; a deadline begins with the first bytes of a head, and is not moved by the next ones."""
+        """Process received bytes. A head's deadline starts with its first bytes, and later ones do not extend it."""
         if self._refused:
             return
         self._body_bytes += len(data)
@@ -86,32 +86,32 @@ class LimitedProtocol(H11Protocol):
             self._end_head()
 
     def handle_events(self) -> None:
-        """Handle what has come in; a body has a deadline from then on until it is complete."""
+        """Handle received events; an incomplete body has a deadline from here on."""
         super().handle_events()
         is_incomplete = self.conn.their_state is h11.SEND_BODY
         if is_incomplete and self._body_timer is None:
             self._body_bytes = 0
             self._body_timer = self.loop.call_later(self.stall_timeout_s, self._check_body)
-        elif not is_incomplete and self._body_timer is not None:  # or the next request's body would have what is left
+        elif not is_incomplete and self._body_timer is not None:  # otherwise the next request's body would inherit it
             self._body_timer.cancel()
             self._body_timer = None
 
     def pause_writing(self) -> None:
-        """Wait for the client to read, for a time."""
+        """Wait for the client to read, up to a deadline."""
         super().pause_writing()
         if self._write_timer is None:
             self._await_reading()
 
     def resume_writing(self) -> None:
-        """Go on, since the client has read."""
+        """Continue, since the client has read."""
         super().resume_writing()
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: whoever sends a header Upgrade is answered as if it were not there (RFC 9110, 7.8), and uvicorn
-        would have a library installed for it."""
+        """Log nothing: the header Upgrade is ignored (RFC 9110, 7.8), while uvicorn would advise to install a library
+        for it."""
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(self.header_timeout_s, self._end_incomplete_head)
@@ -131,7 +131,7 @@ class LimitedProtocol(H11Protocol):
         if self.conn.their_state is not h11.SEND_BODY or self.transport.is_closing():
             return
         received, self._body_bytes = self._body_bytes, 0
-        # A body that waits for the server to take it is not the client's fault.
+        # If the server itself has paused reading, the client is not to blame.
         if received < SLOWEST * self.stall_timeout_s and not self.flow.read_paused:
             self._refuse(SlowRequest("The body of the request came too slowly; send it again."))
             return
@@ -149,14 +149,14 @@ class LimitedProtocol(H11Protocol):
             self._await_reading()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP/1.1, and close once the client has had time to read the answer."""
+        """Respond to malformed HTTP/1.1, and close once the client has had time to read the response."""
         detail = f"This is no HTTP/1.1 request, or its address and headers take more than {MAX_HEAD_BYTES} bytes."
         self._refuse(BadRequest(detail), LINGER_S)
 
     def _refuse(self, problem: Problem, linger_s: float = 0) -> None:
-        """Answer, unless an answer has begun, and close: what the application did for this request is cancelled.
+        """Respond, unless a response has begun, and close; the application's work on this request is cancelled.
 
-        A connection that is closed while the client sends is reset, and the answer may be lost with it.
+        Closing while the client is still sending resets the connection, which may lose the response.
         """
         self._refused = True
         self._end_head()
@@ -170,7 +170,7 @@ class LimitedProtocol(H11Protocol):
 
 
 def refusal(problem: Problem) -> bytes:
-    """A whole answer with a problem document, for where no application is asked."""
+    """A complete response with a problem document, without the application."""
     body = json.dumps(problem.document("urn:regard:request:unknown")).encode()
     head = [
         f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}",
@@ -182,13 +182,13 @@ def refusal(problem: Problem) -> bytes:
     return "\r\n".join([*head, "", ""]).encode("ascii") + body
 
 
-class ToldServer(uvicorn.Server):
-    """A server that tells when it listens, and when a signal has asked it to end."""
+class NotifyingServer(uvicorn.Server):
+    """A server that calls back when it listens, and when a signal asks it to end."""
 
     def __init__(
         self, config: uvicorn.Config, listens: Callable[[], None], ends: Callable[[], None], shared: SharedPort | None
     ) -> None:
-        """Where other processes listen on the same socket, its connections come from `shared`."""
+        """If other processes listen on the same socket, its connections come from `shared`."""
         super().__init__(config)
         self._listens, self._ends, self._shared = listens, ends, shared
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -202,23 +202,23 @@ class ToldServer(uvicorn.Server):
         self._listens()
 
     async def _serve_connection(self, connection: socket.socket) -> None:
-        """Serve a connection as those that uvicorn accepts itself."""
+        """Serve a connection like those that uvicorn accepts itself."""
         state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
         protocol: Callable[[], asyncio.Protocol] = partial(self.config.http_protocol_class, **state)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(protocol, connection)
-        except OSError:  # it is gone already
+        except OSError:  # already closed
             connection.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more connections, and end when those that are open are answered."""
+        """Accept no more connections, and end when the open ones are answered."""
         if self._shared is not None:
             self._shared.stop()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end: requests in progress are still answered."""
-        if self._loop is not None:  # which tells: what a handler interrupts may hold locks that telling waits for
+        if self._loop is not None:  # not in the handler: the code that it interrupts may hold locks that `ends` needs
             self._loop.call_soon_threadsafe(self._ends)
         super().handle_exit(sig, frame)
 
@@ -230,10 +230,10 @@ def web_server(
     ends: Callable[[], None] = lambda: None,
     shared: SharedPort | None = None,
 ) -> uvicorn.Server:
-    """A server of the application within the limits that settings name; it runs on a socket that is bound already.
+    """A server for the application, with the limits in the settings, for a socket that is already bound.
 
-    `listens` is called once it takes connections, `ends` when a signal asks it to end. With `shared` the socket is
-    another process's too.
+    `listens` is called once it accepts connections, `ends` when a signal asks it to end. With `shared`, other processes
+    share the socket.
     """
 
     class Protocol(LimitedProtocol):
@@ -259,14 +259,15 @@ def web_server(
         server_header=False,
         proxy_headers=False,
     )
-    return ToldServer(config, listens, ends, shared)
+    return NotifyingServer(config, listens, ends, shared)
 
 
 def connection_limit(wanted: int) -> int:
-    """The number of connections that may be open: as many as wanted, as far as this process's file handles allow.
+    """The number of connections that may be open: `wanted`, or fewer if the file descriptors of this process do not
+    suffice.
 
-    The soft limit on handles is raised to the hard one first: a server without handles can accept nothing and read
-    nothing.
+    The soft limit on descriptors is first raised to the hard one: a server without descriptors can neither accept nor
+    read.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

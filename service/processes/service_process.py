@@ -1,4 +1,4 @@
-"""A service in a process of its own, for a program that needs one: a benchmark, a notebook."""
+"""A service in a process of its own, for a program that needs one, such as a benchmark or a notebook."""
 
 import contextlib
 import http.client
@@ -22,14 +22,14 @@ LAST_LINES = 5
 class ServiceProcess:
     """`regard serve` with these settings on a free port of this machine, until the block ends.
 
-    Ctrl-C in a terminal is for the program that started it alone, and it does not outlive that program, whatever ends
-    this.
+    Ctrl-C in a terminal reaches only the program that started it; the service ends with that program, however that
+    ends.
     """
 
     def __init__(self, settings: Settings, log: Path) -> None:
-        """`log` is the file that it logs to."""
-        self._own = contextlib.ExitStack()
-        port = self._own.enter_context(held_port())
+        """`log` is its log file."""
+        self._resources = contextlib.ExitStack()
+        port = self._resources.enter_context(held_port())
         self.settings = settings.model_copy(update={"host": LOOPBACK, "port": port, "rate_limit": 0.0})
         self.url = f"http://{LOOPBACK}:{self.settings.port}"
         self._log = log
@@ -37,7 +37,7 @@ class ServiceProcess:
         self._started = 0.0
 
     def __enter__(self) -> Self:
-        """Start, without waiting for anything."""
+        """Start the process without waiting for it."""
         command = [*REGARD, "serve", "--role", self.settings.role, "--end-with-stdin"]
         with self._log.open("wb") as log:
             self._started = time.perf_counter()
@@ -54,7 +54,7 @@ class ServiceProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ask it to end, insist after a while."""
+        """Terminate the process, and kill it after a while."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -65,10 +65,11 @@ class ServiceProcess:
             process.kill()
             process.wait()
         process.stdin.close()
-        self._own.close()
+        self._resources.close()
 
     def seconds_until(self, path: str) -> float:
-        """Seconds from the start until a GET of `path` is answered with 200. UserError where the service has ended."""
+        """Seconds from the start until a GET of `path` returns 200. UserError where the service has ended or takes too
+        long."""
         assert self._process is not None
         while time.perf_counter() - self._started < READY_WITHIN_S:
             if self._process.poll() is not None:
@@ -79,10 +80,10 @@ class ServiceProcess:
         raise UserError(f"the service did not answer {path} within {READY_WITHIN_S:g} s: {self._last_lines()}")
 
     def wait_for_web_processes(self) -> None:
-        """Return once all web processes answer. UserError where they do not."""
-        end = time.perf_counter() + READY_WITHIN_S
+        """Return once all web processes answer. UserError where they do not in time."""
+        deadline = time.perf_counter() + READY_WITHIN_S
         while self._log.read_text(encoding="utf-8", errors="replace").count(BESIDE) < self.settings.web_processes - 1:
-            if time.perf_counter() > end:
+            if time.perf_counter() > deadline:
                 raise UserError(f"a web process did not start within {READY_WITHIN_S:g} s; its log is {self._log}")
             time.sleep(0.05)
 
@@ -103,6 +104,6 @@ class ServiceProcess:
 
     @property
     def pid(self) -> int:
-        """The process that answers."""
+        """The id of the process."""
         assert self._process is not None
         return self._process.pid

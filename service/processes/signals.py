@@ -1,4 +1,4 @@
-"""Signals that tell a process something, passed on by a thread."""
+"""Signals that set an event, by way of a thread."""
 
 import os
 import signal
@@ -7,24 +7,24 @@ from collections.abc import Collection
 
 
 def set_by_signals(event: threading.Event, numbers: Collection[signal.Signals]) -> None:
-    """Set the event once one of these signals comes, and from then on whenever one does. For the main thread.
+    """Set the event whenever one of these signals arrives. For the main thread.
 
-    A handler may not set it: handlers run in the midst of what the main thread does, and if that is waiting for the
-    event, it may hold the event's lock, which the handler would wait for without end.
+    A signal handler must not set it: it interrupts the main thread, which may hold the event's lock while waiting for
+    the event, so that the handler would deadlock.
     """
-    told, telling = os.pipe()
-    os.set_blocking(telling, False)
-    signal.set_wakeup_fd(telling, warn_on_full_buffer=False)
+    signals_read, signals_write = os.pipe()
+    os.set_blocking(signals_write, False)
+    signal.set_wakeup_fd(signals_write, warn_on_full_buffer=False)
     for number in numbers:
-        signal.signal(number, _go_on)
+        signal.signal(number, _ignore)
 
     def pass_on() -> None:
-        while came := os.read(told, 1):
-            if came[0] in numbers:
+        while number := os.read(signals_read, 1):
+            if number[0] in numbers:
                 event.set()
 
     threading.Thread(target=pass_on, name="signals", daemon=True).start()
 
 
-def _go_on(number: int, frame: object) -> None:
-    """Python tells the thread of signals that have a handler, which the process then survives."""
+def _ignore(number: int, frame: object) -> None:
+    """Do nothing: Python writes signals to the wake-up pipe only where they have a handler."""

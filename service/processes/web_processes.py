@@ -1,9 +1,9 @@
-"""Several web processes on one port, who share its connections evenly.
+"""Several web processes on one port, which share its connections evenly.
 
-Python computes in one thread of a process at a time, so that one process answers little more where there are more
-processors. The first process binds the port, and starts the others beside itself once it answers: they inherit its
-socket, and take connections once they have loaded (shared_port.py). What clients see is the same wherever they arrive,
-since everything stored lies in the data directory; counters are added up in a folder.
+Python computes in one thread of a process at a time, so that one process hardly benefits from more processors. The
+first process binds the port, and starts the others once it answers: they inherit its socket, and accept connections
+once they have loaded (shared_port.py). All give the same answers, since everything stored lies in the data directory;
+counters are added up in a folder.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ from service.processes.supervisor import REGARD, Supervised, end_with_stdin, pro
 from service.settings import Settings
 from service.storage.temporary_folders import temporary_folder
 
-BESIDE = "another web process answers on"  # what each of the others logs with the URL
+BESIDE = "another web process answers on"  # logged by each further process, with the URL
 METRICS_PREFIX = "regard-metrics-"
-METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the name that Prometheus' client reads when it is imported
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # a variable that Prometheus' client reads when it is imported
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class PortShare:
-    """A process's part of the connections of a port: the descriptors that it inherits, and its place."""
+    """A process's share of a port: the inherited descriptors, and its index among the processes."""
 
     listening: int
     counts: int
@@ -42,33 +42,33 @@ class PortShare:
 
 @dataclass(frozen=True)
 class FirstProcess:
-    """The message of the first process to each of the others at its start."""
+    """The handshake that the first process sends to each further one."""
 
     identity: str
-    """Of what it answers by: its release, detector and models."""
+    """The release, detector and models that determine its answers."""
     collection: str
-    """The id of the collection that it answers from."""
+    """The id of its collection."""
     own_keys: list[ApiKey]
     keys_required: bool
     port: PortShare | None = None
-    """None in what is told by the process itself, before the place of another one is known."""
+    """None before the index of the receiving process is known."""
 
 
 @dataclass(frozen=True)
 class ProcessesBeside:
-    """The other web processes of the first one, and its own part of the connections: all, where that is None."""
+    """The further web processes, and the first one's share of the connections: all of them where `shared` is None."""
 
     stop: Callable[[], None]
-    """Asks all of them to end, and does not wait."""
+    """Terminates all of them without waiting."""
     shared: SharedPort | None
 
 
-TOLD = TypeAdapter(FirstProcess)
+HANDSHAKE = TypeAdapter(FirstProcess)
 
 
 @contextlib.contextmanager
 def shared_metrics() -> Iterator[None]:
-    """A folder for the counters of this process and of those it starts. To be entered before they are imported."""
+    """A folder for the counters of this process and its children. To be entered before the counters are imported."""
     with temporary_folder(METRICS_PREFIX) as folder:
         os.environ[METRICS_FOLDER] = str(folder)
         yield
@@ -78,12 +78,12 @@ def shared_metrics() -> Iterator[None]:
 def processes_beside(
     settings: Settings, listening: socket.socket, first: Callable[[], FirstProcess]
 ) -> Iterator[ProcessesBeside]:
-    """The other web processes of a service, on the first one's socket, until the block ends."""
+    """The further web processes of a service, on the first one's socket, until the block ends."""
     beside: list[Supervised] = []
 
     def stop() -> None:
-        for one in beside:
-            one.stop()
+        for process in beside:
+            process.stop()
 
     if settings.web_processes == 1:
         yield ProcessesBeside(stop, None)
@@ -96,15 +96,17 @@ def processes_beside(
         stack.callback(os.close, file)
         counts = stack.enter_context(contextlib.closing(ConnectionCounts(file, settings.web_processes)))
 
-        def told(place: int) -> bytes:
-            counts.put(place, TAKES_NONE, 0)  # it may be the successor of one that was killed
+        def handshake(place: int) -> bytes:
+            counts.put(place, TAKES_NONE, 0)  # its predecessor may have been killed
             share = PortShare(listening.fileno(), file, place, settings.web_processes)
-            return TOLD.dump_json(replace(first(), port=share)) + b"\n"
+            return HANDSHAKE.dump_json(replace(first(), port=share)) + b"\n"
 
         for place in range(1, settings.web_processes):
             inherited = listening.fileno(), file
-            one = Supervised("web process", command, environment, told=partial(told, place), inherited=inherited)
-            beside.append(stack.enter_context(one))
+            process = Supervised(
+                "web process", command, environment, handshake=partial(handshake, place), inherited=inherited
+            )
+            beside.append(stack.enter_context(process))
         try:
             yield ProcessesBeside(stop, SharedPort(listening, counts, 0))
         finally:
@@ -112,18 +114,18 @@ def processes_beside(
 
 
 def begin_beside() -> FirstProcess:
-    """Begin as one of these processes, which ends with the first one: what that tells."""
-    told = TOLD.validate_json(sys.stdin.buffer.readline())
+    """Start as a further web process, which ends with the first one; returns the first one's handshake."""
+    handshake = HANDSHAKE.validate_json(sys.stdin.buffer.readline())
     end_with_stdin()
-    return told
+    return handshake
 
 
 @contextlib.contextmanager
 def inherited_port(share: PortShare) -> Iterator[tuple[socket.socket, SharedPort]]:
-    """The socket of the process that started this one, and this one's part of its connections."""
+    """The listening socket inherited from the parent process, and this process's share of its connections."""
     with (
         socket.socket(fileno=share.listening) as listening,
         contextlib.closing(ConnectionCounts(share.counts, share.processes)) as counts,
     ):
-        os.close(share.counts)  # the memory stays
+        os.close(share.counts)  # the mapping stays valid
         yield listening, SharedPort(listening, counts, share.place)

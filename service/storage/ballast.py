@@ -1,7 +1,7 @@
-"""A file that is given up where the disk is full, so that a service still starts, searches and deletes there.
+"""A placeholder file that is removed when the disk is full, so that a service still starts, searches and deletes there.
 
-SQLite cannot open a catalog without writing a little beside it, and no key can be revoked without writing the file of
-keys; so whoever finds a full disk needs some room first.
+SQLite cannot open a catalog without writing a little beside it, and no key can be revoked without writing the key file;
+so a process on a full disk first needs some room.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 
 
 def lay_ballast(data_dir: Path) -> None:
-    """Lay the file where it is missing, may be written, and the disk has room for more than that."""
+    """Create the file where it is missing, the directory is writable, and the disk has room for twice its size."""
     file = data_dir / BALLAST
-    if file.exists() and not file.stat().st_size:  # of a process that was killed before it took the room
+    if file.exists() and not file.stat().st_size:  # left by a process that was killed before it allocated the space
         file.unlink()
     if file.exists() or not os.access(data_dir, os.W_OK) or shutil.disk_usage(data_dir).free < 2 * BALLAST_BYTES:
         return
     try:
-        with file.open("xb") as opened:
-            os.posix_fallocate(opened.fileno(), 0, BALLAST_BYTES)
+        with file.open("xb") as new_file:
+            os.posix_fallocate(new_file.fileno(), 0, BALLAST_BYTES)
     except FileExistsError:  # another process was faster
         return
     except OSError:  # the disk has filled meanwhile
@@ -37,9 +37,9 @@ def lay_ballast(data_dir: Path) -> None:
 
 
 def give_up_ballast(data_dir: Path) -> None:
-    """Remove the file where the disk is full. Misconfigured where it is full all the same.
+    """Remove the file where the disk is full. Misconfigured where the disk is full even then.
 
-    Does nothing where there is no such folder, or it may not be written.
+    Does nothing where the folder is missing or not writable.
     """
     if not os.access(data_dir, os.W_OK) or has_room(data_dir):
         return
@@ -50,7 +50,7 @@ def give_up_ballast(data_dir: Path) -> None:
 
 
 def release_ballast(data_dir: Path) -> bool:
-    """Remove the file for a change that itself makes room; False where it is not there."""
+    """Remove the file before a change that itself frees space; False where it is missing."""
     try:
         (data_dir / BALLAST).unlink()
     except OSError:
@@ -60,5 +60,5 @@ def release_ballast(data_dir: Path) -> bool:
 
 
 def has_room(folder: Path) -> bool:
-    """Whether the folder's disk has the room without which nothing can be opened."""
+    """Whether the folder's disk has the space that opening a data directory needs."""
     return shutil.disk_usage(folder).free >= NEEDED_BYTES

@@ -1,4 +1,4 @@
-"""The data directory: where everything that Regard stores lies."""
+"""The data directory, which contains everything that Regard stores."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,43 +8,43 @@ from index.lock import LOCK_NAME
 
 @dataclass(frozen=True)
 class DataDir:
-    """Paths below one data directory. Nothing is created or opened here."""
+    """Paths below a data directory. Nothing is created or opened here."""
 
     root: Path
 
     @property
     def catalog(self) -> Path:
-        """The SQLite file that says what exists."""
+        """The SQLite file that is the system of record."""
         return self.root / "catalog.sqlite"
 
     @property
     def unchecked_catalog(self) -> Path:
-        """The catalog of a snapshot that is being restored, until everything of it is there."""
+        """The catalog of a snapshot while it is being restored and checked."""
         return self.root / "catalog.unchecked"
 
     @property
     def cluster_plan(self) -> Path:
-        """The plan of a cluster, in the data directory of its head alone: its pictures lie in its shards."""
+        """The plan of a cluster, present only in the data directory of its head: the pictures lie in its shards."""
         return self.root / "cluster.json"
 
     @property
     def shards(self) -> Path:
-        """The replicas that a node of a cluster keeps, each in a data directory of its own."""
+        """The replicas of a cluster's node, each in a data directory of its own."""
         return self.root / "shards"
 
     @property
     def is_cluster_node(self) -> bool:
-        """Whether it is the data directory of a node with replicas, and of no collection of its own."""
+        """Whether it is the data directory of a node with replicas, without a collection of its own."""
         return self.shards.is_dir() and not self.catalog.exists()
 
     @property
     def keys(self) -> Path:
-        """The API keys' digests, for the owner of the folder alone."""
+        """The digests of the API keys, readable only by the folder's owner."""
         return self.root / "keys.json"
 
     @property
     def writer_lock(self) -> Path:
-        """The file that the worker has locked."""
+        """The file that the worker locks."""
         return self.root / LOCK_NAME
 
     @property
@@ -59,7 +59,7 @@ class DataDir:
 
     @property
     def stripped(self) -> Path:
-        """Pictures as they are shown: the originals without metadata, by image id."""
+        """Pictures as displayed: the originals without metadata, by image id."""
         return self.root / "stripped"
 
     @property
@@ -69,17 +69,17 @@ class DataDir:
 
     @property
     def regions(self) -> Path:
-        """The slab of region records, and below it those of later detectors (`regions/entries.py` names them)."""
+        """The slab of region records, and below it those of later detectors (named by `regions/entries.py`)."""
         return self.root / "regions"
 
     @property
     def found(self) -> Path:
-        """Regions that were found elsewhere, by image id, until the worker takes them."""
+        """Regions found by other machines, by image id, until the worker takes them."""
         return self.root / "found"
 
     @property
     def extractor(self) -> Path:
-        """The description of what made the regions, where features came without pictures."""
+        """The description of the extractor of features that came without pictures."""
         return self.root / "extractor"
 
     @property

@@ -1,4 +1,4 @@
-"""The right to write a data directory, which one process has at a time."""
+"""The exclusive right of one process to write a data directory."""
 
 import logging
 import time
@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 
 def lock_data_dir(folder: Path) -> WriterLock:
-    """The writer's lock; Locked where another process has it, Misconfigured where the folder may not be written, its
-    disk is full, a place in it is of the wrong kind, or it is a cluster's."""
+    """The writer's lock. Locked where another process has it; Misconfigured where the folder is not writable, its disk
+    is full, one of its paths is of the wrong kind, or it belongs to a cluster."""
     require_enterable(folder)
     if folder.exists() and not folder.is_dir():
         raise Misconfigured(f"{folder} is a file: name a folder with --data-dir")
@@ -37,7 +37,7 @@ def lock_data_dir(folder: Path) -> WriterLock:
 
 
 def require_enterable(folder: Path) -> None:
-    """Misconfigured where this user may not look for files in the folder: it would pass for one that is not there."""
+    """Raise Misconfigured where this user may not enter the folder, which would otherwise look empty."""
     try:
         DataDir(folder).catalog.stat()
     except PermissionError as fault:
@@ -45,12 +45,13 @@ def require_enterable(folder: Path) -> None:
             f"{folder} may not be entered: it belongs to another user, or its permissions, or those of a folder above"
             " it, forbid it; name another --data-dir, or change them"
         ) from fault
-    except OSError:  # there is none, or no folder: what comes next tells it
+    except OSError:  # it is missing or no folder, which later checks report
         pass
 
 
 def require_no_cluster(folder: Path) -> None:
-    """Misconfigured where the folder is that of a cluster's head or node, which would pass for an empty collection."""
+    """Raise Misconfigured where the folder belongs to a cluster's head or node, and would look like an empty
+    collection."""
     data = DataDir(folder)
     if data.cluster_plan.exists():
         raise Misconfigured(
@@ -65,8 +66,8 @@ def require_no_cluster(folder: Path) -> None:
 
 
 def require_no_catalog(folder: Path) -> None:
-    """Misconfigured where the folder holds a collection of one machine, which a cluster begun there would not show, or
-    may not be entered."""
+    """Raise Misconfigured where the folder holds a collection of one machine, which a cluster started there would not
+    show, or may not be entered."""
     require_enterable(folder)
     data = DataDir(folder)
     if data.catalog.exists() and not data.cluster_plan.exists():
@@ -77,19 +78,19 @@ def require_no_catalog(folder: Path) -> None:
 
 
 def wait_for_lock(folder: Path) -> WriterLock:
-    """The writer's lock, for which it waits a while. Locked, with what to do, where another process keeps it."""
-    end, is_told = time.monotonic() + PATIENCE_S, False
+    """The writer's lock, after waiting for a while if need be. Locked, with advice, where another process keeps it."""
+    deadline, is_logged = time.monotonic() + PATIENCE_S, False
     while True:
         try:
             return lock_data_dir(folder)
         except Locked as locked:
-            if time.monotonic() >= end:
+            if time.monotonic() >= deadline:
                 raise Locked(
                     f"{locked}: end the `regard serve` or `regard worker` that it belongs to, name another --data-dir,"
                     " or search this one beside it with `regard serve --role api`",
                     locked.holder,
                 ) from None
-            if not is_told:
+            if not is_logged:
                 log.info("%s: waiting %g s for it to end", locked, PATIENCE_S)
-                is_told = True
+                is_logged = True
             time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""The disk of a data directory: its room, some of which is kept free, and what it fails at."""
+"""The disk of a data directory: its free space, a reserve of it, and its failures."""
 
 import errno
 import logging
@@ -16,13 +16,13 @@ FULL_RETRY_S = 60
 BUSY_RETRY_S = 30
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 STILL_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_SNAPSHOT)
-WORKER_SHARE = 4  # the worker goes on with what was accepted until so small a part of the reserve is left
+WORKER_SHARE = 4  # the worker processes accepted pictures until a quarter of the reserve is left
 
 log = logging.getLogger(__name__)
 
 
 class FreeSpace:
-    """The room on one disk, against a reserve: on a disk that is completely full nothing can be tidied up any more."""
+    """The free space of a disk, against a reserve: on a completely full disk nothing can be cleaned up any more."""
 
     def __init__(self, folder: Path, reserve: int) -> None:
         """`folder` lies on the disk; `reserve` is in bytes, 0 for none."""
@@ -30,11 +30,11 @@ class FreeSpace:
 
     @property
     def free(self) -> int:
-        """Bytes that may still be written by this user."""
+        """Bytes that this user may still write."""
         return shutil.disk_usage(self._folder).free
 
     def shortage(self) -> str | None:
-        """The shortage in words, where there is no room for more pictures; None where there is."""
+        """A message where there is no room for more pictures; None where there is."""
         free = self.free
         if free >= self._reserve:
             return None
@@ -44,31 +44,31 @@ class FreeSpace:
         )
 
     def require(self, num_bytes: int | None) -> None:
-        """Raises DiskFull where `num_bytes` more, None if unknown, would use up some of the reserve."""
+        """Raise DiskFull where `num_bytes` more (None if unknown) would use up part of the reserve."""
         if self.free - (num_bytes or 0) < self._reserve:
             raise _disk_full()
 
     def enough_to_work(self) -> bool:
-        """Whether there is room to go on with what was accepted."""
+        """Whether there is room to process accepted pictures."""
         return self.free >= self._reserve // WORKER_SHARE
 
 
 def is_disk_full(fault: BaseException) -> bool:
-    """Whether an exception says that there is no room on the disk."""
+    """Whether an exception means that the disk is full."""
     if isinstance(fault, sqlite3.OperationalError):
         return getattr(fault, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
     return isinstance(fault, OSError) and fault.errno in NO_ROOM
 
 
 def is_catalog_kept(fault: BaseException) -> bool:
-    """Whether an exception says that others change the catalog for longer than is waited for."""
+    """Whether an exception means that others kept the catalog locked beyond the timeout."""
     return getattr(fault, "sqlite_errorcode", None) in STILL_BUSY
 
 
 def disk_problem(fault: Exception) -> Problem | None:
-    """The refusal of what a disk failed at, which the log gets, too: DiskFull where there is no room.
+    """The HTTP problem for a disk failure, which is also logged: DiskFull where there is no room.
 
-    None for an exception that speaks of no disk, nor of a catalog that another change would not let go.
+    None for an exception that concerns neither a disk nor a locked catalog.
     """
     if is_disk_full(fault):
         return _disk_full()
@@ -77,27 +77,27 @@ def disk_problem(fault: Exception) -> Problem | None:
         return NotReady(
             "The catalog is being changed, by this service or by another process; try again.", retry_after=BUSY_RETRY_S
         )
-    # The lowest byte of a code is the kind of fault: here what the system refused SQLite, as where a quota is used up.
+    # The lowest byte of a code is the kind of error: here an I/O error of the system, such as an exhausted quota.
     is_sqlite = (getattr(fault, "sqlite_errorcode", None) or 0) & 0xFF == sqlite3.SQLITE_IOERR
     if not (isinstance(fault, OSError) or is_sqlite):
         return None
     log.error("the disk of the data directory failed: %s", fault)
-    why = fault.strerror if isinstance(fault, OSError) else fault
-    if isinstance(fault, OSError) and fault.errno in FORBIDDEN:  # which no waiting changes
+    cause = fault.strerror if isinstance(fault, OSError) else fault
+    if isinstance(fault, OSError) and fault.errno in FORBIDDEN:  # permanent, so without retry_after
         return NotReady(
-            f"The server may not write to its disk ({why}), and nothing of this request was kept: whoever runs it gives"
-            " its user the data directory; the log of the server says which part of it."
+            f"The server may not write to its disk ({cause}), and nothing of this request was kept: whoever runs it"
+            " gives its user the data directory; the log of the server says which part of it."
         )
     return NotReady(
-        f"The server cannot write to its disk ({why}), and nothing of this request was kept; the log of the server says"
-        " where.",
+        f"The server cannot write to its disk ({cause}), and nothing of this request was kept; the log of the server"
+        " says where.",
         retry_after=FULL_RETRY_S,
     )
 
 
 @contextmanager
 def refused_by_disk() -> Iterator[None]:
-    """Replaces an exception of the block by its `disk_problem` where it has one; any other is raised unchanged."""
+    """Replace an exception of the block by its `disk_problem` if it has one; others are raised unchanged."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as fault:

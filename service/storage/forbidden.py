@@ -1,4 +1,5 @@
-"""Places of a data directory that this process may not write or read, as where another user copied or restored it."""
+"""Paths of a data directory that this process may not read or write, for example after another user copied or restored
+it."""
 
 import os
 import stat
@@ -11,50 +12,51 @@ from index.views.slab import HEADER
 from service.storage.data_dir import DataDir
 
 READ, WRITE = os.R_OK, os.R_OK | os.W_OK
-LEVELS_BELOW = 2  # of a folder that is spread over thousands, of each of which the first one is looked at
+LEVELS_BELOW = 2  # of a folder with thousands of subfolders; at each level only the first is checked
 
 
 class Wanted(NamedTuple):
-    """A file or folder, which need not be there, and whether it is to be read alone, or written as well."""
+    """A file or folder, which may be missing, and the access mode that it needs."""
 
     path: Path
     mode: int
 
 
 def forbidden_to_uploads(data: DataDir, incoming: Path) -> str | None:
-    """The first place that an upload cannot be written to, or where no regions can be read, in words; None for none."""
+    """A message on the first path that uploads cannot write, or region searches cannot read; None if there is none."""
     header = Wanted(data.regions / HEADER, READ)
     wanted = [*_spread(incoming), *_spread(data.originals), Wanted(data.regions, READ), header]
-    return next((_words(data, one) for one in wanted if not _is_allowed(one)), None)
+    return next((_message(data, place) for place in wanted if not _is_allowed(place)), None)
 
 
 def forbidden_to_worker(data: DataDir) -> Sequence[str]:
-    """The places that a worker cannot write, in words."""
+    """A message on each path that a worker cannot write."""
     wanted = [Wanted(data.catalog, WRITE), Wanted(wal_of(data.catalog), WRITE)]
     for folder in (data.incoming, data.originals, data.thumbnails, data.stripped):
         wanted += _spread(folder)
     for folder in (data.regions, data.views):
-        inside = list(_entries(folder))
-        below = [entry for one in inside if one.is_dir() for entry in _entries(Path(one.path))]
-        wanted += [Wanted(folder, WRITE), *(Wanted(Path(one.path), WRITE) for one in [*inside, *below])]
-    return [_words(data, one) for one in wanted if not _is_allowed(one)]
+        children = list(_entries(folder))
+        grandchildren = [entry for child in children if child.is_dir() for entry in _entries(Path(child.path))]
+        entries = [*children, *grandchildren]
+        wanted += [Wanted(folder, WRITE), *(Wanted(Path(entry.path), WRITE) for entry in entries)]
+    return [_message(data, place) for place in wanted if not _is_allowed(place)]
 
 
 def _spread(folder: Path) -> Iterator[Wanted]:
-    """The folder, the first one in it, and the first one in that: a copy of it has one owner, most often."""
+    """The folder, its first subfolder, and the first subfolder of that: a copied tree usually has one owner."""
     yield Wanted(folder, WRITE)
     for _ in range(LEVELS_BELOW):
-        inside = next((entry for entry in _entries(folder) if entry.is_dir()), None)
-        if inside is None:
+        subfolder = next((entry for entry in _entries(folder) if entry.is_dir()), None)
+        if subfolder is None:
             return
-        yield Wanted(folder := Path(inside.path), WRITE)
+        yield Wanted(folder := Path(subfolder.path), WRITE)
 
 
 def _entries(folder: Path) -> "Iterator[os.DirEntry[str]]":
     try:
         with os.scandir(folder) as entries:
             yield from entries
-    except OSError:  # there is none, or it may not be looked into, which is told of the folder itself
+    except OSError:  # missing or unreadable, which is reported for the folder itself
         return
 
 
@@ -68,10 +70,10 @@ def _is_allowed(wanted: Wanted) -> bool:
     return os.access(wanted.path, wanted.mode | (os.X_OK if is_folder else 0))
 
 
-def _words(data: DataDir, wanted: Wanted) -> str:
+def _message(data: DataDir, wanted: Wanted) -> str:
     path, verb = wanted.path, "written" if wanted.mode == WRITE else "read"
-    named = path.relative_to(data.root) if path.is_relative_to(data.root) else path
+    relative = path.relative_to(data.root) if path.is_relative_to(data.root) else path
     return (
-        f"{named} in the data directory cannot be {verb}: it belongs to another user, or its permissions forbid it;"
+        f"{relative} in the data directory cannot be {verb}: it belongs to another user, or its permissions forbid it;"
         " give the whole data directory to the user that the service runs as"
     )

@@ -1,4 +1,4 @@
-"""Every picture that is not erased, page by page, so that no list of all of them is held."""
+"""Iteration over all pictures that are not erased, page by page, so that no full list is held in memory."""
 
 from collections.abc import Iterator
 
@@ -9,8 +9,8 @@ KEPT_AT_ONCE = 500
 
 
 def kept_images(catalog: Catalog) -> Iterator[Image]:
-    """Pictures in order of arrival, deleted ones included, as each page is when it is read."""
-    last = 0
-    while page := catalog.erasures.not_erased(last, KEPT_AT_ONCE):
+    """Pictures in order of arrival, deleted ones included; each page is read when it is reached."""
+    last_number = 0
+    while page := catalog.erasures.not_erased(last_number, KEPT_AT_ONCE):
         yield from (image for _, image in page)
-        last = page[-1][0]
+        last_number = page[-1][0]

@@ -1,4 +1,4 @@
-"""Temporary folders, which are soon removed also where the process that made them was killed."""
+"""Temporary folders that are removed even where the process that created them was killed."""
 
 import contextlib
 import fcntl
@@ -15,7 +15,8 @@ log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """A `scratch_folder` in `parent`, or else where temporary files lie; abandoned ones there are removed first."""
+    """A `scratch_folder` in `parent`, or else in the folder of temporary files; abandoned ones there are removed
+    first."""
     place = Path(tempfile.gettempdir()) if parent is None else parent
     remove_abandoned(place, prefix)
     with scratch_folder(place, prefix) as folder:
@@ -26,8 +27,8 @@ def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
 def scratch_folder(parent: Path, prefix: str = "", mode: int = 0o700) -> Iterator[Path]:
     """A new folder in `parent` whose name begins with `prefix`, removed when the block ends.
 
-    It is locked, so that `remove_abandoned` of no process takes it for abandoned; also those who tidy up temporary
-    files leave alone what is locked. So nothing that locks its own folder, as a catalog does, may lie right in it.
+    It is locked, so that no process's `remove_abandoned` removes it; programs that tidy up temporary files respect the
+    lock, too. So a file that needs to lock its folder, such as a catalog, belongs in a subfolder.
     """
     while True:
         folder = parent / f"{prefix}{secrets.token_hex(8)}"
@@ -36,7 +37,7 @@ def scratch_folder(parent: Path, prefix: str = "", mode: int = 0o700) -> Iterato
             handle = _opened(folder)
         except FileNotFoundError:  # removed as abandoned at once
             continue
-        with contextlib.suppress(OSError):  # a file system without locks, where nothing is removed as abandoned either
+        with contextlib.suppress(OSError):  # without locks, nothing is removed as abandoned either
             fcntl.flock(handle, fcntl.LOCK_EX)
         if folder.exists():  # otherwise it was removed as abandoned before it was locked
             break
@@ -51,31 +52,31 @@ def scratch_folder(parent: Path, prefix: str = "", mode: int = 0o700) -> Iterato
 def remove_abandoned(parent: Path, prefix: str = "") -> int:
     """Remove the folders that ended processes left in `parent`; returns how many.
 
-    Those are all whose names begin with `prefix` and that nobody has locked: let nobody's own be called so.
+    These are all unlocked folders whose names begin with `prefix`, which must not match any other folder.
     """
     try:
-        found = [folder for folder in parent.iterdir() if folder.name.startswith(prefix)]
-    except PermissionError:  # a place to drop things in, which nobody may list
+        folders = [folder for folder in parent.iterdir() if folder.name.startswith(prefix)]
+    except PermissionError:  # a drop folder, which may not be listed
         return 0
     removed = 0
-    for folder in found:
-        with locked_folder(folder) as is_nobodys:
-            if is_nobodys:
+    for folder in folders:
+        with locked_folder(folder) as is_locked:
+            if is_locked:
                 removed += _is_removed(folder)
     return removed
 
 
 @contextlib.contextmanager
 def locked_folder(folder: Path) -> Iterator[bool]:
-    """Whether nobody else has locked the folder, which then is locked until the block ends."""
+    """Whether the folder could be locked; the lock is held until the block ends."""
     try:
         handle = _opened(folder)
-    except OSError:  # gone, another user's, or no folder
+    except OSError:  # missing, another user's, or not a folder
         yield False
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # somebody has, or nothing here can be locked
+    except OSError:  # locked by another process, or on a file system without locks
         yield False
     else:
         yield True
@@ -84,7 +85,7 @@ def locked_folder(folder: Path) -> Iterator[bool]:
 
 
 def _opened(folder: Path) -> int:
-    """A handle on the folder itself, not on one that a link leads to."""
+    """A file descriptor of the folder itself, not of the target of a link."""
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 

@@ -1,4 +1,4 @@
-"""Verification: every byte that is stored is read once and compared with its checksum. Nothing is changed."""
+"""Verification: all stored bytes are read once and compared with their checksums. Nothing is changed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -15,13 +15,13 @@ from service.storage.kept_images import kept_images
 from service.storage.originals import Originals, image_id_of_file
 from service.storage.regions.entries import answering_folders
 
-BAD_DESCRIPTION = (Corrupt, ValueError, LookupError, OSError)  # of a description that is missing or damaged
+BAD_DESCRIPTION = (Corrupt, ValueError, LookupError, OSError)  # raised for a missing or damaged description
 
 
 def find_damage(data_dir: Path, each: Callable[[], None] = lambda: None) -> Iterator[str]:
-    """Damaged and missing parts, in words, as they are found; `each` is called for every part that was looked at.
+    """Messages on damaged and missing parts, as they are found; `each` is called for every part that was checked.
 
-    DamagedCatalog where not even the catalog can be read.
+    DamagedCatalog where the catalog itself cannot be read.
     """
     data = DataDir(data_dir)
     check_catalog(data.catalog)
@@ -45,15 +45,15 @@ def _damaged_originals(data: DataDir, catalog: Catalog, each: Callable[[], None]
 
 
 def original_fault(originals: Originals, image: Image) -> str | None:
-    """The fault of a picture's original; None where it has none, or features alone are known."""
+    """The fault of a picture's original; None if it has none, or if only features are known."""
     if not image.pictured:
         return None
     path = originals.path(image.image_id, image.extension)
     try:
-        found = image_id_of_file(path)
+        image_id = image_id_of_file(path)
     except OSError as fault:
         return f"{path}: {fault.strerror}; send the file again, or restore it from a copy"
-    if found != image.image_id:
+    if image_id != image.image_id:
         return f"{path}: not the bytes that were taken in; send the file again, or restore it from a copy"
     return None
 

@@ -1,4 +1,4 @@
-"""Decoding of stored pictures whose regions are found once more: faults that pass are no verdict on a picture."""
+"""Repeated attempts to decode stored pictures: a transient fault must not condemn a picture."""
 
 from collections.abc import Callable
 
@@ -9,13 +9,13 @@ DECODE_ATTEMPTS = 3
 
 
 def decoded_in_attempts(decode: Callable[[], DecodedPicture], heartbeat: Heartbeat) -> DecodedPicture | DecodeFailed:
-    """The picture, or why it cannot be had. What failed for good, or took all of its time, is not tried again."""
-    left = DECODE_ATTEMPTS
+    """The picture, or the failure to decode it. A permanent failure or a timeout is not tried again."""
+    attempts_left = DECODE_ATTEMPTS
     while True:
         heartbeat.beat()
-        left -= 1
+        attempts_left -= 1
         try:
             return decode()
         except DecodeFailed as failed:
-            if failed.final or failed.timed_out or not left:
+            if failed.final or failed.timed_out or not attempts_left:
                 return failed

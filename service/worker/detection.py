@@ -1,4 +1,5 @@
-"""Region records of decoded pictures, whichever of them the detector fails on or crashes the worker with."""
+"""Region records of decoded pictures, with failures and crashes of the detector confined to the picture that causes
+them."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from models.extractors.base import Extractor
 from service.media.decode_pool import DecodedPicture
 from service.storage.regions.records import RecordLayout, Records, pack
 
-MOST_STARTS = 5  # detections that may have crashed the worker; also a kill by somebody else counts
+MOST_STARTS = 5  # detections that may have crashed the worker; a kill from outside counts, too
 ENDED_WORKER = f"Finding regions ended the worker {MOST_STARTS} times, perhaps for want of memory."
 
 log = logging.getLogger(__name__)
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def counted_start(starts: DetectionStarts, image_ids: Sequence[str]) -> Iterator[None]:
-    """Counts a start of the pictures, which ends as `ended_with_fault` says."""
+    """Count a start of the pictures' detection; `ended_with_fault` says how it ends."""
     if image_ids:
         starts.begin(image_ids)
     with ended_with_fault(starts, image_ids):
@@ -31,10 +32,10 @@ def counted_start(starts: DetectionStarts, image_ids: Sequence[str]) -> Iterator
 
 @contextmanager
 def ended_with_fault(starts: DetectionStarts, image_ids: Sequence[str]) -> Iterator[None]:
-    """Ends the starts of the pictures where the block ends with an exception and not a kill.
+    """End the starts of the pictures if the block raises an exception. A kill leaves them counted.
 
-    Where it ends well, the commit of what was found does so. Where it was cancelled before it began, this start alone
-    is taken back: what the pictures did to workers before stays counted.
+    On success, the commit of the regions ends them. On CancelledError the detection had not begun: only this start is
+    taken back, and earlier ones, which may have crashed workers, stay counted.
     """
     try:
         yield
@@ -47,23 +48,24 @@ def ended_with_fault(starts: DetectionStarts, image_ids: Sequence[str]) -> Itera
 
 
 def batch_length(image_ids: Sequence[str], starts: Mapping[str, int], most: int) -> int:
-    """The number of the first pictures that go to the detector together, `most` at most.
+    """The number of leading pictures that go to the detector together, at most `most`.
 
-    A picture whose detection may have crashed a worker goes alone, so that no other is suspected with it.
+    A picture whose detection may have crashed a worker goes alone, so that no other picture falls under suspicion.
     """
-    together = image_ids[:most]
-    suspects = [place for place, image_id in enumerate(together) if starts.get(image_id)]
-    return max(1, suspects[0]) if suspects else len(together)
+    candidates = image_ids[:most]
+    suspects = [place for place, image_id in enumerate(candidates) if starts.get(image_id)]
+    return max(1, suspects[0]) if suspects else len(candidates)
 
 
 def packed_records(extractor: Extractor, decoded: Sequence[DecodedPicture]) -> Records:
     """The region records of decoded pictures; ValueError for features that are not finite."""
     try:
-        detections = extractor.extract([one.picture for one in decoded])
+        detections = extractor.extract([item.picture for item in decoded])
     except Exception as fault:
-        clear_frames(fault.__traceback__)  # or what they hold of a device's memory is held for as long as the fault is
+        clear_frames(fault.__traceback__)  # so that the traceback keeps no device memory allocated
         raise
-    return pack(detections, [(one.width / one.picture.width, one.height / one.picture.height) for one in decoded])
+    scales = [(item.width / item.picture.width, item.height / item.picture.height) for item in decoded]
+    return pack(detections, scales)
 
 
 def detected_parts(
@@ -71,17 +73,19 @@ def detected_parts(
     pictures: Sequence[DecodedPicture],
     find: Callable[[Sequence[DecodedPicture]], Records],
 ) -> Iterator[tuple[Sequence[int], Records | str]]:
-    """Places of the pictures and their records: of all `together` or, where the detector fails on these, one by one
-    as `find` gives them, with the reason in the place of what could not be found.
+    """Indexes of pictures with their records, or with the reason why they have none.
 
-    What no picture is to blame for is raised: CancelledError, torch.AcceleratorError where the device is lost, and
-    torch.OutOfMemoryError where it has none for a single picture. The next process starts afresh.
+    `together` gives the records of all pictures. Where the detector fails on these, `find` gives those of single
+    pictures, one after the other.
+
+    Faults that no picture causes are raised: CancelledError, torch.AcceleratorError where the device is lost, and
+    torch.OutOfMemoryError where a single picture does not fit. The next process starts afresh.
     """
     try:
         records = together()
     except (torch.AcceleratorError, CancelledError):
         raise
-    except Exception as fault:  # whatever it is, one picture never stops the others
+    except Exception as fault:  # of any kind: one picture must never stop the others
         log.exception("detection failed for %d pictures together", len(pictures))
         if len(pictures) == 1:
             if isinstance(fault, torch.OutOfMemoryError):
@@ -99,20 +103,20 @@ def detected_parts(
 def records_of_readable(
     extractor: Extractor, decoded: Sequence[DecodedPicture | None]
 ) -> tuple[Records, dict[int, str]]:
-    """Records in order, blank where there is no picture, and place -> reason for the pictures that the detector failed
-    on, whose records are blank. Raises what `detected_parts` raises."""
+    """Records in order, blank where there is no picture, and index -> reason for the pictures that the detector failed
+    on, whose records are blank, too. Raises what `detected_parts` raises."""
     records = RecordLayout.of(extractor).blank(len(decoded))
     failed: dict[int, str] = {}
-    there = [(place, one) for place, one in enumerate(decoded) if one is not None]
-    if not there:
+    readable = [(row, picture) for row, picture in enumerate(decoded) if picture is not None]
+    if not readable:
         return records, failed
-    places, pictures = zip(*there, strict=True)
+    rows, pictures = zip(*readable, strict=True)
     find = partial(packed_records, extractor)
-    for part, found in detected_parts(partial(find, pictures), pictures, find):
-        own = [places[number] for number in part]
-        if isinstance(found, str):
-            failed |= dict.fromkeys(own, found)
+    for part, result in detected_parts(partial(find, pictures), pictures, find):
+        part_rows = [rows[number] for number in part]
+        if isinstance(result, str):
+            failed |= dict.fromkeys(part_rows, result)
         else:
             for name, array in records.items():
-                array[own] = found[name]
+                array[part_rows] = result[name]
     return records, failed

@@ -1,4 +1,4 @@
-"""The sign of life of a worker, by which `/readyz` knows that it works."""
+"""The worker's heartbeat, from which `/readyz` knows that it works."""
 
 from index.catalog.catalog import Catalog
 from index.catalog.ingestion.processes import WORKER
@@ -8,15 +8,15 @@ BEAT_S = 5.0
 
 
 class Heartbeat:
-    """Notes in the catalog, every BEAT_S at most, that the worker lives. Whatever may take long beats on its way."""
+    """Records in the catalog, at most every BEAT_S, that the worker is alive. Long operations call it repeatedly."""
 
     def __init__(self, catalog: Catalog, clocks: Clocks) -> None:
         self._catalog, self._clocks = catalog, clocks
-        self._beaten = float("-inf")
+        self._last_beat = float("-inf")
 
     def beat(self) -> None:
-        """Note it, unless that was done just now."""
+        """Record a heartbeat, unless the last one is recent."""
         now = self._clocks.timer()
-        if now - self._beaten >= BEAT_S:
+        if now - self._last_beat >= BEAT_S:
             self._catalog.processes.heartbeat(WORKER, self._clocks.time_of_day())
-            self._beaten = now
+            self._last_beat = now

@@ -1,8 +1,8 @@
-"""Ingestion: queued pictures are decoded, looked at by the detector and committed, batch by batch.
+"""Ingestion: queued pictures are decoded, passed to the detector and committed, batch by batch.
 
-While the detector has one batch, the next is decoded and the one before is committed, so that it never waits for a
-disk. Order of a batch: thumbnails and files to show, region records (fsync), one catalog transaction. Whatever a kill
-leaves behind it is either committed or done again; nothing else has to be put right.
+While the detector has one batch, the next is decoded and the previous one is committed, so that the detector never
+waits for a disk. The order for a batch: thumbnails and display copies, region records (fsync), one catalog transaction.
+After a kill, each picture is either committed or processed again; no other recovery is needed.
 """
 
 import logging
@@ -36,8 +36,8 @@ from service.worker.open_store import OpenStore
 from service.worker.reverse_geocoding import Places
 
 ATTEMPTS_PER_PICTURE = 3
-ATTEMPTS_TIMED_OUT = 2  # each takes the whole time that decoding may take, and the queue waits
-KEYWORDS = "keywords"  # the tag that holds those of a picture's file
+ATTEMPTS_TIMED_OUT = 2  # each takes the full time limit of decoding, and the queue waits
+KEYWORDS = "keywords"  # the tag for the keywords of a picture's file
 
 log = logging.getLogger(__name__)
 
@@ -46,22 +46,22 @@ Decoded: TypeAlias = tuple[QueuedPicture, DecodedPicture]
 
 @dataclass(frozen=True)
 class BatchInHand:
-    """Decoded pictures whose starts are counted, on their way through the detector."""
+    """Decoded pictures whose starts are counted, while the detector works on them."""
 
     brought: list[tuple[Decoded, Records]]
-    """Pictures that came with their regions."""
+    """Pictures that arrived with their regions."""
     others: list[Decoded]
     records: Future[Records] | None
     """Region records of the others; None where there are none."""
 
     @property
     def image_ids(self) -> list[str]:
-        """All its pictures."""
-        return [picture.image_id for picture, _ in [*(one for one, _ in self.brought), *self.others]]
+        """The ids of all its pictures."""
+        return [picture.image_id for picture, _ in [*(item for item, _ in self.brought), *self.others]]
 
 
 class Ingestion:
-    """Takes in the pictures of the catalog's queue. Hold the WriterLock."""
+    """Ingests the pictures of the catalog's queue. Hold the WriterLock."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Ingestion:
         found: FoundRegions,
         places: Places | None = None,
     ) -> None:
-        """`found` has regions of pictures that another process looked at; these go to no detector here.
+        """`found` has regions that other processes detected; these pictures skip the detector.
 
-        `places` names where pictures were taken, which is not looked at without them.
+        `places` names the places where pictures were taken; without it, coordinates are not read.
         """
         self._catalog, self._slab = store.catalog, store.slab
         self._extractor, self._batch = store.extractor, batch
@@ -85,96 +85,97 @@ class Ingestion:
         self._detector = ThreadPoolExecutor(1, thread_name_prefix="detect")
 
     def advance(self, without_regions: bool, stop: threading.Event | None = None) -> bool:
-        """Give the next batch to the detector and commit the one before; False when there was nothing to do.
+        """Give the next batch to the detector and commit the previous one; False when there was nothing to do.
 
-        The last batch is committed too. `without_regions` commits pictures whose regions are found later. A batch
-        that the detector did not begin before `stop` is set stays queued.
+        The last batch of a queue is committed, too. `without_regions` commits pictures whose regions are detected
+        later. A batch that the detector has not begun when `stop` is set stays queued.
         """
         pictures, worked = self._waiting(), self._in_hand is not None
         self._decode_ahead(pictures)
         batch = self._next_batch(pictures)
-        alone = any(picture.starts for picture in batch)  # so that no other is suspected with it
-        if alone or not all(self._ahead.is_done(picture.image_id) for picture in batch):
-            self.end_batch()  # which waits for no decoder
+        is_suspect = any(picture.starts for picture in batch)  # alone in its batch, see _next_batch
+        if is_suspect or not all(self._ahead.is_done(picture.image_id) for picture in batch):
+            self.end_batch()  # so that it does not wait for a decoder
         if without_regions:
             if decoded := self._decoded(batch):
                 self._commit(decoded, None)
         else:
-            begun = self._begun(self._decoded(batch), stop)  # where it fails, the batch before stays in hand
-            before, self._in_hand = self._in_hand, begun
-            self._commit_found(before)
-            nothing_waits = len(pictures) == len(batch)
-            if alone or nothing_waits:
+            begun = self._begun(self._decoded(batch), stop)  # if this raises, the previous batch stays in hand
+            previous, self._in_hand = self._in_hand, begun
+            self._commit_found(previous)
+            is_last = len(pictures) == len(batch)
+            if is_suspect or is_last:
                 self.end_batch()
         return worked or bool(pictures)
 
     def end_batch(self) -> None:
-        """Commit the batch that the detector has, once it is done with it. One that it did not begin stays queued."""
-        last, self._in_hand = self._in_hand, None
-        self._commit_found(last)
+        """Commit the detector's batch once it is done. A batch that it has not begun stays queued."""
+        batch, self._in_hand = self._in_hand, None
+        self._commit_found(batch)
 
     def forget_ahead(self) -> None:
-        """Drop what was decoded ahead, to be decoded again in its turn."""
+        """Drop the pictures decoded ahead, to be decoded again in their turn."""
         self._ahead.forget()
 
     def close(self) -> None:
-        """Leave the batch that the detector has to the next worker."""
+        """Leave the detector's batch to the next worker."""
         self._detector.shutdown(cancel_futures=True)
         if self._in_hand is not None:
             self._catalog.starts.take_back(self._in_hand.image_ids)
             self._in_hand = None
 
     def _waiting(self) -> list[QueuedPicture]:
-        """The next pictures that no detector has yet, of two batches."""
+        """The next pictures, up to two batches, without those that the detector has."""
         in_hand = self._in_hand.image_ids if self._in_hand else []
         queued = self._catalog.queue.waiting(2 * self._batch + len(in_hand))
         return [picture for picture in queued if picture.image_id not in in_hand][: 2 * self._batch]
 
     def _next_batch(self, pictures: Sequence[QueuedPicture]) -> Sequence[QueuedPicture]:
-        """The next pictures; one whose detection may have crashed a worker comes alone, so that no other is suspected
-        with it."""
+        """The next pictures; one whose detection may have crashed a worker comes alone, so that no other picture falls
+        under suspicion."""
         fresh = [picture for picture in pictures if not picture.starts]
         return fresh[: self._batch] or pictures[:1]
 
     def _decode_ahead(self, pictures: Sequence[QueuedPicture]) -> None:
-        """Have these decoded in their order."""
-        self._ahead.keep({picture.image_id for picture in pictures})  # others were deleted meanwhile
+        """Have these pictures decoded in order."""
+        self._ahead.keep({picture.image_id for picture in pictures})  # the others were deleted meanwhile
         for picture in pictures:
             self._ahead.begin(picture)
 
     def _decoded(self, batch: Sequence[QueuedPicture]) -> list[Decoded]:
-        """The pictures that could be decoded and are not set aside."""
+        """The pictures that could be decoded and were not set aside."""
         decoded: list[Decoded] = []
         for picture in batch:
-            self._heartbeat.beat()  # each may take the whole time that decoding may take
+            self._heartbeat.beat()  # decoding may take its full time limit
             try:
-                found = self._ahead.take(picture)
+                decoded_picture = self._ahead.take(picture)
             except DecodeFailed as failed:
                 attempts = ATTEMPTS_TIMED_OUT if failed.timed_out else ATTEMPTS_PER_PICTURE
                 self._failed(picture, failed.reason, 1 if failed.final else attempts)
                 continue
             if picture.starts >= MOST_STARTS:
-                self._set_aside_killer(picture)
+                self._set_aside_crasher(picture)
             else:
-                decoded.append((picture, found))
+                decoded.append((picture, decoded_picture))
         return decoded
 
-    def _set_aside_killer(self, picture: QueuedPicture) -> None:
+    def _set_aside_crasher(self, picture: QueuedPicture) -> None:
         log.error("picture %s: the worker ended %d times while it was with the detector", picture.image_id, MOST_STARTS)
         self._catalog.queue.set_aside(picture.image_id, ENDED_WORKER, self._clocks.time_of_day())
 
     def _begun(self, decoded: Sequence[Decoded], stop: threading.Event | None) -> BatchInHand | None:
-        """The pictures, with the detector from now on; None where there are none."""
+        """The batch of these pictures, given to the detector; None where there are none."""
         if not decoded:
             return None
         with counted_start(self._catalog.starts, [picture.image_id for picture, _ in decoded]):
-            found = [(one, self._found.get(one[0].image_id, self._extractor)) for one in decoded]
-            others = [one for one, record in found if record is None]
-            pictures = [one for _, one in others]
-            records = self._detector.submit(self._found_unless, stop, pictures) if pictures else None
-        return BatchInHand([(one, record) for one, record in found if record is not None], others, records)
+            with_records = [(item, self._found.get(item[0].image_id, self._extractor)) for item in decoded]
+            others = [item for item, record in with_records if record is None]
+            pictures = [picture for _, picture in others]
+            records = self._detector.submit(self._records_unless, stop, pictures) if pictures else None
+        brought = [(item, record) for item, record in with_records if record is not None]
+        return BatchInHand(brought, others, records)
 
-    def _found_unless(self, stop: threading.Event | None, pictures: Sequence[DecodedPicture]) -> Records:
+    def _records_unless(self, stop: threading.Event | None, pictures: Sequence[DecodedPicture]) -> Records:
         """The region records of the pictures; CancelledError where `stop` is set."""
         if stop is not None and stop.is_set():
             raise CancelledError
@@ -194,27 +195,28 @@ class Ingestion:
                     self._found.remove(picture.image_id)
 
     def _regions_of(self, batch: BatchInHand) -> Iterator[tuple[Sequence[Decoded], Records]]:
-        """The region records of the pictures: those that came with them, then those that are found here."""
+        """The region records of the pictures: those that arrived with them, then those detected here."""
         if batch.brought:
             records = [record for _, record in batch.brought]
             together = {name: np.stack([record[name] for record in records]) for name in records[0]}
-            yield [one for one, _ in batch.brought], together
+            yield [item for item, _ in batch.brought], together
         if batch.records is not None:
             pictures = [picture for _, picture in batch.others]
-            for places, found in detected_parts(batch.records.result, pictures, self._find):
+            for places, result in detected_parts(batch.records.result, pictures, self._find):
                 part = [batch.others[place] for place in places]
-                if not isinstance(found, str):
-                    yield part, found
+                if not isinstance(result, str):
+                    yield part, result
                     continue
                 for picture, _ in part:
-                    self._failed(picture, found, ATTEMPTS_PER_PICTURE)
+                    self._failed(picture, result, ATTEMPTS_PER_PICTURE)
 
     def _find(self, pictures: Sequence[DecodedPicture]) -> Records:
-        """The region records of the pictures, found in the detector's thread."""
+        """The region records of the pictures, detected in the detector's thread."""
         return self._detector.submit(packed_records, self._extractor, pictures).result()
 
     def _commit(self, part: Sequence[Decoded], extractor: str | None) -> None:
-        """Make the pictures ready, in the next slots, where their records are; for None these are made later."""
+        """Make the pictures ready, in the next slots, where their records lie; with `extractor` None these come
+        later."""
         first, now = self._catalog.num_slots(), self._clocks.time_of_day()
         self._catalog.commit(
             [
@@ -234,7 +236,7 @@ class Ingestion:
         )
 
     def _tags(self, decoded: DecodedPicture) -> dict[str, str]:
-        """The description in the picture's file, as tags."""
+        """The metadata of the picture's file, as tags."""
         keywords = {KEYWORDS: "; ".join(decoded.keywords)} if decoded.keywords else {}
         return keywords if self._places is None else keywords | self._places.tags_of(decoded.coordinates)
 

@@ -1,4 +1,4 @@
-"""The store that a worker writes, and the detector and decoder that it looks at pictures with."""
+"""The store that a worker writes, with its detector and decoder."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from service.worker.heartbeat import Heartbeat
 
 @dataclass(frozen=True)
 class OpenStore:
-    """The parts of a store that is being written. Hold the WriterLock."""
+    """The parts of a store opened for writing. Hold the WriterLock."""
 
     catalog: Catalog
     originals: Originals

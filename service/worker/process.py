@@ -1,4 +1,4 @@
-"""A worker as a process: opened on a data directory, ended by a signal or with the process that started it."""
+"""The worker process: opens a data directory, and ends on a signal or with the process that started it."""
 
 import logging
 import signal
@@ -53,9 +53,9 @@ def open_worker(
 ) -> Iterator[tuple[Worker, Wakeups]]:
     """A worker on settings.data_dir and its wake-ups.
 
-    It keeps up a view for each of `matchers`, and for those `on_request` whose views are asked for. Where the stored
-    regions were found by another extractor, it finds them anew. Locked when there is another worker; ValueError when
-    extractor, matchers and what is stored do not belong together.
+    It maintains a view for each of `matchers`, and for those of `on_request` whose views are requested. Where the
+    stored regions are another extractor's, it detects them again. Locked when there is another worker; ValueError when
+    extractor, matchers and stored data do not match.
     """
     data = DataDir(settings.data_dir)
     with ExitStack() as stack:
@@ -69,9 +69,9 @@ def open_worker(
         originals = Originals(data.root)
         remove_abandoned(originals.incoming)
         found = FoundRegions(data.root)
-        with originals.removing() as may_remove:  # not while pictures come in, whose regions are there before them
+        with originals.removing() as may_remove:  # not during uploads, whose regions arrive before their pictures
             if may_remove:
-                found.remove_stale(lambda one: (image := catalog.image(one)) is not None and image.state == "queued")
+                found.remove_stale(lambda image_id: image_id in catalog.queue.waiting_among([image_id]))
         pool = stack.enter_context(DecodePool.from_settings(settings, readable=originals.picture_folders))
         heartbeat = Heartbeat(catalog, clocks)
         store = OpenStore(catalog, originals, slab, extractor, pool, heartbeat, clocks)
@@ -112,7 +112,7 @@ def serve_worker(
     on_request: Sequence[LazyMatcher] = (),
     with_stdin: bool = False,
 ) -> None:
-    """Work until SIGTERM or SIGINT, after the batch in hand; at once when stdin ends, if that is asked for."""
+    """Work until SIGTERM or SIGINT, then finish the batch in hand; with `with_stdin`, end at once when stdin ends."""
     if with_stdin:
         end_with_stdin()
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""Regions of picture files that lie in no data directory yet, serialised to travel with them to where they will."""
+"""Detection of regions in picture files outside a data directory, serialised to be sent along with the pictures."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,25 +13,26 @@ from service.worker.detection import records_of_readable
 
 
 class RegionFinder:
-    """Looks at files with the detector that a worker would look at them with."""
+    """Detects regions as a worker would."""
 
     def __init__(self, extractor: Extractor, pool: DecodePool) -> None:
         self._extractor, self._pool = extractor, pool
 
     @classmethod
     def reading(cls, folder: Path, extractor: Extractor, settings: Settings) -> "RegionFinder":
-        """One that may read files below `folder`."""
+        """A finder that may read files below `folder`."""
         return cls(extractor, DecodePool.from_settings(settings, readable=[folder]))
 
     def extension(self, path: Path) -> str:
-        """The extension of the format of a picture file. UnreadablePicture where it is none that is taken."""
+        """The extension for the format of a picture file. UnreadablePicture if the format is not accepted."""
         try:
             return self._pool.inspect(path)
         except DecodeFailed as failed:
             raise UnreadablePicture(f"{failed.reason} Save the picture anew with another program.") from failed
 
     def serialised_regions(self, files: Mapping[str, Path]) -> dict[str, bytes]:
-        """Id -> serialised regions. What cannot be decoded or looked at is left out: whoever stores it says why."""
+        """Id -> serialised regions. Pictures that fail to decode or in detection are left out: whoever stores them
+        reports why."""
         waiting = {image_id: self._pool.submit(path) for image_id, path in files.items()}
         decoded: dict[str, DecodedPicture] = {}
         for image_id, future in waiting.items():

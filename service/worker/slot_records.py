@@ -1,4 +1,4 @@
-"""Region records of pictures that have a slot already, found anew in their originals."""
+"""Region records, detected again from the originals, of pictures that already have a slot."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -15,36 +15,37 @@ class SlotRecords:
     """Writes records of consecutive slots. Hold the WriterLock."""
 
     def __init__(self, store: OpenStore, end_detection: Callable[[], None]) -> None:
-        """`end_detection` is called before the detector gets a picture: it ends what else the detector is doing, so
-        that no picture is blamed for what another did."""
+        """`end_detection` is called before the detector gets a picture: it completes other detections in progress, so
+        that no picture is blamed for a crash that another caused."""
         self._slab, self._catalog, self._extractor = store.slab, store.catalog, store.extractor
         self._end_detection = end_detection
 
     def write(
         self, slots: range, images: Sequence[Image], decoded: Sequence[DecodedPicture | str | None]
     ) -> dict[int, str | None]:
-        """Write the records, and give slot -> reason for the blank ones.
+        """Write the records; returns slot -> reason for the blank ones.
 
-        `decoded` has each slot's picture, the reason why it cannot be read, or None where there is no original to read.
+        `decoded` has, for each slot, its picture, the reason why it cannot be read, or None without an original.
         """
         starts = self._catalog.starts
-        before = starts.of([image.image_id for image in images])
-        found = [
-            ENDED_WORKER if isinstance(one, DecodedPicture) and before.get(image.image_id, 0) >= MOST_STARTS else one
-            for image, one in zip(images, decoded, strict=True)
-        ]
-        pictures = [one if isinstance(one, DecodedPicture) else None for one in found]
+        num_starts = starts.of([image.image_id for image in images])
+        crashed = [num_starts.get(image.image_id, 0) >= MOST_STARTS for image in images]
+        pictures = list[DecodedPicture | None]()
+        reasons: dict[int, str | None] = {}
+        for row, (item, has_crashed) in enumerate(zip(decoded, crashed, strict=True)):
+            if isinstance(item, DecodedPicture) and not has_crashed:
+                pictures.append(item)
+            else:
+                pictures.append(None)
+                reasons[row] = ENDED_WORKER if isinstance(item, DecodedPicture) else item
         self._end_detection()
-        there = [image.image_id for image, one in zip(images, pictures, strict=True) if one is not None]
-        with counted_start(starts, there):
+        image_ids = [image.image_id for image, item in zip(images, pictures, strict=True) if item is not None]
+        with counted_start(starts, image_ids):
             records, failed = records_of_readable(self._extractor, pictures)
-        starts.end([images[place].image_id for place in failed])
-        reasons: dict[int, str | None] = {
-            place: one for place, one in enumerate(found) if not isinstance(one, DecodedPicture)
-        }
+        starts.end([images[row].image_id for row in failed])
         reasons |= failed
-        for place, reason in reasons.items():
+        for row, reason in reasons.items():
             if reason is not None:
-                log.error("picture %s has no regions any more: %s", images[place].image_id, reason)
+                log.error("picture %s has no regions any more: %s", images[row].image_id, reason)
         self._slab.append(slots.start, records)
-        return {slots[place]: reason for place, reason in reasons.items()}
+        return {slots[row]: reason for row, reason in reasons.items()}

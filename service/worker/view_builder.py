@@ -1,4 +1,4 @@
-"""View builders: views follow the region slab and the catalog by sequence number, from wherever they are."""
+"""View builders: they extend views from the region slab and the catalog, each from the row that it has reached."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,7 +62,7 @@ class ViewBuilder:
             self._writer = self._opened()
 
     def catch_up(self, catalog: Catalog, slab: Slab) -> bool:
-        """Take in the next rows; False when there were none. DamagedRow where a record is damaged."""
+        """Add the next rows; False when there were none. DamagedRow where a record is damaged."""
         self._make_anew_if_removed()
         counts = self._writer.counts()
         num_records = catalog.region_stores.num_records(self._extractor)
@@ -75,20 +75,20 @@ class ViewBuilder:
         return bool(images or captions)
 
     def replace_images(self, slots: Iterable[int], slab: Slab) -> None:
-        """Encode pictures anew whose records were written again; those that the view does not hold yet are left."""
+        """Encode pictures again whose records were rewritten, as far as the view has them."""
         self._make_anew_if_removed()
-        if held := [slot for slot in slots if slot < self.num_images]:
-            self._writer.replace_images(held, *self._encoded_images(held, slab))
+        if view_slots := [slot for slot in slots if slot < self.num_images]:
+            self._writer.replace_images(view_slots, *self._encoded_images(view_slots, slab))
 
     def check_rows(self, slab: Slab, repair: Callable[[int], None]) -> Iterator[int]:
-        """Reads one row after the other, makes damaged and outdated ones again, and yields the bytes of each.
+        """Read one row after the other, recompute damaged and outdated ones, and yield the bytes of each.
 
-        `repair` makes a damaged region record again. Words of captions lie one after the other: behind damaged ones all
-        are encoded again.
+        `repair` recomputes a damaged region record. The words of captions are stored consecutively: after a damaged
+        caption, all following ones are encoded again.
         """
         row = 0
         while row < self.num_images:
-            stores = self._writer.stores  # of the view that is there by now
+            stores = self._writer.stores  # the view may have been recreated since
             try:
                 stores.check_image(row)
             except Corrupt as fault:
@@ -111,8 +111,8 @@ class ViewBuilder:
             row += 1
 
     def _is_outdated(self, row: int, slab: Slab) -> bool:
-        """Whether a row has no regions where the record does by now: its picture came back while settings left the view
-        out."""
+        """Whether a row has no regions although the record does: its picture was restored while the view was not
+        configured."""
         if not self._masks or any(map(np.any, self._writer.stores.images.read([row], fields=self._masks).values())):
             return False
         return bool(slab.read([row], fields=["mask"])["mask"].any())
@@ -131,14 +131,14 @@ class ViewBuilder:
         self, slots: Sequence[int], slab: Slab
     ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.float32]]:
         for slot in slots:
-            slab.check(slot)  # the view would keep the damage when the record itself is mended
+            slab.check(slot)  # the view would keep the damage after the record is repaired
         record = slab.read(slots, fields=["features", "mask"])
         regions = Regions(torch.from_numpy(record["features"]).float(), torch.from_numpy(record["mask"]))
         rows, embeddings = encoded_alike(self._matcher, regions)
         return self._as_stored(rows), _finite(embeddings)
 
     def _as_stored(self, images: EncodedImages) -> dict[str, npt.NDArray[Any]]:
-        """The fields of the view's records. HalfPrecisionOverflow for numbers that these have no room for."""
+        """The fields of the view's records. HalfPrecisionOverflow for numbers beyond their range."""
         wide = self._writer.wide_fields
         try:
             return stored_arrays(images, wide)
@@ -162,7 +162,7 @@ class ViewBuilder:
 
     @property
     def num_images(self) -> int:
-        """Pictures that the view holds."""
+        """The number of pictures in the view."""
         return self._writer.counts().images
 
     def close(self) -> None:
@@ -171,24 +171,24 @@ class ViewBuilder:
 
 
 def encoded_alike(matcher: Matcher, regions: Regions) -> tuple[EncodedImages, Tensor]:
-    """Encoded pictures and their embeddings, which depend on no picture beside them nor on how many there are.
+    """Encoded pictures and their embeddings, independent of the other pictures and of their number.
 
-    Products of other numbers of rows differ in a last digit, and a rounded record by more; so always as many pictures
-    are encoded at once, the last ones beside empty ones.
+    Matrix products with different numbers of rows differ in the last digit, and a rounded record by more. So the batch
+    size is fixed, and the last batch is padded with empty pictures.
     """
-    num = len(regions.mask)
-    missing = -num % PICTURES_TOGETHER
+    num_pictures = len(regions.mask)
+    missing = -num_pictures % PICTURES_TOGETHER
     vectors = torch.nn.functional.pad(regions.vectors, (0, 0, 0, 0, 0, missing))
     mask = torch.nn.functional.pad(regions.mask, (0, 0, 0, missing), value=True)
     encoded = [
         matcher.encode_regions(Regions(vectors[part], mask[part])) for part in tiles(len(mask), PICTURES_TOGETHER)
     ]
-    together = EncodedImages.cat([images for images, _ in encoded])[:num]
-    return together, torch.cat([embeddings for _, embeddings in encoded])[:num]
+    images = EncodedImages.cat([images for images, _ in encoded])[:num_pictures]
+    return images, torch.cat([embeddings for _, embeddings in encoded])[:num_pictures]
 
 
 class ViewBuilders:
-    """The builders of a worker: of the models that settings name, and of others once their views are requested."""
+    """The builders of a worker: for the configured models, and for others once their views are requested."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class ViewBuilders:
         self._folder_of, self._extractor = folder_of, extractor
         self._builders: dict[str, ViewBuilder] = {}
         self._waiting = dict[str, LazyMatcher]()
-        self._stopped = set[str]()  # digests of models whose views have no room for their numbers
+        self._stopped = set[str]()  # digests of models whose numbers exceed the range of their views
         try:
             for matcher in matchers:
                 self._open(matcher)
@@ -218,9 +218,9 @@ class ViewBuilders:
             self._builders[matcher.digest] = ViewBuilder(matcher, folder, self._extractor)
 
     def catch_up(self, catalog: Catalog, slab: Slab) -> bool:
-        """Take the next rows into every view; False when there were none."""
+        """Add the next rows to every view; False when there were none."""
         self.open_requested(catalog)
-        # Every view takes its turn before the next batch, so that what is ingested is soon found.
+        # All views before the next batch, so that new pictures are soon found.
         advanced = False
         for digest, builder in self._going_on():
             with self._stopping_alone(digest):
@@ -228,12 +228,12 @@ class ViewBuilders:
         return advanced
 
     def _going_on(self) -> list[tuple[str, ViewBuilder]]:
-        """The builders that go on, by their models' digests."""
+        """The builders that were not stopped, by their models' digests."""
         return [(digest, builder) for digest, builder in self._builders.items() if digest not in self._stopped]
 
     @contextmanager
     def _stopping_alone(self, digest: str) -> Iterator[None]:
-        """A block of work on a view: one that has no room for its model's numbers is logged, and stops no other."""
+        """A block of work on a view: an overflow of its range is logged, and stops no other view."""
         try:
             yield
         except HalfPrecisionOverflow as fault:
@@ -241,15 +241,15 @@ class ViewBuilders:
             self._stopped.add(digest)
 
     def open_requested(self, catalog: Catalog) -> None:
-        """Open the views that were asked for and are not open yet."""
+        """Open the requested views that are not open yet."""
         if self._waiting:
             for digest in catalog.processes.requested_views() & self._waiting.keys():
                 self._open_one(self._waiting[digest])
                 del self._waiting[digest]
 
     def _open_one(self, model: LazyMatcher) -> None:
-        """Open the view of a model that is asked for; one that cannot be loaded or opened is logged, and stops no
-        other. OSError where the disk is full: it is opened once there is room."""
+        """Open the view of a requested model; a failure to load or open it is logged, and affects no other. OSError
+        where the disk is full: it is opened once there is room."""
         try:
             self._open(model.matcher)
         except Exception as fault:
@@ -260,17 +260,17 @@ class ViewBuilders:
         log.info("the view of %s is built from now on, as was asked for", model.header.name)
 
     def hold(self, images: int) -> bool:
-        """Whether every view that goes on holds at least `images` pictures."""
+        """Whether every view that was not stopped has at least `images` pictures."""
         return all(builder.num_images >= images for _, builder in self._going_on())
 
     def replace_images(self, slots: Sequence[int], slab: Slab) -> None:
-        """Encode, in every view that holds them, pictures whose records were written again."""
+        """Encode pictures again, in every view that has them, whose records were rewritten."""
         for digest, builder in self._going_on():
             with self._stopping_alone(digest):
                 builder.replace_images(slots, slab)
 
     def check_rows(self, slab: Slab, repair: Callable[[int], None]) -> Iterator[int]:
-        """Reads every row of every view, as ViewBuilder.check_rows does."""
+        """Read every row of every view, as ViewBuilder.check_rows does."""
         for digest, builder in self._going_on():
             with self._stopping_alone(digest):
                 yield from builder.check_rows(slab, repair)
@@ -282,6 +282,6 @@ class ViewBuilders:
 
 
 def _finite(embeddings: Tensor) -> npt.NDArray[np.float32]:
-    # A picture without a single region has no mean: zeros are found last, and spoil nothing.
+    # A picture without any region has no mean: zeros sort last, and do no harm.
     array: npt.NDArray[np.float32] = torch.nan_to_num(embeddings.float()).cpu().numpy()
     return array

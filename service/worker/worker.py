@@ -1,7 +1,7 @@
-"""The worker, the only writer: takes in queued pictures, keeps the views up, and does what else changes the stores.
+"""The worker, the only writer: it ingests queued pictures, extends the views, and maintains the stores.
 
-While the regions of all pictures are found anew (`migration.py`), new pictures are committed without theirs, and get
-them when their turn comes.
+While the regions of all pictures are detected again (`migration.py`), new pictures are committed without regions, and
+get them in their turn.
 """
 
 import logging
@@ -21,13 +21,13 @@ from service.worker.open_store import OpenStore
 from service.worker.view_builder import ViewBuilders
 from service.worker.wakeups import Wakeups
 
-PAUSE_S = 5.0  # between two looks at a full disk, or at a catalog that others do not let go
+PAUSE_S = 5.0  # between tries while the disk is full, or others keep the catalog locked
 
 log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Works off the catalog's queue. Hold the WriterLock."""
+    """Processes the catalog's queue. Hold the WriterLock."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class Worker:
         every_turn: Sequence[Callable[[], None]],
         when_idle: Sequence[Callable[[], bool]],
     ) -> None:
-        """`every_turn` are steps that do not count as work: a worker at rest takes them too. `when_idle` are steps of
-        work that waits until there is no other; each says whether there was something to do."""
+        """`every_turn`: steps that do not count as work, taken by an idle worker, too. `when_idle`: steps of work with
+        the lowest priority; each returns whether there was something to do."""
         self._catalog, self._slab, self._ingestion = store.catalog, store.slab, ingestion
         self._views, self._migration, self._erasure = views, migration, erasure
         self._space, self._paused = space, False
@@ -51,12 +51,12 @@ class Worker:
         self._heartbeat = store.heartbeat
 
     def run(self, wakeups: Wakeups, stop: threading.Event) -> None:
-        """Work until `stop` is set and the batch in hand is done. A worker at rest keeps no freed memory."""
+        """Work until `stop` is set and the batch in hand is done. An idle worker returns freed memory to the system."""
         try:
             self._run(wakeups, stop)
         except Exception:
-            with suppress(Exception):  # the first fault is told
-                self._ingestion.end_batch()  # so that a worker that fails again and again still takes pictures in
+            with suppress(Exception):  # the original fault is raised instead
+                self._ingestion.end_batch()  # so that even a worker that fails repeatedly makes progress
             raise
         try:
             if self._space.enough_to_work():
@@ -64,22 +64,22 @@ class Worker:
         except (OSError, sqlite3.OperationalError) as fault:
             if not (is_disk_full(fault) or is_catalog_kept(fault)):
                 raise
-            why = "the disk is full" if is_disk_full(fault) else "another process keeps the catalog"
-            log.error("%s (%s): the next worker takes in the last pictures", why, fault)
+            cause = "the disk is full" if is_disk_full(fault) else "another process keeps the catalog"
+            log.error("%s (%s): the next worker takes in the last pictures", cause, fault)
 
     def _run(self, wakeups: Wakeups, stop: threading.Event) -> None:
         worked = False
         while not stop.is_set():
-            before, worked = worked, self.run_within_space(stop)
+            had_worked, worked = worked, self.run_within_space(stop)
             if not worked:
-                if before:
+                if had_worked:
                     give_back_freed_memory()
                 wakeups.acknowledge()
                 wakeups.wait(stop)
 
     def run_within_space(self, stop: threading.Event) -> bool:
-        """`run_once` where the disk has room and nobody keeps the catalog; otherwise a pause, after which it is worth
-        another look."""
+        """`run_once`, or a pause where the disk is full or the catalog is locked, after which it is worth another
+        try."""
         try:
             if self._space.enough_to_work():
                 worked = self.run_once(stop)
@@ -102,9 +102,9 @@ class Worker:
         self._forget_ahead()
         stop.wait(PAUSE_S)
 
-    def _pause(self, stop: threading.Event, why: str) -> None:
+    def _pause(self, stop: threading.Event, cause: str) -> None:
         if not self._paused:
-            log.error("the disk is full (%s): the worker waits until there is room, and goes on by itself", why)
+            log.error("the disk is full (%s): the worker waits until there is room, and goes on by itself", cause)
         self._paused = True
         self._forget_ahead()
         self._make_room()
@@ -115,7 +115,7 @@ class Worker:
         self._migration.forget_ahead()
 
     def _make_room(self) -> None:
-        """Erase what is due, which takes little room and gives more back, and tell that the worker lives."""
+        """Erase the pictures that are due, which frees more space than it takes, and keep up the heartbeat."""
         try:
             self._heartbeat.beat()
             while self._erasure.advance(self._ingestion.end_batch):
@@ -125,7 +125,7 @@ class Worker:
                 raise
 
     def run_once(self, stop: threading.Event | None = None) -> bool:
-        """One batch of each kind of work, and the views' next rows; False when there was nothing to do.
+        """One batch of each kind of work, and the next rows of views; False when there was nothing to do.
 
         The detector begins no batch of new pictures once `stop` is set.
         """
@@ -133,7 +133,7 @@ class Worker:
         ingested = self._ingestion.advance(without_regions=self._migration.filling, stop=stop)
         migrated = self._migration.advance()
         advanced = self._extend_views()
-        # The detector may have a picture that was deleted since: nothing of it may be left after it is erased.
+        # The detector may have a picture deleted since: committed after its erasure, it would leave data behind.
         erased = self._erasure.advance(self._ingestion.end_batch)
         for step in self._every_turn:
             step()

@@ -73,16 +73,16 @@ def test_what_cannot_be_started_is_tried_again(tmp_path: Path, caplog: pytest.Lo
         wait_until(lambda: supervised.pid is not None)
 
 
-def test_what_could_not_be_told_anything_is_tried_again() -> None:
+def test_a_start_without_a_handshake_is_tried_again() -> None:
     faults = [sqlite3.OperationalError("disk I/O error"), OSError("no memory")]
 
-    def told() -> bytes:
+    def handshake() -> bytes:
         if faults:
             raise faults.pop()
-        return b"told\n"
+        return b"hello\n"
 
     command = [sys.executable, "-c", ENDS_WITH_STDIN]
-    with Supervised("worker", command, os.environ, first_delay_s=0.01, told=told) as supervised:
+    with Supervised("worker", command, os.environ, first_delay_s=0.01, handshake=handshake) as supervised:
         wait_until(lambda: supervised.pid is not None)
 
 

@@ -1,6 +1,6 @@
-"""Files on their way into the store: announced before they are stored, settled by the commit that makes them known.
+"""Announcements of files that are about to be stored, each settled by the commit that adds its picture.
 
-An announcement that was never settled belongs to an upload that failed or was killed, and so do its files.
+An announcement that was never settled belongs to an upload that failed or was killed, as do its files.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,28 +19,28 @@ class Arrival(NamedTuple):
 
 
 def withdraw(db: Connection, image_ids: Iterable[str]) -> None:
-    """Take the announcements of these pictures back, inside a transaction of the caller's."""
+    """Delete the announcements of these pictures, inside the caller's transaction."""
     db.execute(f"DELETE FROM arrivals WHERE image_id {AMONG}", [among(image_ids)])
 
 
 class Arrivals:
-    """The announcements. Every method is one transaction, durable when it returns."""
+    """Announcements of files. Every method is one transaction, durable when it returns."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def announce(self, files: Sequence[Arrival]) -> None:
-        """Say that these files are about to be stored."""
+        """Record that these files are about to be stored."""
         with self._database.writing() as db:
             db.executemany("INSERT OR REPLACE INTO arrivals (image_id, extension) VALUES (?, ?)", files)
 
     def open(self) -> list[tuple[Arrival, bool]]:
-        """The announcements that no commit settled, each with whether there is such a picture all the same."""
+        """The announcements that no commit settled, each with whether the catalog has the picture all the same."""
         sql = "SELECT arrivals.image_id, arrivals.extension, number FROM arrivals LEFT JOIN images USING (image_id)"
         with self._database.reading() as db:
             return [(Arrival(row[0], row[1]), row[2] is not None) for row in db.execute(sql)]
 
     def withdraw(self, files: Sequence[Arrival]) -> None:
-        """Take announcements back."""
+        """Delete the announcements of these files."""
         with self._database.writing() as db:
             withdraw(db, [file.image_id for file in files])

@@ -1,7 +1,7 @@
-"""Fields of a picture that were decided before its regions were found: its file has no say in them any more.
+"""Fields of a picture that were set before its regions were found, and that its file may therefore no longer set.
 
-Found regions come with what the picture's file says of itself, perhaps hours after somebody edited the picture. The
-fields are "captions", "taken_at", "tags" for all tags, and "tags.NAME" for one, whose name is composed as the tag's is.
+Metadata read from the file arrives with the regions, perhaps hours after somebody edited the picture. The fields are
+"captions", "taken_at", "tags" for all tags, and "tags.NAME" for one tag, in NFC like the tag's name.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,7 +15,7 @@ ONE_TAG = "tags."
 
 
 def fields_of(change: PictureChange) -> Iterable[str]:
-    """The fields that a change decides."""
+    """The fields that a change sets."""
     if change.captions is not UNCHANGED:
         yield "captions"
     if change.taken_at is not UNCHANGED:
@@ -27,23 +27,23 @@ def fields_of(change: PictureChange) -> Iterable[str]:
 
 
 def decide(db: Connection, number: int, fields: Iterable[str]) -> None:
-    """Note fields of a picture as decided, besides those that are."""
+    """Record more fields of a picture as decided."""
     rows = [(number, composed(field)) for field in fields]
     db.executemany("INSERT OR IGNORE INTO decided_fields (image, field) VALUES (?, ?)", rows)
 
 
 def decided_fields(db: Connection, number: int) -> set[str]:
-    """The fields of a picture that are decided."""
+    """The decided fields of a picture."""
     return {composed(row["field"]) for row in db.execute("SELECT field FROM decided_fields WHERE image = ?", [number])}
 
 
 def forget_decided(db: Connection, number: int) -> None:
-    """Let no field of a picture be decided."""
+    """Clear the decided fields of a picture."""
     db.execute("DELETE FROM decided_fields WHERE image = ?", [number])
 
 
 def undecided_tags(tags: Mapping[str, TagValue], decided: Collection[str]) -> dict[str, TagValue]:
-    """The tags among these that a file may still give."""
+    """The file's tags that are not decided."""
     if "tags" in decided:
         return {}
     return {name: value for name, value in tags.items() if ONE_TAG + composed(name) not in decided}

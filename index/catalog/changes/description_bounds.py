@@ -1,4 +1,4 @@
-"""The most that may be said about one picture, looked at inside the transaction that says more."""
+"""The bounds of a picture's description, checked inside the transaction that extends it."""
 
 from collections.abc import Mapping
 from sqlite3 import Connection
@@ -9,14 +9,14 @@ MOST_TAGS = 1000
 
 
 class SaidCounts(NamedTuple):
-    """The numbers of captions and tags that a picture has."""
+    """The numbers of captions and tags of a picture."""
 
     captions: int
     tags: int
 
 
 class Excess(NamedTuple):
-    """The number of captions, or of tags, that a picture would have, and the most that it may have."""
+    """The number of captions or tags that a picture would have, beyond the most allowed."""
 
     what: str
     total: int
@@ -27,7 +27,8 @@ class Excess(NamedTuple):
 
 
 class TooMuchSaid(ValueError):
-    """Pictures would have more captions or tags than they may have: nothing was changed. `refused` has them by id."""
+    """Pictures would have more captions or tags than allowed, and nothing was changed. `refused` maps their ids to the
+    excess."""
 
     def __init__(self, refused: Mapping[str, Excess]) -> None:
         super().__init__(refused)
@@ -47,10 +48,11 @@ def count_said(db: Connection, number: int) -> SaidCounts:
     return SaidCounts(int(captions), int(tags))
 
 
-def excess_over(said: SaidCounts, before: SaidCounts = NOTHING_SAID) -> Excess | None:
-    """The excess of what is said of a picture; None where it is within the bounds, or no more than was said `before`:
-    a file that says much of itself, and an earlier release, go beyond them."""
-    for what, count, most, had in zip(SaidCounts._fields, said, (MOST_CAPTIONS, MOST_TAGS), before, strict=True):
-        if count > max(most, had):
-            return Excess(what, count, most)
+def excess_over(counts: SaidCounts, counts_before: SaidCounts = NOTHING_SAID) -> Excess | None:
+    """The excess of a description, or None. Counts beyond the bounds are allowed up to `counts_before`: the metadata of
+    a file, and earlier releases, may go beyond the bounds."""
+    limits = (MOST_CAPTIONS, MOST_TAGS)
+    for field, count, most, count_before in zip(SaidCounts._fields, counts, limits, counts_before, strict=True):
+        if count > max(most, count_before):
+            return Excess(field, count, most)
     return None

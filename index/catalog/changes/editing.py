@@ -1,4 +1,4 @@
-"""Changes of what is known about a picture, inside a transaction of the caller's."""
+"""Changes of a picture's description, inside the caller's transaction."""
 
 from collections.abc import Mapping, Sequence
 from sqlite3 import Connection
@@ -13,30 +13,28 @@ from index.records import UNCHANGED, PictureChange, TagValue
 
 
 def apply_change(db: Connection, image_id: str, change: PictureChange, bounded: bool = False) -> bool:
-    """Apply the change; False where there is no such picture, or it is deleted. ValueError for a bad tag, caption.
-
-    Where it is `bounded`, TooMuchSaid for one after which the picture has too many captions or tags.
-    """
+    """Apply the change; False where the picture is unknown or deleted. Raises ValueError for a bad tag or caption and,
+    if `bounded`, TooMuchSaid where the picture would have too many captions or tags."""
     sql = "SELECT number, slot FROM images WHERE image_id = ? AND deleted_at IS NULL"
-    found = db.execute(sql, [image_id]).fetchone()
-    if found is None:
+    row = db.execute(sql, [image_id]).fetchone()
+    if row is None:
         return False
-    number = int(found["number"])
-    before = count_said(db, number)
+    number = int(row["number"])
+    counts_before = count_said(db, number)
     if change.captions is not UNCHANGED:
         replace_captions(db, number, change.captions)
-        if found["slot"] is not None:
+        if row["slot"] is not None:
             assign_caption_slots(db, [number])
     if change.tags is not UNCHANGED:
         change_tags(db, number, change.tags)
-    if bounded and (excess := excess_over(count_said(db, number), before)) is not None:
+    if bounded and (excess := excess_over(count_said(db, number), counts_before)) is not None:
         raise TooMuchSaid({image_id: excess})
     if change.taken_at is not UNCHANGED:
         taken_at = None if change.taken_at is None else checked_value("taken_at", change.taken_at)
         db.execute("UPDATE images SET taken_at = ? WHERE number = ?", [taken_at, number])
     if change.filename is not UNCHANGED:
         db.execute("UPDATE images SET filename = ? WHERE number = ?", [change.filename, number])
-    if found["slot"] is None:
+    if row["slot"] is None:
         if change.decided_fields is not UNCHANGED:
             forget_decided(db, number)
         decide(db, number, fields_of(change) if change.decided_fields is UNCHANGED else change.decided_fields)
@@ -45,7 +43,7 @@ def apply_change(db: Connection, image_id: str, change: PictureChange, bounded: 
 
 
 def change_tags(db: Connection, number: int, tags: Mapping[str, TagValue | None] | None) -> None:
-    """Give the picture these tags, and take away those that are None; None in the place of all takes all away."""
+    """Set these tags, and remove those whose value is None; None in place of the mapping removes all."""
     if tags is None:
         db.execute("DELETE FROM tags WHERE image = ?", [number])
         return
@@ -57,14 +55,14 @@ def change_tags(db: Connection, number: int, tags: Mapping[str, TagValue | None]
 
 
 def replace_captions(db: Connection, number: int, texts: Sequence[str]) -> None:
-    """Give the picture these captions, in this order. Those that are the same at the beginning keep their slots."""
-    wanted = list(dict.fromkeys(texts))
+    """Give the picture these captions, in this order. Captions at the beginning that stay the same keep their slots."""
+    new_texts = list(dict.fromkeys(texts))
     sql = "SELECT caption_id, text FROM captions WHERE image = ? AND text IS NOT NULL ORDER BY caption_id"
-    same, last_kept = 0, 0
+    num_same, last_kept = 0, 0
     for row in db.execute(sql, [number]).fetchall():
-        if same == len(wanted) or row["text"] != wanted[same]:
+        if num_same == len(new_texts) or row["text"] != new_texts[num_same]:
             break
-        same, last_kept = same + 1, row["caption_id"]
+        num_same, last_kept = num_same + 1, row["caption_id"]
     erase_captions(db, number, after=last_kept)
-    for text in wanted[same:]:
+    for text in new_texts[num_same:]:
         add_caption(db, number, text)

@@ -1,4 +1,4 @@
-"""The steps of taking pictures in, each inside a transaction of the caller's."""
+"""The steps of adding pictures to the catalog, each inside the caller's transaction."""
 
 from collections.abc import Iterable, Sequence
 from sqlite3 import Connection, Row
@@ -11,15 +11,15 @@ from index.catalog.queries import AMONG, among
 from index.catalog.text_index import composed, index_text
 from index.records import FEATURES_ONLY, DetectedPicture, NewPicture
 
-THERE_AGAIN = 0  # as the time at which a record was found to be blank: its picture is to be read again
+THERE_AGAIN = 0  # in place of the time when a record was found blank: its picture is back, and is to be read again
 
 
 def upsert_pictures(
     db: Connection, pictures: Iterable[NewPicture], now: float, kept_since: float, bounded: bool
 ) -> set[int]:
-    """The numbers of pictures that are added, brought back or described as `upsert_picture` does.
+    """The numbers of pictures that are added, restored or described as by `upsert_picture`.
 
-    Where they are `bounded`, TooMuchSaid for those that would have too many captions or tags.
+    If `bounded`, raises TooMuchSaid for those that would have too many captions or tags.
     """
     numbers, refused = set[int](), dict[str, Excess]()
     for picture in pictures:
@@ -33,23 +33,23 @@ def upsert_pictures(
 
 
 def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: float) -> tuple[int, Excess | None]:
-    """Add the picture, or bring it back, or add what is new of it; its number, and what is said too much of it now.
+    """Add or restore the picture, or extend its description; its number, and the excess of its description if any.
 
-    Nothing comes back of one that was deleted before `kept_since`. ValueError for a bad tag, caption.
+    A picture deleted before `kept_since` starts afresh. Raises ValueError for a bad tag or caption.
     """
     sql = "SELECT number, slot, state, deleted_at, extension FROM images WHERE image_id = ?"
-    found = db.execute(sql, [picture.image_id]).fetchone()
+    row = db.execute(sql, [picture.image_id]).fetchone()
     extension = picture.extension
-    if found is not None and FEATURES_ONLY not in (extension, found["extension"]):
-        extension = found["extension"]  # the same bytes stay where they are
-    if found is None or let_go(db, found, now, kept_since):
+    if row is not None and FEATURES_ONLY not in (extension, row["extension"]):
+        extension = row["extension"]  # the same bytes stay where they are
+    if row is None or let_go(db, row, now, kept_since):
         number, slot = insert_picture(db, picture, extension, now), None
     else:
-        number, slot = int(found["number"]), found["slot"]
-        bring_back(db, found, picture.filename)
-    before = count_said(db, number)
+        number, slot = int(row["number"]), row["slot"]
+        bring_back(db, row, picture.filename)
+    counts_before = count_said(db, number)
     add_description(db, number, picture)
-    excess = excess_over(count_said(db, number), before) if picture.captions or picture.tags else None
+    excess = excess_over(count_said(db, number), counts_before) if picture.captions or picture.tags else None
     if slot is None:
         decide(db, number, picture.decided_fields)
     index_text(db, number)
@@ -58,19 +58,19 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
     return number, excess
 
 
-def let_go(db: Connection, found: Row, now: float, kept_since: float) -> bool:
-    """Let a picture that was deleted for good go of its id; False for any other."""
-    is_final = found["state"] == "deleted" and found["deleted_at"] < kept_since
+def let_go(db: Connection, row: Row, now: float, kept_since: float) -> bool:
+    """Free the id of a picture whose deletion is final; False for any other picture."""
+    is_final = row["state"] == "deleted" and row["deleted_at"] < kept_since
     if is_final:
-        erase(db, [found["number"]], now)
-    if is_final or found["state"] == "erasing":
-        forget(db, [found["number"]])  # the files are another picture's from now on
+        erase(db, [row["number"]], now)
+    if is_final or row["state"] == "erasing":
+        forget(db, [row["number"]])  # its files belong to the new picture from now on
         return True
     return False
 
 
 def insert_picture(db: Connection, picture: NewPicture, extension: str, now: float) -> int:
-    """Add a picture, without its description; its number."""
+    """Add a picture, without its description; returns its number."""
     added_at = now if picture.added_at is None else picture.added_at
     sql = "INSERT INTO images (image_id, filename, extension, num_bytes, added_at) VALUES (?, ?, ?, ?, ?)"
     number = db.execute(sql, [picture.image_id, picture.filename, extension, picture.num_bytes, added_at]).lastrowid
@@ -78,31 +78,31 @@ def insert_picture(db: Connection, picture: NewPicture, extension: str, now: flo
     return number
 
 
-def bring_back(db: Connection, found: Row, filename: str) -> None:
-    """A picture is sent again: one that was deleted or failed is there again, and lost regions are looked for anew."""
-    number = int(found["number"])
-    if found["state"] in ("deleted", "failed"):
+def bring_back(db: Connection, row: Row, filename: str) -> None:
+    """Handle a picture that is sent again: restore it if deleted or failed, and have lost regions detected again."""
+    number = int(row["number"])
+    if row["state"] in ("deleted", "failed"):
         restart_picture(db, number)
-    if found["state"] == "failed":
+    if row["state"] == "failed":
         db.execute("UPDATE images SET filename = ? WHERE number = ?", [filename, number])
-    if found["slot"] is not None:
+    if row["slot"] is not None:
         db.execute("UPDATE images SET starts = 0 WHERE number = ?", [number])
-        read_again(db, [found["slot"]])
+        read_again(db, [row["slot"]])
 
 
 def restart_picture(db: Connection, number: int) -> None:
-    """A deleted or failed picture is there again: in its old slot, or else waiting as if it had never been tried."""
-    again = "deleted_at = NULL, failed_at = NULL, reason = NULL, attempts = 0, starts = 0"
-    db.execute(f"UPDATE images SET {again} WHERE number = ?", [number])
+    """Make a deleted or failed picture active again: in its old slot, or queued as if it had never been tried."""
+    reset = "deleted_at = NULL, failed_at = NULL, reason = NULL, attempts = 0, starts = 0"
+    db.execute(f"UPDATE images SET {reset} WHERE number = ?", [number])
 
 
 def read_again(db: Connection, slots: Iterable[int]) -> None:
-    """Have the blank records among these slots made anew from their pictures, which are there again."""
+    """Have blank records at these slots recomputed, since their pictures are available again."""
     db.execute(f"UPDATE blank_regions SET at = {THERE_AGAIN} WHERE slot {AMONG}", [among(slots)])
 
 
 def requeue(db: Connection, image_id: str, job_id: str, now: float) -> bool:
-    """A picture that was set aside waits again, in a new job of its own; False where it was not set aside."""
+    """Queue a picture that was set aside again, in a job of its own; False where it was not set aside."""
     changed = db.execute(
         "UPDATE images SET failed_at = NULL, reason = NULL, attempts = 0 WHERE image_id = ? AND state = 'failed'"
         " RETURNING number",
@@ -115,7 +115,7 @@ def requeue(db: Connection, image_id: str, job_id: str, now: float) -> bool:
 
 
 def add_description(db: Connection, number: int, picture: NewPicture) -> None:
-    """Add captions and tags that are new; a tag of the same name, or a date, replaces the old one."""
+    """Add new captions and tags; a date, or a tag of the same name, replaces the old one."""
     if picture.taken_at is not None:
         taken_at = checked_value("taken_at", picture.taken_at)
         db.execute("UPDATE images SET taken_at = ? WHERE number = ?", [taken_at, number])
@@ -126,14 +126,14 @@ def add_description(db: Connection, number: int, picture: NewPicture) -> None:
 
 
 def add_caption(db: Connection, number: int, text: str) -> None:
-    """Add a caption to the picture, unless it has it. ValueError for an empty one."""
+    """Add a caption unless the picture has it already. ValueError for an empty one."""
     if not text.strip():
         raise ValueError("a caption is empty")
     db.execute("INSERT INTO captions (image, text) VALUES (?, ?) ON CONFLICT (image, text) DO NOTHING", [number, text])
 
 
 def set_tag(db: Connection, number: int, name: str, value: object) -> None:
-    """Give the picture a tag, in the place of one of the same name. ValueError as `checked_value` raises it."""
+    """Set a tag of the picture, replacing one of the same name. ValueError as `checked_value` raises it."""
     db.execute(
         "INSERT INTO tags (image, name, value) VALUES (?, ?, ?)"
         " ON CONFLICT (image, name) DO UPDATE SET value = excluded.value",
@@ -142,9 +142,9 @@ def set_tag(db: Connection, number: int, name: str, value: object) -> None:
 
 
 def assign_slots(db: Connection, detected: Sequence[DetectedPicture]) -> None:
-    """Give the pictures their region slots, and their captions the next caption slots.
+    """Assign region slots to the pictures, and the next caption slots to their captions.
 
-    ValueError where the slots do not go on without a gap, or as `assign_slot` raises it.
+    Raises ValueError where the slots leave a gap, or as `assign_slot` does.
     """
     first = next_slot(db)
     slots = [picture.slot for picture in detected]
@@ -154,9 +154,9 @@ def assign_slots(db: Connection, detected: Sequence[DetectedPicture]) -> None:
 
 
 def assign_slot(db: Connection, picture: DetectedPicture) -> int:
-    """Note the picture's region slot and what its file says of fields that are not decided; its number.
+    """Record the picture's region slot and its file's metadata, but for decided fields; returns its number.
 
-    ValueError for a picture unknown or ready already.
+    Raises ValueError for a picture that is unknown or already ready.
     """
     changed = db.execute(
         "UPDATE images SET slot = ?, width = ?, height = ?, extractor = ?, looks = ?, failed_at = NULL, reason = NULL,"
@@ -173,27 +173,27 @@ def assign_slot(db: Connection, picture: DetectedPicture) -> int:
     if not changed:
         raise ValueError(f"picture {picture.image_id} is unknown or has a slot already")
     number = int(changed[0]["number"])
-    add_what_file_says(db, number, picture)
+    add_file_metadata(db, number, picture)
     index_text(db, number)
     return number
 
 
-def add_what_file_says(db: Connection, number: int, picture: DetectedPicture) -> None:
-    """Add the captions, and the date and tags that the picture lacks, but for decided fields."""
+def add_file_metadata(db: Connection, number: int, picture: DetectedPicture) -> None:
+    """Add the file's captions, and the date and tags that the picture lacks, but for decided fields."""
     decided = decided_fields(db, number)
     if "taken_at" not in decided:
         db.execute("UPDATE images SET taken_at = coalesce(taken_at, ?) WHERE number = ?", [picture.taken_at, number])
     for text in picture.captions if "captions" not in decided else ():
         add_caption(db, number, text)
-    known = {row["name"] for row in db.execute("SELECT name FROM tags WHERE image = ?", [number])}
+    known_names = {row["name"] for row in db.execute("SELECT name FROM tags WHERE image = ?", [number])}
     for name, value in undecided_tags(picture.tags, decided).items():
-        if composed(name) not in known:
+        if composed(name) not in known_names:
             set_tag(db, number, name, value)
     forget_decided(db, number)
 
 
 def assign_caption_slots(db: Connection, numbers: Iterable[int]) -> None:
-    """Give the captions of these pictures that have none the next caption slots."""
+    """Assign the next caption slots to those captions of these pictures that have none."""
     slot = next_caption_slot(db)
     # "+" keeps SQLite from walking the index of slots, past every caption of every queued picture.
     sql = "SELECT caption_id FROM captions WHERE image = ? AND +slot IS NULL ORDER BY caption_id"
@@ -205,10 +205,10 @@ def assign_caption_slots(db: Connection, numbers: Iterable[int]) -> None:
 
 
 def next_slot(db: Connection) -> int:
-    """The number of region slots given."""
+    """The number of region slots assigned so far."""
     return int(db.execute("SELECT coalesce(max(slot) + 1, 0) FROM images").fetchone()[0])
 
 
 def next_caption_slot(db: Connection) -> int:
-    """The number of caption slots given."""
+    """The number of caption slots assigned so far."""
     return int(db.execute("SELECT coalesce(max(slot) + 1, 0) FROM captions").fetchone()[0])

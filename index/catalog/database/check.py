@@ -1,4 +1,4 @@
-"""The check of a catalog file: every page, index and word of it is looked at, and nothing changed."""
+"""The check of a catalog file: every page, index and indexed word is verified, and nothing is changed."""
 
 import sqlite3
 from contextlib import closing
@@ -10,8 +10,8 @@ from index.catalog.database.faults import DamagedCatalog, telling_damage
 from index.catalog.database.schema import VERSION, found_version
 from index.catalog.text_index import TEXT_COLUMNS, TEXTS
 
-MOST_FAULTS = 3  # that are named
-# The words of both indexes, each with the number of pictures that hold it and how often they do.
+MOST_FAULTS = 3  # listed in a message
+# The words of both indexes, each with the number of pictures that contain it and of its occurrences.
 INDEXED_AGAIN = f"""
 {TEXTS.replace("texts", "temp.again", 1)};
 INSERT INTO temp.again (rowid, {TEXT_COLUMNS}) SELECT rowid, {TEXT_COLUMNS} FROM main.texts;
@@ -32,25 +32,27 @@ class CatalogSchema:
 
     @property
     def is_old(self) -> bool:
-        """Whether it is brought to the current schema when it is opened next."""
+        """Whether the next opening upgrades it to the current schema."""
         return self.version < VERSION
 
 
 @dataclass(frozen=True)
 class CatalogState(CatalogSchema):
-    """The contents of a catalog file without faults, counted."""
+    """The state of an intact catalog file: its schema, and the number of pictures."""
 
     pictures: int
 
 
 def check_schema(path: Path) -> CatalogSchema:
-    """Read the version alone. DamagedCatalog, UnknownSchema, sqlite3.OperationalError where it cannot be opened."""
+    """Read only the version. Raises DamagedCatalog, UnknownSchema, or sqlite3.OperationalError where the file cannot be
+    opened."""
     with closing(sqlite3.connect(reading_address(path), uri=True)) as database, telling_damage(path):
         return CatalogSchema(found_version(database, path))
 
 
 def check_catalog(path: Path) -> CatalogState:
-    """Read the whole file. DamagedCatalog, UnknownSchema, sqlite3.OperationalError where it cannot be opened."""
+    """Read the whole file. Raises DamagedCatalog, UnknownSchema, or sqlite3.OperationalError where it cannot be
+    opened."""
     with closing(sqlite3.connect(reading_address(path), uri=True)) as database:
         try:
             version = found_version(database, path)
@@ -69,18 +71,18 @@ def check_catalog(path: Path) -> CatalogState:
 
 
 def faults_of(database: sqlite3.Connection, check: str) -> list[str]:
-    """The first faults that `integrity_check` or `quick_check` finds, but for those of the text index.
+    """The first faults that `integrity_check` or `quick_check` finds, except those of the text index.
 
-    SQLite looks into that one from 3.44 on. `text_index_fault` does so with any version, and it can be made anew.
+    SQLite checks that index only from 3.44 on; `text_index_fault` checks it with any version, and it can be rebuilt.
     """
     faults = [str(row[0]) for row in database.execute(f"PRAGMA {check}({MOST_FAULTS})")]
     return [fault for fault in faults if fault != "ok" and "fts5" not in fault.lower()]
 
 
 def text_index_fault(path: Path) -> str | None:
-    """The fault of a catalog's text index; None where it says what the texts that it was made of say.
+    """The fault of a catalog's text index; None where it matches the texts that it was made from.
 
-    These are indexed once more, in memory or temporary files.
+    The texts are indexed once more, in memory or temporary files, and compared.
     """
     with closing(sqlite3.connect(reading_address(path), uri=True)) as database:
         try:

@@ -1,4 +1,4 @@
-"""Connections to a catalog's file: one a thread, which begin and end transactions and notice a file that goes away."""
+"""Connections to a catalog's file, one for each thread: they run transactions and notice when the file disappears."""
 
 import fcntl
 import os
@@ -18,20 +18,20 @@ from index.catalog.text_index import add_functions
 from index.fault_points import FaultPoint, reach
 from index.files import make_folder, sync_folder
 
-BUSY_SECONDS = 30.0  # for which a change waits at most until it may begin
-LOOKS, LOOK_EVERY_S = 10, 0.05  # at a file that another process keeps
-NEVER_CHANGES = "&immutable=1"  # of an address
+BUSY_SECONDS = 30.0  # the longest that a change waits until it may begin
+LOCK_TRIES, LOCK_RETRY_S = 10, 0.05  # for a file that another process keeps locked
+NEVER_CHANGES = "&immutable=1"  # an option of a database's URI
 
 
 class FileIdentity(NamedTuple):
-    """The numbers by which a system tells files apart."""
+    """The device and inode numbers that identify a file."""
 
     device: int
     file: int
 
 
 class FileState(NamedTuple):
-    """The time and size of a database's file, and whether changes lie in a log beside it."""
+    """The modification time and size of a database's file, and whether a write-ahead log lies beside it."""
 
     changed_ns: int
     num_bytes: int
@@ -39,43 +39,43 @@ class FileState(NamedTuple):
 
 
 class Connection(sqlite3.Connection):
-    """Can be referred to weakly, and is closed once nobody refers to it: a thread's connection ends with the thread."""
+    """A connection that supports weak references and is closed once unreferenced, and so ends with its thread."""
 
     fixed: FileState | None = None
-    """The file's state when it was opened, where SQLite was told that it never changes and would not notice; else
+    """The file's state at opening if SQLite was told that the file never changes, so that it would miss changes; else
     None."""
 
     def __del__(self) -> None:
-        """Close it, which is its end as ever; from Python 3.13 on, one that is left open warns."""
-        with suppress(sqlite3.ProgrammingError):  # of one that could not be opened
+        """Close the connection. From Python 3.13 on, one left open raises a warning."""
+        with suppress(sqlite3.ProgrammingError):  # raised for a connection that could not be opened
             self.close()
 
 
 class Database:
-    """Connections to one catalog file. Safe from many threads and processes."""
+    """Connections to one catalog file. Safe to share between threads and processes."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, creating it when absent; where it may not be written, for reading alone.
+        """Open the file, creating it when absent; read-only where it may not be written.
 
-        Raises UnknownSchema for a catalog of a newer version, DamagedCatalog for a file that cannot be read as one,
-        ReadOnlyCatalog where it would have to be written first and may not be. Whatever reads or writes later raises
+        Raises UnknownSchema for a catalog of a newer version, DamagedCatalog for a file that is no readable catalog,
+        ReadOnlyCatalog where it would first have to be written and may not be. Later reads and writes raise
         MissingCatalog while the file is away.
         """
         self.path = path
         self._file: FileIdentity | None = None
-        """The file that was opened; None until one is."""
+        """The identity of the opened file; None until it is open."""
         self._collection = ""
         self.read_only = not is_writable(path)
         self._local = threading.local()
         self._opened: weakref.WeakSet[Connection] = weakref.WeakSet()
-        self._opening = threading.Lock()
-        # Threads take turns here; SQLite lets processes try again and again, which is neither fair nor quick.
+        self._opened_lock = threading.Lock()
+        # Threads queue here: SQLite's own waiting is by repeated tries, which is neither fair nor quick.
         self._turn = threading.Lock()
         if self.read_only:
             self._open_for_reading()
             return
         make_folder(path.parent, private=True)
-        # Two processes starting at once: SQLite does not wait when the journal mode is being changed.
+        # Locked against a process that starts at the same time: SQLite does not wait while a journal mode changes.
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
@@ -96,8 +96,8 @@ class Database:
             self._keep_identity()
         except sqlite3.OperationalError as fault:
             self.close()
-            there = [one for one in (self.path, wal_of(self.path), shared_memory_of(self.path)) if one.exists()]
-            if not all(os.access(one, os.R_OK) for one in there):
+            existing = [file for file in (self.path, wal_of(self.path), shared_memory_of(self.path)) if file.exists()]
+            if not all(os.access(file, os.R_OK) for file in existing):
                 raise ReadOnlyCatalog(
                     f"{self.path} may not be read ({fault}): it, or a file beside it, belongs to another user, or its"
                     " permissions forbid it; give the whole data directory to this user"
@@ -116,34 +116,35 @@ class Database:
         self._file = self._local.file = file_identity(self.path)
 
     def connection(self) -> Connection:
-        """The calling thread's connection. MissingCatalog while the file that was opened is away: while its disk is not
-        mounted, SQLite would make another one in its place, which the disk hides once it is back."""
-        found: Connection | None = getattr(self._local, "connection", None)
-        if self._file is None:  # it is being opened
-            return found or self._connect()
+        """The calling thread's connection. MissingCatalog while the opened file is away: with its disk unmounted,
+        SQLite would create an empty file in its place, which the disk would hide once mounted again."""
+        connection: Connection | None = getattr(self._local, "connection", None)
+        if self._file is None:  # still opening
+            return connection or self._connect()
         file = file_identity(self.path)
         if file is None:
             raise MissingCatalog(self.path)
-        if found is None or self._local.file != file or self._is_outdated(found):
-            found = self._connect()
-            if file != self._file:  # moved back or mounted again, it may be known by another number
-                self._check_collection(found)
+        if connection is None or self._local.file != file or self._is_outdated(connection):
+            connection = self._connect()
+            if file != self._file:  # a file that was moved back or mounted again may have another identity
+                self._check_collection(connection)
                 self._file = file
             self._local.file = file
-        return found
+        return connection
 
     def _is_outdated(self, connection: Connection) -> bool:
-        """Whether it reads the file as it was before a change. Not inside a transaction, which reads one state."""
-        is_between = connection.fixed is not None and not connection.in_transaction
-        return is_between and connection.fixed != file_state(self.path)
+        """Whether the connection still shows the file before a change. False inside a transaction, which sees one
+        state."""
+        may_reopen = connection.fixed is not None and not connection.in_transaction
+        return may_reopen and connection.fixed != file_state(self.path)
 
     def _connect(self) -> Connection:
         state = file_state(self.path)
         address = reading_address(self.path) if self.read_only else str(self.path)
         if self._file is not None and not self.read_only:
-            address = f"{self.path.resolve().as_uri()}?mode=rw"  # which makes none
-        # Used by this thread alone, closed perhaps by another.
-        made = sqlite3.connect(
+            address = f"{self.path.resolve().as_uri()}?mode=rw"  # which creates no file
+        # check_same_thread: only this thread uses it, but another may close it.
+        connection = sqlite3.connect(
             address,
             uri=self.read_only or self._file is not None,
             timeout=BUSY_SECONDS,
@@ -151,30 +152,30 @@ class Database:
             check_same_thread=False,
             factory=Connection,
         )
-        made.execute("PRAGMA synchronous = FULL")
-        made.execute("PRAGMA foreign_keys = ON")
-        made.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten, not merely let go
-        made.row_factory = sqlite3.Row
-        made.fixed = state if address.endswith(NEVER_CHANGES) else None
-        add_functions(made)
-        made.create_function("as_number", 1, as_number, deterministic=True)
-        self._local.connection = made
-        with self._opening:
-            self._opened.add(made)
-        return made
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")  # deleted rows are overwritten, not merely freed
+        connection.row_factory = sqlite3.Row
+        connection.fixed = state if address.endswith(NEVER_CHANGES) else None
+        add_functions(connection)
+        connection.create_function("as_number", 1, as_number, deterministic=True)
+        self._local.connection = connection
+        with self._opened_lock:
+            self._opened.add(connection)
+        return connection
 
     def _check_collection(self, connection: Connection) -> None:
         try:
-            found = connection.execute("SELECT id FROM collection").fetchone()["id"]
+            collection_id = connection.execute("SELECT id FROM collection").fetchone()["id"]
         except sqlite3.OperationalError:
-            found = None
-        if found != self._collection:
+            collection_id = None
+        if collection_id != self._collection:
             self._local.connection = None
             raise MissingCatalog(self.path)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One consistent look: everything read inside belongs to the same moment."""
+        """A read transaction: everything read inside belongs to the same moment."""
         connection = self.connection()
         with telling_damage(self.path):
             connection.execute("BEGIN")
@@ -185,15 +186,15 @@ class Database:
                     connection.execute("COMMIT")
 
     def read_number(self, sql: str) -> int:
-        """The number that one statement gives, which is consistent without a transaction."""
+        """The number that one statement returns; a single statement is consistent without a transaction."""
         with telling_damage(self.path):
             return int(self.connection().execute(sql).fetchone()[0])
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One durable change: committed whole at the end, or not at all when anything is raised.
+        """A durable write transaction: committed whole at the end, or rolled back when anything is raised.
 
-        sqlite3.OperationalError, with SQLite's number of a busy database, where others do not let it begin in time.
+        Raises sqlite3.OperationalError with SQLITE_BUSY where other writers do not let it begin in time.
         """
         if self.read_only:
             raise ReadOnlyCatalog(f"{self.path} may not be written here: nothing can be changed")
@@ -210,16 +211,17 @@ class Database:
 
     @contextmanager
     def _turn_to_write(self, connection: Connection) -> Iterator[None]:
-        """A transaction begins, after those of other threads, and of other processes.
+        """Begin a transaction after those of other threads and processes.
 
-        There is one deadline for both: behind a process that keeps the file, threads do not wait one after the other.
+        One deadline covers both waits: while another process locks the file, threads do not time out one after the
+        other.
         """
         deadline = time.monotonic() + BUSY_SECONDS
         if not self._turn.acquire(timeout=BUSY_SECONDS):
             raise still_locked()
         try:
-            left = max(0.0, deadline - time.monotonic())
-            connection.execute(f"PRAGMA busy_timeout = {1000 * left:.0f}")
+            seconds_left = max(0.0, deadline - time.monotonic())
+            connection.execute(f"PRAGMA busy_timeout = {1000 * seconds_left:.0f}")
             try:
                 connection.execute("BEGIN IMMEDIATE")
             finally:
@@ -229,44 +231,45 @@ class Database:
             self._turn.release()
 
     def is_kept(self) -> bool:
-        """Whether no change can begin, also not in a while, in which none ends: another process keeps the file."""
+        """Whether another process keeps the file locked: no change can begin for a while, and none is committed
+        either."""
         connection = self.connection()
         connection.execute("PRAGMA busy_timeout = 0")
         try:
-            before = connection.execute("PRAGMA data_version").fetchone()[0]
-            for _ in range(LOOKS):
+            version = connection.execute("PRAGMA data_version").fetchone()[0]
+            for _ in range(LOCK_TRIES):
                 with suppress(sqlite3.OperationalError):
                     connection.execute("BEGIN IMMEDIATE")
                     connection.execute("ROLLBACK")
                     return False
-                time.sleep(LOOK_EVERY_S)
-            return bool(connection.execute("PRAGMA data_version").fetchone()[0] == before)
+                time.sleep(LOCK_RETRY_S)
+            return bool(connection.execute("PRAGMA data_version").fetchone()[0] == version)
         finally:
             connection.execute(f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS:.0f}")
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
-        """A durable change of what is seen, which the catalog's version counts."""
+        """A durable change of visible data, which advances the catalog's version."""
         with self.writing() as connection:
             yield connection
             connection.execute("UPDATE counters SET value = value + 1 WHERE name = 'version'")
 
     def close(self) -> None:
         """Close the connections of all threads; the last one folds the WAL into the file."""
-        with self._opening:
+        with self._opened_lock:
             for connection in list(self._opened):
                 connection.close()
 
 
 def still_locked() -> sqlite3.OperationalError:
-    """The error that SQLite raises where another connection does not let go of the file."""
+    """The error that SQLite raises while another connection keeps the file locked."""
     fault = sqlite3.OperationalError("database is locked")
     fault.sqlite_errorcode = sqlite3.SQLITE_BUSY
     return fault
 
 
 def file_identity(path: Path) -> FileIdentity | None:
-    """The file that lies at a path, whatever it is called; None where none does."""
+    """The identity of the file at a path; None where there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -284,23 +287,23 @@ def file_state(path: Path) -> FileState | None:
 
 
 def wal_of(path: Path) -> Path:
-    """The file beside a database with the changes that are not in it yet."""
+    """The write-ahead log beside a database."""
     return path.with_name(f"{path.name}-wal")
 
 
 def shared_memory_of(path: Path) -> Path:
-    """The file beside a database by which processes find changes in its log."""
+    """The shared-memory index of a database's write-ahead log."""
     return path.with_name(f"{path.name}-shm")
 
 
 def is_writable(path: Path) -> bool:
-    """Whether the file may be written, and its folder: SQLite keeps others beside it. True where nothing is there."""
-    return all(os.access(one, os.W_OK) for one in (path.parent, path) if one.exists())
+    """Whether the file and its folder, where SQLite puts other files, may be written. True where neither exists."""
+    return all(os.access(part, os.W_OK) for part in (path.parent, path) if part.exists())
 
 
 def reading_address(path: Path) -> str:
-    """The address by which SQLite reads the file and writes nothing beside it."""
+    """The URI with which SQLite reads the file and writes nothing beside it."""
     address = f"{path.resolve().as_uri()}?mode=ro"
     beside = [shared_memory_of(path), wal_of(path)]
-    # With these files there may be a writer, whose changes SQLite finds by them; without, it would have to make them.
+    # With these files SQLite notices a writer's changes; without them it would have to create them.
     return address if any(file.exists() for file in beside) else f"{address}{NEVER_CHANGES}"

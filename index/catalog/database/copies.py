@@ -1,4 +1,4 @@
-"""Copies of a catalog: made while others write to it, and looked through before one from elsewhere is trusted."""
+"""Copies of a catalog: made while others write to it, and verified before one from elsewhere is trusted."""
 
 import sqlite3
 from contextlib import closing
@@ -11,7 +11,7 @@ from index.catalog.database.connection import is_writable, reading_address
 from index.catalog.database.faults import DamagedCatalog, telling_damage
 from index.catalog.text_index import TEXTS
 
-# What names files, and so must not be anything else: a picture's id and extension, a region store's folder.
+# Values that become file names, and so must be well-formed: a picture's id and extension, a region store's folder.
 STRANGE_NAMES = """
 SELECT 'the id of a picture' FROM images
   WHERE image_id NOT GLOB 'erased-[0-9]*' AND (length(image_id) != 32 OR image_id GLOB '*[^0-9a-f]*')
@@ -21,7 +21,7 @@ UNION SELECT 'the extension of a file' FROM arrivals WHERE length(extension) > 8
 UNION SELECT 'the folder of a region store' FROM region_stores WHERE folder != 'regions' AND (
   folder NOT GLOB 'regions/[0-9a-zA-Z]*' OR substr(folder, 9) GLOB '*[^0-9a-zA-Z_.-]*')
 """
-# A slot is a row of every slab: none may be left out, or memory is taken for rows that nobody wrote.
+# A slot is a row of every slab: with a gap, memory would be allocated for rows that nobody wrote.
 GAPS = """
 SELECT 'regions' FROM (SELECT count(slot) AS n, coalesce(min(slot), 0) AS low, coalesce(max(slot), -1) AS high
   FROM images) WHERE low != 0 OR high != n - 1
@@ -29,7 +29,7 @@ UNION SELECT 'captions' FROM (SELECT count(slot) AS n, coalesce(min(slot), 0) AS
   FROM captions) WHERE low != 0 OR high != n - 1
 """
 PARTS = "SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
-# A virtual table is one of a program's, with arguments: none but the text index may be there.
+# A virtual table runs a module's code with arguments: only the text index is allowed.
 VIRTUAL = """
 SELECT name FROM pragma_table_list WHERE type = 'virtual' AND name != 'texts'
 UNION SELECT name FROM sqlite_master WHERE name = 'texts' AND sql != ?
@@ -37,9 +37,9 @@ UNION SELECT name FROM sqlite_master WHERE name = 'texts' AND sql != ?
 
 
 def copy_catalog(source: Path, target: Path) -> None:
-    """Copy the catalog as it is at one moment, whoever is writing to it, into a file that stands alone.
+    """Copy the catalog as it is at one moment, even while others write to it, into a self-contained file.
 
-    DamagedCatalog where it is none, or where the copy cannot be read.
+    Raises DamagedCatalog where the source is no catalog, or where the copy cannot be read.
     """
     with (
         closing(sqlite3.connect(locking_address(source), uri=True)) as original,
@@ -54,17 +54,17 @@ def copy_catalog(source: Path, target: Path) -> None:
 
 
 def locking_address(path: Path) -> str:
-    """The address by which SQLite reads the file under its lock, so that nobody begins to write into it meanwhile; for
-    that SQLite makes files beside it. Where there can be none, nobody can write either: as `reading_address`."""
+    """The URI with which SQLite reads the file under its lock, so that nobody can begin a write meanwhile. This needs
+    files beside it; where they cannot be created nobody can write either, and `reading_address` will do."""
     return f"{path.resolve().as_uri()}?mode=rw" if is_writable(path) else reading_address(path)
 
 
 def check_foreign_catalog(path: Path) -> None:
-    """Refuse a catalog that could do more than hold rows, or name files elsewhere.
+    """Refuse a catalog that does more than hold rows, or that names files elsewhere.
 
-    Raises DamagedCatalog for such a one, UnknownSchema for one of a newer version.
+    A catalog of an older schema is upgraded on the way, and the text index is rebuilt.
 
-    One of an older schema is brought up to date on the way, and the text index is made anew.
+    Raises DamagedCatalog for such a catalog, UnknownSchema for one of a newer version.
     """
     check_catalog(path)
     with TemporaryDirectory() as folder:
@@ -73,14 +73,14 @@ def check_foreign_catalog(path: Path) -> None:
         with closing(sqlite3.connect(new)) as database:
             expected = set(database.execute(PARTS))
     with closing(sqlite3.connect(reading_address(path), uri=True)) as database:
-        # Before anything is written to it: a trigger would run then.
+        # Before the first write, which would run a trigger.
         strange = {name for kind, name in database.execute(PARTS) if kind not in ("table", "index")}
         strange |= {name for (name,) in database.execute(VIRTUAL, [TEXTS])}
     if strange:
         raise DamagedCatalog(path, f"it holds {', '.join(sorted(strange))}, which no catalog does")
     with closing(Catalog(path)) as catalog:
         try:
-            catalog.texts.rebuild()  # whatever the index held
+            catalog.texts.rebuild()  # its contents are not to be trusted
         except sqlite3.OperationalError as fault:
             raise DamagedCatalog(path, fault) from fault
     with closing(sqlite3.connect(reading_address(path), uri=True)) as database:

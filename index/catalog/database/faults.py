@@ -1,4 +1,4 @@
-"""Faults of a catalog's file, in words that say what to do."""
+"""Faults of a catalog's file, with messages that say what to do."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 class UnknownSchema(Exception):
-    """The file is a catalog of a newer version, or none; the message says what to do."""
+    """The file is a catalog of a newer version, or no catalog; the message says what to do."""
 
 
 class DamagedCatalog(Exception):
-    """The file cannot be read as a catalog any more; the message says what to do."""
+    """The file is no longer readable as a catalog; the message says what to do."""
 
     def __init__(self, path: Path, fault: object) -> None:
         super().__init__(
@@ -21,8 +21,7 @@ class DamagedCatalog(Exception):
 
 
 class MissingCatalog(Exception):
-    """The file that was opened is not there any more, or another collection's lies in its place; the message says what
-    to do."""
+    """The opened file is gone, or replaced by another collection's; the message says what to do."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -32,15 +31,15 @@ class MissingCatalog(Exception):
 
 
 class ReadOnlyCatalog(Exception):
-    """The file can be read at most, and more is asked for; the message says what to do."""
+    """The operation needs more than read access to the file; the message says what to do."""
 
 
 @contextmanager
 def telling_damage(path: Path) -> Iterator[None]:
-    """A block of work on a catalog's file, in which SQLite's word on a damaged one becomes DamagedCatalog."""
+    """A block of work on a catalog's file, in which SQLite's error for a damaged file becomes DamagedCatalog."""
     try:
         yield
     except sqlite3.DatabaseError as fault:
-        if type(fault) is sqlite3.DatabaseError:  # its subclasses are mistakes, or a lock, or the disk
+        if type(fault) is sqlite3.DatabaseError:  # its subclasses mean a programming error, a lock or the disk
             raise DamagedCatalog(path, fault) from fault
         raise

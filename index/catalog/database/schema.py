@@ -22,10 +22,10 @@ CREATE TABLE images (
   width INTEGER,
   height INTEGER,
   extractor TEXT,
-  looks BLOB,                                -- hash of what it looks like, empty where it has none; NULL: not made yet
+  looks BLOB,                                -- perceptual hash, empty for a plain picture; NULL: not computed yet
   attempts INTEGER NOT NULL DEFAULT 0,
-  reason TEXT,                               -- of the last failed attempt
-  starts INTEGER NOT NULL DEFAULT 0,         -- detections that began, and of which no worker told the end
+  reason TEXT,                               -- why the last attempt failed
+  starts INTEGER NOT NULL DEFAULT 0,         -- detections that began and are not known to have ended
   failed_at REAL,                            -- set aside
   deleted_at REAL,                           -- tombstone
   erased_at REAL,                            -- when the deletion became final
@@ -37,7 +37,7 @@ CREATE INDEX images_taken ON images (taken_at);
 CREATE TABLE captions (
   caption_id INTEGER PRIMARY KEY AUTOINCREMENT,
   image INTEGER NOT NULL REFERENCES images (number),
-  text TEXT,                                 -- NULL: erased, and the slot stays taken
+  text TEXT,                                 -- NULL: erased; the slot stays occupied
   slot INTEGER UNIQUE,                       -- row of every view's caption slab, once the picture is ready
   UNIQUE (image, text)
 );
@@ -66,9 +66,9 @@ INSERT INTO counters VALUES ('version', 0);
 {TEXTS};
 """
 
-# What came after version 1 was first released: a catalog of that version may have them or not.
+# Tables added after version 1 was first released: a catalog of that version may lack them.
 ADDED = """
-CREATE TABLE IF NOT EXISTS requested_views (  -- views to be kept up besides those that settings name
+CREATE TABLE IF NOT EXISTS requested_views (  -- views to keep up to date besides those of the settings
   digest TEXT PRIMARY KEY,                   -- of the model
   requested_at REAL NOT NULL
 ) WITHOUT ROWID;
@@ -77,20 +77,20 @@ CREATE TABLE IF NOT EXISTS region_stores (   -- no row: one store, the folder "r
   folder TEXT NOT NULL,                      -- below the data directory
   state TEXT NOT NULL,                       -- see RegionStoreState
   records INTEGER,                           -- leading slots that have a record; NULL: every slot
-  timed_from REAL,                           -- when a worker went on with it, at how many records, and the latest:
-  timed_records INTEGER,                     -- its speed
+  timed_from REAL,                           -- when a worker resumed it, with how many records, and the latest write:
+  timed_records INTEGER,                     -- these give its speed
   timed_to REAL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS collection (      -- one row, made at random: which collection of pictures this is
+CREATE TABLE IF NOT EXISTS collection (      -- one row of random values: the collection's identity
   only INTEGER PRIMARY KEY CHECK (only = 1),
-  id TEXT NOT NULL,                          -- in names that several collections may share, as of keys in Redis
-  secret BLOB NOT NULL                       -- signs what is kept outside the data directory
+  id TEXT NOT NULL,                          -- part of shared names, such as keys in Redis
+  secret BLOB NOT NULL                       -- signs data kept outside the data directory
 );
-CREATE TABLE IF NOT EXISTS blank_regions (   -- slots whose record holds no regions, since there was no picture to read
+CREATE TABLE IF NOT EXISTS blank_regions (   -- slots whose record has no regions, for want of a readable picture
   extractor TEXT NOT NULL,
   slot INTEGER NOT NULL,
-  reason TEXT,                               -- NULL: features alone are known, of another extractor
-  at REAL NOT NULL,                          -- when that was found; 0: the picture is there again since
+  reason TEXT,                               -- NULL: only another extractor's features are known
+  at REAL NOT NULL,                          -- when it was found; 0: the picture is back since
   PRIMARY KEY (extractor, slot)
 ) WITHOUT ROWID;
 """
@@ -100,38 +100,38 @@ FIRST_COLLECTION = "INSERT INTO collection VALUES (1, lower(hex(randomblob(8))),
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of a catalog that can be read as it is. Raises UnknownSchema for a newer one, ReadOnlyCatalog for an
-    older one."""
-    found = found_version(connection, path)
-    if found < VERSION:
+    """The version of a catalog that can be read without an upgrade. Raises UnknownSchema for a newer one,
+    ReadOnlyCatalog for an older one."""
+    version = found_version(connection, path)
+    if version < VERSION:
         raise ReadOnlyCatalog(
-            f"{path} has schema {found} and must be brought to schema {VERSION} before it can be read: open it once"
+            f"{path} has schema {version} and must be brought to schema {VERSION} before it can be read: open it once"
             " where it may be written, with `regard serve`"
         )
-    return found
+    return version
 
 
 def found_version(connection: sqlite3.Connection, path: Path) -> int:
-    """The schema version of the file, 0 for an empty one; UnknownSchema for a newer one, or none of ours."""
-    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    """The schema version of the file, 0 for an empty one; UnknownSchema for a newer one, or another program's file."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if found > VERSION:
+    if version > VERSION:
         raise UnknownSchema(
-            f"{path} was written by a newer version of Regard (schema {found}, this one reads up to {VERSION}): install"
-            " that version, or use a snapshot or backup from before the upgrade"
+            f"{path} was written by a newer version of Regard (schema {version}, this one reads up to {VERSION}):"
+            " install that version, or use a snapshot or backup from before the upgrade"
         )
-    if found < 0 or (found == 0 and tables):
+    if version < 0 or (version == 0 and tables):
         raise UnknownSchema(f"{path} is another program's database, and no catalog: name another data directory")
-    return int(found)
+    return int(version)
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables in an empty file, bring an older one up to date; UnknownSchema for a newer one, or none."""
-    found = found_version(connection, path)
+    """Create the tables in an empty file, or upgrade an older one; UnknownSchema for a newer or foreign one."""
+    version = found_version(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
-    if not found:
-        made = f"{TABLES} {ADDED} {FIRST_COLLECTION}"
-        connection.executescript(f"BEGIN IMMEDIATE; {made} PRAGMA user_version = {VERSION}; COMMIT;")
-    elif found < VERSION:
+    if not version:
+        statements = f"{TABLES} {ADDED} {FIRST_COLLECTION}"
+        connection.executescript(f"BEGIN IMMEDIATE; {statements} PRAGMA user_version = {VERSION}; COMMIT;")
+    elif version < VERSION:
         connection.executescript(ADDED)
-        upgrade(connection, found, VERSION)
+        upgrade(connection, version, VERSION)

@@ -1,10 +1,10 @@
-"""Catalogs of earlier schema versions brought up to date, one step a version, each a transaction of its own."""
+"""Upgrades of catalogs from earlier schema versions, one step for each version, each in its own transaction."""
 
 from sqlite3 import Connection
 
 from index.catalog.text_index import FILL, TEXTS
 
-# What a picture's row says of it. A deletion can be undone until the picture is erased; once its files are gone too,
+# A picture's state, from its row. A deletion can be undone until the picture is erased; once its files are gone too,
 # its extension is empty and the row holds nothing but the slot.
 STATE = """state TEXT NOT NULL GENERATED ALWAYS AS (
     CASE WHEN erased_at IS NOT NULL THEN CASE extension WHEN '' THEN 'erased' ELSE 'erasing' END
@@ -22,11 +22,11 @@ DECIDED = """CREATE TABLE IF NOT EXISTS decided_fields (  -- of pictures without
   PRIMARY KEY (image, field)
 ) WITHOUT ROWID;"""
 
-# What lists of several catalogs are sorted by.
+# The sort keys of lists over several catalogs.
 LISTED = """CREATE INDEX images_added ON images (added_at);
 CREATE INDEX images_dated ON images (taken_at, added_at);"""
 
-# The few among many: captions taken away, pictures whose deletion can be undone, jobs long done.
+# Rare rows: erased captions, pictures whose deletion can be undone, old jobs.
 RARE = """CREATE INDEX captions_erased ON captions (slot) WHERE text IS NULL;
 CREATE INDEX images_deleted ON images (number) WHERE deleted_at IS NOT NULL AND erased_at IS NULL;
 CREATE INDEX jobs_created ON jobs (created_at);"""
@@ -60,7 +60,7 @@ ALTER TABLE images ADD COLUMN starts INTEGER NOT NULL DEFAULT 0;
 # Version 4: the words of pictures can be searched.
 TO_VERSION_4 = f"{TEXTS}; {FILL};"
 
-# Version 5: pictures that look alike are known by a hash.
+# Version 5: similar pictures are recognized by a perceptual hash.
 TO_VERSION_5 = "ALTER TABLE images ADD COLUMN looks BLOB;"
 
 REINDEXED = f"DROP TABLE texts; {TEXTS}; {FILL};"
@@ -68,14 +68,14 @@ REINDEXED = f"DROP TABLE texts; {TEXTS}; {FILL};"
 # Version 6: texts of scripts without spaces are searched by their letters.
 TO_VERSION_6 = f"{LISTED} {REINDEXED}"
 
-# Version 7: what is rare is found without a look at all there is.
+# Version 7: rare rows are found without a scan of the table.
 TO_VERSION_7 = RARE
 
-# Version 8: an edit of a picture that waits outlasts what its file says.
+# Version 8: an edit of a queued picture outlasts the metadata of its file.
 TO_VERSION_8 = DECIDED
 
-# Version 9: tags are the same however their accents are composed.
-# Where a picture has both, what was written composed stays.
+# Version 9: tags are compared in Unicode normal form C.
+# Where a picture has both forms of a name, the composed one stays.
 TO_VERSION_9 = """
 CREATE TEMP TABLE doubled AS SELECT image, name FROM tags WHERE name != composed(name)
   AND EXISTS (SELECT 1 FROM tags AS other WHERE other.image = tags.image AND other.name = composed(tags.name));
@@ -85,13 +85,13 @@ UPDATE tags SET value = composed(value) WHERE typeof(value) = 'text' AND value !
 DROP TABLE doubled;
 """
 
-# Version 10: dates are found as more people write them, digests in names and tags' own names are not.
+# Version 10: more ways to write a date are found; digests in file names and the names of tags no longer are.
 TO_VERSION_10 = REINDEXED
 
-# Version 11: names of folders and albums are told from what is said of a picture itself.
+# Version 11: names of folders and albums have a column apart from the picture's own description.
 TO_VERSION_11 = REINDEXED
 
-# The version that each script makes of the one before.
+# Version -> script that upgrades the previous one to it.
 STEPS = {
     2: TO_VERSION_2,
     3: TO_VERSION_3,
@@ -106,7 +106,7 @@ STEPS = {
 }
 
 
-def upgrade(connection: Connection, found: int, wanted: int) -> None:
-    """Bring the catalog from one version to another. A kill in between leaves it at a version that opens again."""
-    for version in range(found + 1, wanted + 1):
+def upgrade(connection: Connection, old_version: int, new_version: int) -> None:
+    """Upgrade the catalog step by step. A kill in between leaves it at a version that can be upgraded again."""
+    for version in range(old_version + 1, new_version + 1):
         connection.executescript(f"BEGIN IMMEDIATE; {STEPS[version]} PRAGMA user_version = {version}; COMMIT;")

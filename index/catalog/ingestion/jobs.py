@@ -1,4 +1,4 @@
-"""Jobs: what was sent together, and how far it is."""
+"""Jobs: pictures that were sent together, and their progress."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -18,64 +18,64 @@ OLDEST_FINISHED = """
 
 
 class Jobs:
-    """Jobs of a catalog, each method in one transaction."""
+    """Jobs of a catalog. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def find(self, job_id: str) -> JobStatus | None:
-        """The progress of the job; None when there is no such job."""
+        """The progress of the job; None where it is unknown."""
         with self._database.reading() as db:
             job = db.execute("SELECT job_id, created_at FROM jobs WHERE job_id = ?", [job_id]).fetchone()
             return None if job is None else job_status(db, job)
 
     def latest(self, limit: int) -> list[JobStatus]:
-        """The jobs that came last, the latest first."""
+        """The most recent jobs, the latest first."""
         sql = "SELECT job_id, created_at FROM jobs ORDER BY created_at DESC, job_id LIMIT ?"
         with self._database.reading() as db:
             return [job_status(db, job) for job in db.execute(sql, [limit]).fetchall()]
 
     def forget_finished(self, seconds: float, now: float) -> bool:
-        """Forget the oldest finished job, if it is old enough; returns False where there is none.
+        """Forget the oldest finished job if it is older than `seconds`; False where there is none.
 
-        It is as old as the latest job came later, and no older than it is now: whichever way a clock was set, jobs that
-        came just now are not old.
+        Its age counts up to the latest job or up to now, whichever is earlier: a clock that was changed makes no recent
+        job old.
         """
         with self._database.writing() as db:
-            found = db.execute(OLDEST_FINISHED, [now, seconds]).fetchone()
-            if found is not None:
-                db.execute("DELETE FROM job_images WHERE job_id = ?", [found["job_id"]])
-                db.execute("DELETE FROM jobs WHERE job_id = ?", [found["job_id"]])
-        return found is not None
+            row = db.execute(OLDEST_FINISHED, [now, seconds]).fetchone()
+            if row is not None:
+                db.execute("DELETE FROM job_images WHERE job_id = ?", [row["job_id"]])
+                db.execute("DELETE FROM jobs WHERE job_id = ?", [row["job_id"]])
+        return row is not None
 
 
 def job_status(db: Connection, job: Row) -> JobStatus:
-    """The progress of the job of a row of `jobs`."""
-    own = [job["job_id"]]
+    """The progress of the job in a row of `jobs`."""
+    parameters = [job["job_id"]]
     pictures = "FROM job_images JOIN images ON number = image WHERE job_id = ?"
-    counts = "state, count(*) AS pictures, max(slot) AS last_slot, max(attempts) AS attempts"
-    states = {row["state"]: row for row in db.execute(f"SELECT {counts} {pictures} GROUP BY state", own)}
-    counted = Counter({state: row["pictures"] for state, row in states.items()})
-    done = sum(counted[state] for state in ("ready", *GONE))
-    begun = done or counted["failed"] or any(row["attempts"] for row in states.values())
+    columns = "state, count(*) AS pictures, max(slot) AS last_slot, max(attempts) AS attempts"
+    states = {row["state"]: row for row in db.execute(f"SELECT {columns} {pictures} GROUP BY state", parameters)}
+    num_pictures = Counter({state: row["pictures"] for state, row in states.items()})
+    done = sum(num_pictures[state] for state in ("ready", *GONE))
+    begun = done or num_pictures["failed"] or any(row["attempts"] for row in states.values())
     state: JobState = "running" if begun else "queued"
-    if not counted["queued"]:
+    if not num_pictures["queued"]:
         state = "done"
-    failed = db.execute(f"SELECT images.* {pictures} AND state = 'failed' ORDER BY number", own)
+    failed = db.execute(f"SELECT images.* {pictures} AND state = 'failed' ORDER BY number", parameters)
     last_caption = "SELECT max(slot) AS last_slot FROM job_images JOIN captions USING (image) WHERE job_id = ?"
     return JobStatus(
         job_id=job["job_id"],
         created_at=job["created_at"],
         state=state,
-        total=counted.total(),
+        total=num_pictures.total(),
         done=done,
-        failed=counted["failed"],
-        failures=tuple(to_failures(failed) if counted["failed"] else ()),
+        failed=num_pictures["failed"],
+        failures=tuple(to_failures(failed) if num_pictures["failed"] else ()),
         picture_slots=_slots_up_to(row["last_slot"] for row in states.values()),
-        caption_slots=_slots_up_to(row["last_slot"] for row in db.execute(last_caption, own)),
+        caption_slots=_slots_up_to(row["last_slot"] for row in db.execute(last_caption, parameters)),
     )
 
 
-def _slots_up_to(last: Iterable[int | None]) -> int:
-    """The number of slots up to the last of these."""
-    return max((slot + 1 for slot in last if slot is not None), default=0)
+def _slots_up_to(last_slots: Iterable[int | None]) -> int:
+    """The number of slots up to the highest of these."""
+    return max((slot + 1 for slot in last_slots if slot is not None), default=0)

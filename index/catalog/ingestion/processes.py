@@ -1,4 +1,4 @@
-"""Notes of processes that share a catalog to each other: that one is alive, and which views are wanted."""
+"""Notes between processes that share a catalog: heartbeats, and requests for views."""
 
 from index.catalog.database.connection import Database
 
@@ -12,7 +12,7 @@ class Processes:
         self._database = database
 
     def request_view(self, digest: str, now: float) -> None:
-        """Have the view of the model with this digest kept up, whatever settings name."""
+        """Request that the view of the model with this digest is kept up to date, whatever the settings name."""
         sql = "INSERT INTO requested_views (digest, requested_at) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING"
         with self._database.changing() as db:
             db.execute(sql, [digest, now])
@@ -23,17 +23,17 @@ class Processes:
             return {row[0] for row in db.execute("SELECT digest FROM requested_views")}
 
     def heartbeat(self, role: str, now: float) -> None:
-        """Note that a process of this role is alive."""
+        """Record that a process of this role is alive."""
         sql = "INSERT INTO heartbeats (role, at) VALUES (?, ?) ON CONFLICT (role) DO UPDATE SET at = excluded.at"
         with self._database.writing() as db:
             db.execute(sql, [role, now])
 
     def last_heartbeat(self, role: str) -> float | None:
-        """The time when a process of this role was last heard from."""
+        """The time of the last heartbeat of a process of this role; None before the first."""
         with self._database.reading() as db:
-            found = db.execute("SELECT at FROM heartbeats WHERE role = ?", [role]).fetchone()
-            return None if found is None else float(found["at"])
+            row = db.execute("SELECT at FROM heartbeats WHERE role = ?", [role]).fetchone()
+            return None if row is None else float(row["at"])
 
     def are_kept_from_writing(self) -> bool:
-        """Whether another process keeps the catalog."""
+        """Whether another process keeps the catalog locked."""
         return self._database.is_kept()

@@ -1,6 +1,6 @@
-"""Months and weekdays as German, French, Spanish and Italian write them: dates are indexed in English.
+"""Months and weekdays in German, French, Spanish and Italian; dates are indexed in English.
 
-Many are other words, too ("mars", "mayo", "julio"), so that each is read as a date beside a number alone.
+Many are also other words ("mars", "mayo", "julio"), so each counts as a date only beside a number.
 """
 
 from index.catalog.text_index import MONTHS, WEEKDAYS, plain_letters
@@ -17,16 +17,16 @@ _WEEKDAYS = (
     "lunes martes miércoles jueves viernes sábado domingo",
     "lunedì martedì mercoledì giovedì venerdì sabato domenica",
 )
-_ELSEWHERE = {"jänner": "january", "feber": "february", "maerz": "march", "setiembre": "september"}
+_OTHER_SPELLINGS = {"jänner": "january", "feber": "february", "maerz": "march", "setiembre": "september"}
 
 
 def _translated(lines: tuple[str, ...], english: tuple[str, ...]) -> dict[str, str]:
-    """Each foreign name that is not the English one -> the English one."""
+    """Foreign name -> English name, where the two differ."""
     pairs = (pair for line in lines for pair in zip(line.split(), english, strict=True))
     return {foreign: name for foreign, name in pairs if foreign != name}
 
 
-_WRITTEN_MONTHS = _translated(_MONTHS, MONTHS) | _ELSEWHERE
+_WRITTEN_MONTHS = _translated(_MONTHS, MONTHS) | _OTHER_SPELLINGS
 _WRITTEN = _WRITTEN_MONTHS | _translated(_WEEKDAYS, WEEKDAYS)
 
 ENGLISH = {plain_letters(foreign): name for foreign, name in _WRITTEN.items()}
@@ -36,4 +36,4 @@ FOREIGN_MONTHS = frozenset({*_WRITTEN_MONTHS, *map(plain_letters, _WRITTEN_MONTH
 """The names of months alone, with their accents and without."""
 
 AROUND = frozenset(["am", "im", "den", "der", "le", "el", "il"])
-"""The words that these languages put around a date, but for stop words: "am 24. Dezember 2022"."""
+"""Words that these languages put around a date, other than stop words: "am 24. Dezember 2022"."""

@@ -1,4 +1,4 @@
-"""Which region stores a data directory has: what the catalog lists, and what it leaves unsaid."""
+"""The region stores of a data directory: those listed in the catalog, and those implied where it lists none."""
 
 import re
 from dataclasses import replace
@@ -8,15 +8,16 @@ from index.records import RegionStoreEntry
 from service.errors import Misconfigured
 from service.storage.regions.extractor_identity import stored_extractor
 
-ANSWERING = ("current", "former", "kept")  # the states of stores whose records are there
-FIRST_FOLDER = "regions"  # of the first extractor's store
+ANSWERING = ("current", "former", "kept")  # the states of stores that still have their records
+FIRST_FOLDER = "regions"  # the first extractor's store
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def region_store_entries(catalog: Catalog, digest: str) -> list[RegionStoreEntry]:
-    """The region stores as they are once the extractor with this digest is in service, its own first.
+    """The region stores as they will be with this extractor in service, its own first.
 
-    Nothing is written: a worker lists them (`RegionStoreTable.replace`), before that a reader sees them the same way.
+    Nothing is written: a worker lists them later (`RegionStoreTable.replace`), and readers derive the same list before
+    that.
     """
     entries = catalog.region_stores.entries()
     if not entries:
@@ -27,19 +28,19 @@ def region_store_entries(catalog: Catalog, digest: str) -> list[RegionStoreEntry
     if entries[0].extractor == digest:
         return entries
     num_slots = catalog.num_slots()
-    known = {entry.extractor: entry for entry in entries}
-    current = known.pop(digest, None) or RegionStoreEntry(
+    by_extractor = {entry.extractor: entry for entry in entries}
+    current = by_extractor.pop(digest, None) or RegionStoreEntry(
         extractor=digest, folder=_folder_of(digest), state="current", records=0
     )
-    others = [
+    other_entries = [
         replace(
             entry,
             state="former" if entry.state == "current" else entry.state,
             records=num_slots if entry.records is None else entry.records,
         )
-        for entry in known.values()
+        for entry in by_extractor.values()
     ]
-    return [replace(current, state="current"), *others]
+    return [replace(current, state="current"), *other_entries]
 
 
 def _folder_of(digest: str) -> str:
@@ -49,7 +50,7 @@ def _folder_of(digest: str) -> str:
 
 
 def answering_folders(catalog: Catalog) -> dict[str, int]:
-    """Folder of each store whose records are there -> how many of these count, the current store first."""
+    """Folder -> number of valid records, for each store that still has its records, the current store first."""
     entries, num_slots = catalog.region_stores.entries(), catalog.num_slots()
     if not entries:
         return {FIRST_FOLDER: num_slots}

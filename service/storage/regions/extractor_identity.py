@@ -1,4 +1,4 @@
-"""The extractor that made the stored regions: features of two extractors do not compare."""
+"""The extractor of the stored regions: features of different extractors are not comparable."""
 
 from index.catalog.catalog import Catalog
 from models.extractors.base import Extractor
@@ -6,13 +6,14 @@ from service.errors import Misconfigured
 
 
 def stored_extractor(catalog: Catalog) -> str | None:
-    """Digest of the extractor whose store new records go to, or which made the latest regions; None for none."""
+    """Digest of the extractor of the current store, or else of the latest regions; None if there are none."""
     current = next((entry for entry in catalog.region_stores.entries() if entry.state == "current"), None)
     return catalog.latest_extractor() if current is None else current.extractor
 
 
 def check_extractor(catalog: Catalog, extractor: Extractor) -> None:
-    """Misconfigured when the stored regions are of another extractor and cannot be found anew with this one."""
+    """Raise Misconfigured when the stored regions come from another extractor and cannot be found again with this
+    one."""
     stored = stored_extractor(catalog)
     if stored is None or stored == extractor.digest:
         return

@@ -1,7 +1,7 @@
-"""Region records: what is stored of the regions of each picture, how it is packed, and how it is read.
+"""Region records: the stored regions of each picture, their layout, packing and reading.
 
-Everything that knows the layout of a record stands here: the worker and the import of features pack, repairs leave
-blanks, searches read.
+All knowledge of a record's layout is here: the worker and the import of features pack records, repairs write blank
+ones, searches read them.
 """
 
 import threading
@@ -22,7 +22,7 @@ Records: TypeAlias = dict[str, npt.NDArray[Any]]
 """Field -> [pictures, ...] array."""
 Edges: TypeAlias = tuple[float, float, float, float]
 
-DESCRIPTION = ("boxes", "labels", "confidence", "mask")  # the fields that people see; the rest is for models
+DESCRIPTION = ("boxes", "labels", "confidence", "mask")  # the fields for display; the rest is for models
 UNKNOWN_LABEL = -1
 
 
@@ -30,7 +30,7 @@ UNKNOWN_LABEL = -1
 class RecordLayout:
     """Records of pictures with `num_regions` regions of `feature_dim` numbers each.
 
-    Boxes are x1 y1 x2 y2 in pixels of the upright picture at full size. Of features that came without them, boxes and
+    Boxes are x1 y1 x2 y2 in pixels of the upright picture at full size. Where features came without them, boxes and
     confidence are NaN and labels UNKNOWN_LABEL. `mask` is True for real regions; rows of padding are zero.
     """
 
@@ -39,12 +39,12 @@ class RecordLayout:
 
     @classmethod
     def of(cls, extractor: Extractor) -> Self:
-        """The layout of what an extractor finds."""
+        """The record layout of an extractor."""
         return cls(extractor.num_regions, extractor.feature_dim)
 
     @property
     def fields(self) -> Layout:
-        """Field -> shape and dtype, as a slab takes it."""
+        """Field -> shape and dtype, as in a slab's layout."""
         return {
             "features": ((self.num_regions, self.feature_dim), "f2"),
             "boxes": ((self.num_regions, 4), "f4"),
@@ -54,7 +54,7 @@ class RecordLayout:
         }
 
     def open(self, folder: Path, write: bool) -> Slab:
-        """The slab of such records; LayoutMismatch where the folder holds others."""
+        """The slab of such records; LayoutMismatch where the folder has another layout."""
         return Slab.open(folder, self.fields, write)
 
     def blank(self, count: int) -> Records:
@@ -63,21 +63,21 @@ class RecordLayout:
 
 
 def pack(detections: Detections, scales: Sequence[tuple[float, float]]) -> Records:
-    """Detections of pictures as records; `scales` (x, y) take each picture's boxes to its full size.
+    """Detections as records; `scales` (x, y) enlarge each picture's boxes to its full size.
 
     ValueError for features that are not finite numbers in fp16.
     """
-    found = detections.to("cpu")
-    features = found.features.half().numpy()
+    on_cpu = detections.to("cpu")
+    features = on_cpu.features.half().numpy()
     if not np.isfinite(features).all():
         raise ValueError("the detector gave features that are not finite")
     scale = np.array([[x, y, x, y] for x, y in scales], dtype=np.float32)
     return {
         "features": features,
-        "boxes": found.boxes.float().numpy() * scale[:, None],
-        "labels": found.labels.numpy().astype(np.int16),
-        "confidence": found.confidence.float().numpy(),
-        "mask": found.mask.numpy(),
+        "boxes": on_cpu.boxes.float().numpy() * scale[:, None],
+        "labels": on_cpu.labels.numpy().astype(np.int16),
+        "confidence": on_cpu.confidence.float().numpy(),
+        "mask": on_cpu.mask.numpy(),
     }
 
 
@@ -90,7 +90,8 @@ def pack_features(
     labels: Sequence[int],
     confidence: npt.NDArray[np.floating] | None,
 ) -> None:
-    """Fill one row of blank records with the [n, feature_dim] features of a picture; None where they do not say."""
+    """Fill one row of blank records with a picture's [n, feature_dim] features; boxes and confidence are None where
+    unknown."""
     real = slice(len(features))
     records["features"][row, real] = features
     records["boxes"][row, real] = np.nan if boxes is None else boxes
@@ -101,7 +102,7 @@ def pack_features(
 
 @dataclass(frozen=True)
 class Region:
-    """A region as people see it; box and confidence are None where features came without them."""
+    """A region as displayed; box and confidence are None where features came without them."""
 
     box: Edges | None
     label: str
@@ -110,7 +111,7 @@ class Region:
 
 @dataclass(frozen=True)
 class PictureRegions:
-    """The real regions of one picture, and which of the record's R rows they are: `mask` [R]."""
+    """The real regions of one picture, and their rows among the R rows of the record: `mask` [R]."""
 
     mask: npt.NDArray[np.bool_]
     regions: Sequence[Region]
@@ -118,7 +119,7 @@ class PictureRegions:
 
 @dataclass(frozen=True)
 class PictureFeatures(PictureRegions):
-    """Regions with the features that models read: `features` [R D]."""
+    """Regions with the features for models: `features` [R D]."""
 
     features: npt.NDArray[np.floating]
 
@@ -131,15 +132,15 @@ class PictureFeatures(PictureRegions):
 def detected_features(
     detections: Detections, scale: tuple[float, float], label_names: Sequence[str]
 ) -> PictureFeatures:
-    """The first of the pictures that an extractor looked at, in full precision; `scale` as in `pack`."""
-    found = detections.to("cpu")
-    record = {name: tensor[0].numpy() for name, tensor in found.tensors().items()}
+    """The detections of an extractor's first picture, in full precision; `scale` as in `pack`."""
+    on_cpu = detections.to("cpu")
+    record = {name: tensor[0].numpy() for name, tensor in on_cpu.tensors().items()}
     record["boxes"] = record["boxes"] * np.array([*scale, *scale], dtype=np.float32)
     return PictureFeatures(record["mask"], _regions(record, label_names), record["features"])
 
 
 def _regions(record: Records, label_names: Sequence[str]) -> list[Region]:
-    """The real regions of one picture's record, their labels in words."""
+    """The real regions of one picture's record, with their labels as text."""
     boxes, labels, confidence = record["boxes"], record["labels"], record["confidence"]
     return [
         Region(
@@ -159,13 +160,13 @@ def _box(edges: npt.NDArray[np.floating]) -> Edges | None:
 
 
 class RegionStore:
-    """Reads the region records that a worker writes; opened at the first need, since they may not exist yet."""
+    """Reads the region records that a worker writes; opened when first needed, since they may not exist yet."""
 
     def __init__(self, folder: Path, extractor: Extractor) -> None:
         self._folder = folder
         self._layout = RecordLayout.of(extractor)
         self._label_names = extractor.labels
-        self._opening = threading.Lock()
+        self._lock = threading.Lock()
         self._slab: Slab | None = None
 
     def features(self, slot: int) -> PictureFeatures:
@@ -179,8 +180,8 @@ class RegionStore:
         return PictureRegions(record["mask"], _regions(record, self._label_names))
 
     def confidence_of_second(self, slots: Sequence[int]) -> npt.NDArray[np.float32]:
-        """How sure the detector was of the second of each picture's regions, by that: the first is the whole picture.
-        NaN where features came without."""
+        """The second-highest confidence among each picture's regions: the highest belongs to the whole picture. NaN
+        where features came without confidence."""
         confidence = np.sort(self.open().read(slots, fields=["confidence"])["confidence"], axis=1)
         second: npt.NDArray[np.float32] = confidence[:, -2:][:, 0]
         return second
@@ -189,15 +190,15 @@ class RegionStore:
         return {name: rows[0] for name, rows in self.open().read([slot], fields=fields).items()}
 
     def open(self) -> Slab:
-        """The slab, opened if it was not; FileNotFoundError where there is none."""
-        with self._opening:
+        """The slab, opened if needed; FileNotFoundError where there is none."""
+        with self._lock:
             if self._slab is None:
                 self._slab = self._layout.open(self._folder, write=False)
             return self._slab
 
     def close(self) -> None:
         """Close the file."""
-        with self._opening:
+        with self._lock:
             if self._slab is not None:
                 self._slab.close()
                 self._slab = None

@@ -1,7 +1,8 @@
-"""Region stores: one slab of region records an extractor, side by side while another detector finds all regions anew.
+"""Region stores: one slab of region records for each extractor, side by side while a new detector finds all regions
+again.
 
-The catalog lists them (`RegionStoreEntry`) and says how many records of each count. A data directory that only ever
-knew one extractor lists none: its one store is the folder `regions`. Slots are the same in all of them.
+The catalog lists them (`RegionStoreEntry`) with their numbers of valid records. A data directory with a single
+extractor lists none: its only store is the folder `regions`. Slots are the same in all stores.
 """
 
 import logging
@@ -21,14 +22,14 @@ log = logging.getLogger(__name__)
 
 
 class RegionStores:
-    """Reads the region records of a data directory, of whichever extractor. Safe from many threads."""
+    """Reads the region records of all extractors of a data directory. Safe to share between threads."""
 
     def __init__(self, data: DataDir, catalog: Catalog, extractor: Extractor) -> None:
-        """`extractor` is the one in service; of others only what their stores say is known."""
+        """`extractor` is the one in service; others are known only from the descriptions in their stores."""
         self._data, self._catalog, self._extractor = data, catalog, extractor
         self._entries = {entry.extractor: entry for entry in region_store_entries(catalog, extractor.digest)}
         self._stores: dict[str, RegionStore] = {}
-        self._faults: dict[str, str] = {}  # digest -> why its store was not opened when that was tried last
+        self._faults: dict[str, str] = {}  # digest -> why the latest attempt to open its store failed
         self._lock = threading.Lock()
         self.refresh()
 
@@ -38,7 +39,7 @@ class RegionStores:
         return self._extractor.digest
 
     def refresh(self) -> None:
-        """Take up which stores there are now. Stores given up are dropped, and close once nobody reads them."""
+        """Reload the list of stores. Given-up stores are dropped, and close once nobody reads them."""
         entries = {entry.extractor: entry for entry in region_store_entries(self._catalog, self.extractor)}
         with self._lock:
             self._entries = entries
@@ -49,17 +50,17 @@ class RegionStores:
                     self._open(entry)
 
     def _open(self, entry: RegionStoreEntry) -> None:
-        """Open a store, unless it cannot be read: what else there is goes on answering."""
+        """Open a store; if it cannot be read, the other stores stay available."""
         folder = self._data.root / entry.folder
         if entry.extractor == self.extractor:
             self._stores[entry.extractor] = RegionStore(folder, self._extractor)
             return
         try:
             store = RegionStore(folder, described_extractor(folder, entry.extractor))
-            store.open()  # now: its files may be removed while a search still reads them
+            store.open()  # now, since its files may be removed while a search still reads them
             self._stores[entry.extractor] = store
             self._faults.pop(entry.extractor, None)
-        except (Corrupt, ValueError, LookupError, OSError) as fault:  # a missing one may be being removed just now
+        except (Corrupt, ValueError, LookupError, OSError) as fault:  # a missing store may just have been removed
             if self._faults.get(entry.extractor) != str(fault):  # once, not ten times a second
                 log.warning("the regions of the extractor %s cannot be read: %s", entry.extractor, fault)
             self._faults[entry.extractor] = str(fault)
@@ -74,16 +75,16 @@ class RegionStores:
         return self._stores.get(digest)
 
     def has_record(self, digest: str, slot: int) -> bool:
-        """Whether the extractor's store has a record, be it blank, at a committed slot."""
+        """Whether the extractor's store has a record, possibly blank, at a committed slot."""
         entry = self._entries.get(digest)
         return entry is not None and entry.state in ANSWERING and (entry.records is None or slot < entry.records)
 
     def progress(self) -> MigrationProgress | None:
-        """The progress of the extractor in service in finding all regions anew; None where nothing is to be done."""
+        """The progress of the extractor in service in finding all regions again; None where there is nothing to do."""
         return migration_progress(self._catalog, self.extractor)
 
     def shown(self, image: Image) -> tuple[str, PictureRegions] | None:
-        """The latest regions of a ready picture and the digest of what found them; None where none are there yet."""
+        """The latest regions of a ready picture and the digest of their extractor; None where there are none yet."""
         assert image.slot is not None
         for digest in dict.fromkeys([image.extractor, self.extractor]):
             store = None if digest is None else self.of(digest)

@@ -1,4 +1,4 @@
-"""The targets of a snapshot, a folder or a tar archive, and the names that its files may have."""
+"""The targets of a snapshot, a folder or a tar archive, and the names allowed for its files."""
 
 import contextlib
 import fcntl
@@ -23,29 +23,29 @@ SNAPSHOT_FILE = re.compile(
 
 
 class SnapshotSink(Protocol):
-    """Takes files by their names in a snapshot."""
+    """Receives the files of a snapshot, by name."""
 
     def add_file(self, name: str, path: Path) -> None:
-        """Take a file that never changes any more."""
+        """Add a file that never changes any more."""
 
     def add_part(self, name: str, path: Path, size: int) -> None:
-        """Take the first `size` bytes of a file that grows."""
+        """Add the first `size` bytes of a growing file."""
 
     def add_bytes(self, name: str, content: bytes) -> None:
-        """Take a small file."""
+        """Add a small file."""
 
     def close(self) -> None:
-        """End what is complete."""
+        """Complete the snapshot."""
 
     def discard(self) -> None:
-        """Leave nothing of what is not."""
+        """Remove an incomplete snapshot."""
 
 
 class FolderSink:
-    """A new folder. Files that never change are linked where the file system can, and take no room then."""
+    """A new folder. Unchanging files are hard-linked if possible, which takes no space."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._was_there = folder, folder.exists()
+        self._folder, self._existed = folder, folder.exists()
         make_folder(folder, private=True)
 
     def _place(self, name: str) -> Path:
@@ -73,19 +73,20 @@ class FolderSink:
         self._place(name).write_bytes(content)
 
     def close(self) -> None:
-        """Wait until all of it is on disk."""
+        """Wait until all files are on disk."""
         os.sync()
 
     def discard(self) -> None:
-        """Remove the folder, or what was put into one that was there."""
+        """Remove the folder, or only its contents if it existed before."""
         with contextlib.suppress(OSError):
             empty_folder(self._folder)
-            if not self._was_there:
+            if not self._existed:
                 self._folder.rmdir()
 
 
 class LinkSink(FolderSink):
-    """A new folder to be read soon: also files that grow are linked, of which the first `sizes[name]` bytes count."""
+    """A new folder that is read at once: growing files are linked, too, of which the first `sizes[name]` bytes are
+    valid."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -102,21 +103,22 @@ class LinkSink(FolderSink):
             super().add_part(name, path, size)
 
     def close(self) -> None:
-        """Nothing is synced to disk: all of it may be lost in a power cut."""
+        """Do nothing: the files are not synced, and a power cut may lose them."""
 
 
 class TarSink:
-    """A tar archive, uncompressed: pictures are. It has its name once it is complete, and one writer until then."""
+    """A tar archive, uncompressed because pictures are compressed already. It gets its final name when complete, and
+    has one writer until then."""
 
     def __init__(self, path: Path) -> None:
-        """UserError where another process writes this archive, or has ended it meanwhile."""
+        """UserError where another process is writing this archive, or has just completed it."""
         self._path, self._temporary = path, path.with_name(f"{path.name}.partial")
         self._file = os.fdopen(_locked(self._temporary), "wb")
         if path.exists():
             self._temporary.unlink()
             self._file.close()
             raise UserError(f"{path} is there already: name another place")
-        self._file.truncate()  # what a writer left that was killed
+        self._file.truncate()  # drop what a killed writer left
         self._tar = tarfile.TarFile(self._temporary, "w", fileobj=self._file, format=tarfile.PAX_FORMAT)
 
     def add_file(self, name: str, path: Path) -> None:
@@ -138,26 +140,26 @@ class TarSink:
         return member
 
     def close(self) -> None:
-        """End the archive, and give it its name once it is on disk."""
+        """Complete the archive, and give it its final name once it is on disk."""
         self._tar.close()
         self._file.flush()
         os.sync()
         self._temporary.replace(self._path)
-        self._file.close()  # which unlocks it: not before, or another writer could take it for its own
+        self._file.close()  # unlocks it; earlier, another writer could have taken it over
 
     def discard(self) -> None:
         """Remove the archive."""
         self._temporary.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # which ends the archive, on a disk that may be full
+        with contextlib.suppress(OSError):  # writes the end of the archive, on a disk that may be full
             self._tar.close()
         with contextlib.suppress(OSError):
             self._file.close()
 
 
 def _locked(path: Path) -> int:
-    """A handle on a file that is made unless it is there, locked. UserError where another process has it.
+    """A locked file descriptor of a file, created if needed. UserError where another process has locked it.
 
-    Where the file system has no locks it is not locked.
+    On a file system without locks it stays unlocked.
     """
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o660)
@@ -173,7 +175,7 @@ def _locked(path: Path) -> int:
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), path.stat()):
                 return handle
-        os.close(handle)  # its writer has ended it, or given it up, in between
+        os.close(handle)  # its writer has meanwhile completed or discarded it
 
 
 def empty_folder(folder: Path) -> None:
@@ -186,11 +188,11 @@ def empty_folder(folder: Path) -> None:
 
 
 def copy_bytes(source: io.BufferedIOBase, target: io.BufferedIOBase, size: int) -> None:
-    """Copy `size` bytes; raises OSError where there are fewer."""
-    left = size
-    while left:
-        chunk = source.read(min(left, 1 << 20))
+    """Copy `size` bytes; OSError where there are fewer."""
+    bytes_left = size
+    while bytes_left:
+        chunk = source.read(min(bytes_left, 1 << 20))
         if not chunk:
-            raise OSError(f"a file ends {left} bytes before its end")
+            raise OSError(f"a file ends {bytes_left} bytes before its end")
         target.write(chunk)
-        left -= len(chunk)
+        bytes_left -= len(chunk)

@@ -1,4 +1,4 @@
-"""A data directory made from a snapshot, which may come from anywhere: no name and no number in it is trusted."""
+"""Restoration of a data directory from a snapshot, in which no name and no number is trusted."""
 
 import hashlib
 import json
@@ -41,24 +41,24 @@ def restore_snapshot(
     now: Callable[[], float] = time.time,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, int]:
-    """Make a data directory of the snapshot, with a collection id of its own; its pictures, counted by their states.
+    """Create a data directory from the snapshot, with a new collection id; returns the numbers of pictures by state.
 
-    Pictures that were deleted when it was taken, and not erased, can be brought back as if they had been deleted now:
-    whoever restores may miss one of them. `each` is called for each file, `tell` with words on regions and thumbnails
-    that are missing. UserError where the folder is not empty, or the snapshot is not whole, was damaged, or holds what
-    no snapshot does; nothing is left of what was written by then.
+    Pictures whose deletion could still be undone keep that chance, with the full grace period from now. `each` is
+    called for each file, `tell` with a message on missing regions or thumbnails. UserError where the folder is not
+    empty, or the snapshot is incomplete, damaged, or has files that no snapshot has; everything written is then
+    removed.
     """
-    was_there = data_dir.exists()
-    if not was_there and data_dir.is_symlink():
+    existed = data_dir.exists()
+    if not existed and data_dir.is_symlink():
         raise UserError(f"{data_dir} is a link to {data_dir.readlink()}, which is not there: make that folder first")
-    if was_there and (not data_dir.is_dir() or any(data_dir.iterdir())):
+    if existed and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise UserError(f"{data_dir} is not empty: name a new folder")
     make_folder(data_dir, private=True)
     try:
         return _restore(source, data_dir, each, now, tell)
     except BaseException:
         empty_folder(data_dir)
-        if not was_there:
+        if not existed:
             data_dir.rmdir()
         raise
 
@@ -70,7 +70,7 @@ def _restore(
     now: Callable[[], float],
     tell: Callable[[str], None],
 ) -> Mapping[str, int]:
-    """`restore_snapshot` into a folder that is empty."""
+    """`restore_snapshot` into an empty folder."""
     names: set[str] = set()
     catalog_digest = ""
     about: dict[str, Any] | None = None
@@ -110,41 +110,41 @@ def _restore(
 
 
 def _check_originals(source: Path, catalog: Catalog, originals: Originals, missing: int) -> None:
-    """UserError where more originals are missing than were when the snapshot was taken."""
+    """Raise UserError where more originals are missing than when the snapshot was taken."""
     pictured = (image for image in kept_images(catalog) if image.pictured)
-    lacking = [image for image in pictured if not originals.path(image.image_id, image.extension).is_file()]
-    if len(lacking) > missing:
+    without_file = [image for image in pictured if not originals.path(image.image_id, image.extension).is_file()]
+    if len(without_file) > missing:
         raise UserError(
-            f"{source} is not whole: of its {len(lacking)} pictures without a file only {missing} had none when it was"
-            f" taken, and {lacking[0].filename!r} is among them. Copy it anew"
+            f"{source} is not whole: of its {len(without_file)} pictures without a file only {missing} had none when it"
+            f" was taken, and {without_file[0].filename!r} is among them. Copy it anew"
         )
 
 
 def _lacking_parts(data_dir: Path, catalog: Catalog) -> Iterator[str]:
-    """Words on missing regions and thumbnails; loud ones on regions that nothing can be made of again."""
+    """Messages on missing regions and thumbnails, starting with regions that cannot be recomputed."""
     originals, stores = Originals(data_dir, write=False), answering_folders(catalog)
-    there = {name: min(count, _count_records(data_dir / name)) for name, count in stores.items()}
+    present = {name: min(count, _count_records(data_dir / name)) for name, count in stores.items()}
     found_anew = dict.fromkeys(stores, 0)
-    lost = without_thumbnail = ready = 0
+    num_lost = without_thumbnail = ready = 0
     for image in kept_images(catalog):
         if image.slot is not None and not image.pictured:
-            lost += image.slot >= max(there.values(), default=0)
+            num_lost += image.slot >= max(present.values(), default=0)
             continue
         if image.slot is not None:
             for name, count in stores.items():
-                found_anew[name] += there[name] <= image.slot < count
+                found_anew[name] += present[name] <= image.slot < count
         if image.state == "ready":
             ready += 1
             without_thumbnail += originals.find_thumbnail(image.image_id) is None
-    if lost:
+    if num_lost:
         yield (
-            f"LOST: {lost} of these are known by features alone, which the snapshot lacks and nothing makes again: look"
-            " for a snapshot that is whole, or take the features in again"
+            f"LOST: {num_lost} of these are known by features alone, which the snapshot lacks and nothing makes again:"
+            " look for a snapshot that is whole, or take the features in again"
         )
     for name, count in stores.items():
         if lacking := found_anew[name]:
-            where = f" in {name}" * (len(stores) > 1)
-            yield f"regions of {lacking} of {count} are missing{where} and are found anew while it runs"
+            place = f" in {name}" if len(stores) > 1 else ""
+            yield f"regions of {lacking} of {count} are missing{place} and are found anew while it runs"
     if without_thumbnail:
         yield f"thumbnails of {without_thumbnail} of {ready} are missing and are made anew while it runs"
 
@@ -152,7 +152,7 @@ def _lacking_parts(data_dir: Path, catalog: Catalog) -> Iterator[str]:
 def _count_records(folder: Path) -> int:
     try:
         return (folder / RECORDS).stat().st_size // record_dtype(stored_layout(folder)).itemsize
-    except (Corrupt, ValueError, LookupError, OSError):  # none that can be read
+    except (Corrupt, ValueError, LookupError, OSError):  # missing or unreadable
         return 0
 
 
@@ -167,7 +167,7 @@ def _read_about(source: Path, content: bytes) -> dict[str, Any]:
 
 
 def _write(source: Path, name: str, content: IO[bytes] | BufferedIOBase, data_dir: Path) -> str:
-    """Write one file below the data directory, an original only if it is what its name says; the file's SHA-256."""
+    """Write one file below the data directory, an original only if it matches its name; returns the file's SHA-256."""
     path = DataDir(data_dir).unchecked_catalog if name == CATALOG else data_dir / name
     make_folder(path.parent)
     digest = hashlib.sha256()
@@ -182,7 +182,7 @@ def _write(source: Path, name: str, content: IO[bytes] | BufferedIOBase, data_di
 
 @contextmanager
 def _members(source: Path) -> Iterator[Iterator[Member]]:
-    """The files of a snapshot, one open at a time; UserError for anything but plain files."""
+    """The files of a snapshot, one open at a time; UserError for anything but regular files."""
     if source.is_dir():
         yield _files_below(source)
         return
@@ -211,6 +211,6 @@ def _files_of(source: Path, archive: tarfile.TarFile) -> Iterator[Member]:
         if not member.isreg():
             raise UserError(f"{member.name!r} in {source} is no plain file: nothing of it is used")
         file = archive.extractfile(member)
-        assert file is not None  # it is a file
+        assert file is not None  # since it is a regular file
         with file:
             yield Member(member.name, file)

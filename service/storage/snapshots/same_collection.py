@@ -1,4 +1,4 @@
-"""The collection of a data directory, which processes of a running service find there, and do not make."""
+"""The collection of a data directory, as checked by processes of a running service, which must not create one."""
 
 from contextlib import closing
 from pathlib import Path
@@ -9,13 +9,13 @@ from service.storage.data_dir import DataDir
 
 
 def collection_of(data_dir: Path) -> str:
-    """The id of the collection in a data directory, made where there is none."""
+    """The id of the collection in a data directory, which is created if there is none."""
     with closing(Catalog(DataDir(data_dir).catalog)) as catalog:
         return catalog.collection().id
 
 
 def require_collection(data_dir: Path, collection: str) -> None:
-    """MissingCatalog where the data directory is away, or holds another collection."""
+    """Raise MissingCatalog where the data directory is absent, or holds another collection."""
     path = DataDir(data_dir).catalog
     if not path.is_file() or collection_of(data_dir) != collection:
         raise MissingCatalog(path)

@@ -1,8 +1,9 @@
-"""Snapshots: a copy of a data directory as it is at one moment, taken while the service runs.
+"""Snapshots: consistent copies of a data directory, taken while the service runs.
 
-The catalog comes first, by SQLite's own backup. What it then counts is on disk already and stays: region records are
-only appended to, originals never change, and nothing is erased while a snapshot holds the originals' lock. Views, files
-to show and API keys are left out: the first two are made again, keys should not travel with pictures.
+The catalog is copied first, by SQLite's backup. Everything that it refers to is on disk by then and stays: region
+records are only appended, originals never change, and nothing is erased while the snapshot holds the lock of the
+originals. Views, display copies and API keys are left out: the first two can be recomputed, keys should not travel with
+pictures.
 """
 
 import hashlib
@@ -30,29 +31,30 @@ from service.storage.temporary_folders import temporary_folder
 
 log = logging.getLogger(__name__)
 
-IN_DATA_DIRECTORIES = (LOCK_NAME, "views", "incoming", "keys.json")  # and in no snapshot
-SCRATCH = ".regard-scratch-"  # what the names of folders begin with that hold a copy of a catalog for a while
+IN_DATA_DIRECTORIES = (LOCK_NAME, "views", "incoming", "keys.json")  # but in no snapshot
+SCRATCH = ".regard-scratch-"  # the prefix of temporary folders with a copy of a catalog
 OTHER_ARCHIVES = (".gz", ".tgz", ".bz2", ".xz", ".zst", ".zip", ".7z")
 
 
 @dataclass(frozen=True)
 class SnapshotContent:
-    """The counts of what a snapshot holds."""
+    """The contents of a snapshot, counted."""
 
     pictures: int
     deleted: int
-    """Pictures besides, whose deletion can still be undone."""
+    """Further pictures, whose deletion can still be undone."""
     records: int
     missing: int
-    """Pictures whose original was missing, as it is in the data directory."""
+    """Pictures whose original was missing from the data directory."""
 
 
 def take_snapshot(
     data_dir: Path, out: Path, clock: Callable[[], float] = time.time, each: Callable[[], None] = lambda: None
 ) -> SnapshotContent:
-    """Write a snapshot to a new folder, or to a tar archive where the name ends so; `each` is called for each picture.
+    """Write a snapshot to a new folder, or to a tar archive if the name ends in .tar; `each` is called for each
+    picture.
 
-    UserError where there is nothing to copy, `out` is there already, or the data directory changed too much meanwhile.
+    UserError where there is nothing to copy, `out` exists already, or the data directory changed too much meanwhile.
     """
     data = DataDir(data_dir)
     if not data.catalog.is_file():
@@ -74,7 +76,7 @@ def take_snapshot(
 
 
 def check_place(out: Path, data_dir: Path) -> None:
-    """UserError where no snapshot of the data directory can be written to `out`."""
+    """Raise UserError where no snapshot of the data directory can be written to `out`."""
     if out.exists() and not (out.is_dir() and out.suffix != ".tar" and not any(out.iterdir())):
         raise UserError(f"{out} {what_lies_at(out)} another place")
     if out.suffix.lower() in OTHER_ARCHIVES:
@@ -88,13 +90,13 @@ def check_place(out: Path, data_dir: Path) -> None:
 
 
 def _is_of(data: DataDir, fault: FileNotFoundError) -> bool:
-    """Whether it is a file of the data directory that is missing, and not a place to write to."""
+    """Whether the missing file belongs to the data directory, and not to the target."""
     missing = None if fault.filename is None else Path(fault.filename)
     return missing is not None and missing.is_relative_to(data.root) and not missing.exists()
 
 
 def what_lies_at(out: Path) -> str:
-    """Why no snapshot is written to a place that is taken, up to what to name instead of it."""
+    """The reason why no snapshot is written to an existing path, as the beginning of a message."""
     if not (out / CATALOG).is_file() or (out / ABOUT).exists():
         return "is there already: name"
     if any((out / name).exists() for name in IN_DATA_DIRECTORIES):
@@ -112,15 +114,15 @@ def copy_into(
 ) -> SnapshotContent:
     """Copy the data directory as it is when `copied_catalog` copies its catalog; `each` is called for each picture.
 
-    The catalog's copy lies in the folder `scratch` meanwhile; where temporary files do if none is given.
+    Meanwhile the catalog's copy lies in the folder `scratch`, by default that of temporary files.
 
-    FileNotFoundError where something went away meanwhile.
+    FileNotFoundError where a file disappeared meanwhile.
     """
     originals = Originals(data.root, write=False)
-    # Where features alone were taken in, there is no folder of originals, and nothing that could be erased.
-    staying = originals.adding() if data.originals.is_dir() else nullcontext()
-    with temporary_folder(SCRATCH, scratch) as folder, staying:
-        copied = folder / "copied" / CATALOG  # a catalog that is opened locks its folder
+    # With features alone there is no folder of originals, and nothing that could be erased.
+    protection = originals.adding() if data.originals.is_dir() else nullcontext()
+    with temporary_folder(SCRATCH, scratch) as folder, protection:
+        copied = folder / "copied" / CATALOG  # in a folder of its own, which an opened catalog locks
         copied.parent.mkdir()
         copied_catalog(data.catalog, copied)
         sink.add_part(CATALOG, copied, copied.stat().st_size)
@@ -135,13 +137,13 @@ def copy_into(
                 missing += not _copy_files(data, originals, image, sink)
                 each()
     content = SnapshotContent(pictures, deleted, records, missing)
-    about = {"format": SNAPSHOT_FORMAT, "taken_at": now, **vars(content), "catalog_sha256": digest}
-    sink.add_bytes(ABOUT, json.dumps(about, indent=1).encode())  # last: without it, a snapshot is not whole
+    description = {"format": SNAPSHOT_FORMAT, "taken_at": now, **vars(content), "catalog_sha256": digest}
+    sink.add_bytes(ABOUT, json.dumps(description, indent=1).encode())  # last, since it marks the snapshot as complete
     return content
 
 
 def _copy_regions(data: DataDir, catalog: Catalog, sink: SnapshotSink) -> int:
-    """Copy the records that the catalog counts; returns their number."""
+    """Copy the records that the catalog refers to; returns their number."""
     total = 0
     for name, count in answering_folders(catalog).items():
         folder = data.root / name
@@ -150,12 +152,12 @@ def _copy_regions(data: DataDir, catalog: Catalog, sink: SnapshotSink) -> int:
                 log.warning("the regions in %s are missing: a worker makes them again", folder)
             continue
         size = record_dtype(stored_layout(folder)).itemsize
-        there = min(count, (folder / RECORDS).stat().st_size // size)
+        present = min(count, (folder / RECORDS).stat().st_size // size)
         sink.add_bytes(f"{name}/{HEADER}", (folder / HEADER).read_bytes())
-        sink.add_part(f"{name}/{RECORDS}", folder / RECORDS, there * size)
+        sink.add_part(f"{name}/{RECORDS}", folder / RECORDS, present * size)
         if (folder / CONFIG_FILE).is_file():
             sink.add_bytes(f"{name}/{CONFIG_FILE}", (folder / CONFIG_FILE).read_bytes())
-        total += there
+        total += present
     if (data.extractor / CONFIG_FILE).is_file():
         sink.add_bytes(f"extractor/{CONFIG_FILE}", (data.extractor / CONFIG_FILE).read_bytes())
     return total

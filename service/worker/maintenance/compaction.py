@@ -1,6 +1,6 @@
-"""Compaction: what slabs and views still hold of erased pictures and captions is overwritten, and takes no room.
+"""Compaction: data of erased pictures and captions in slabs and views is overwritten, and its disk space freed.
 
-Slots keep their numbers: a row becomes zeros with a checksum, of which the file system keeps nothing where it can.
+Slots keep their numbers: a row becomes zeros with a checksum, for which the file system stores no blocks if it can.
 """
 
 import time
@@ -30,7 +30,7 @@ REMOVAL_PATIENCE_S = 30.0  # an upload takes seconds, a snapshot longer
 
 @dataclass(frozen=True)
 class CompactionResult:
-    """The result of a compaction: the records overwritten, and the bytes of disk given back."""
+    """The result of a compaction: the numbers of overwritten records and view rows, and the bytes of disk freed."""
 
     records: int
     view_rows: int
@@ -38,37 +38,39 @@ class CompactionResult:
 
 
 def compact_data_dir(data_dir: Path, grace_s: float, clock: Callable[[], float] = time.time) -> CompactionResult:
-    """Erase what is due, then overwrite what is left of all that was erased.
+    """Erase the pictures that are due, then overwrite all remaining data of erased ones.
 
-    Locked while a worker runs; UserError where files cannot be removed, since others are being stored or read, and,
-    once all else is done, where a view or the catalog's log still holds what was erased.
+    Locked while a worker runs. UserError where files cannot be removed because others are stored or read, and, after
+    all else is done, where a view or the catalog's log still holds erased data.
     """
     data = DataDir(data_dir)
     with lock_data_dir(data_dir), closing(Catalog(data.catalog)) as catalog:
-        before = _room(data)
+        room_before = _room(data)
         erasure = Erasure(catalog, Originals(data_dir), FoundRegions(data_dir), grace_s, Clocks(clock))
         _erase_all(erasure, catalog)
         images, captions = catalog.erasures.slots()
         records = sum(_blank_records(data.root / folder, images) for folder in answering_folders(catalog))
         views = [manifest.parent for manifest in data.views.glob(f"*/{VIEW_MANIFEST}")]
-        left = list[str]()
+        problems = list[str]()
         rows = 0
         for folder in sorted(views):
             try:
                 rows += _blank_rows(folder, images, captions)
             except (Corrupt, LayoutMismatch, ViewMismatch) as fault:
-                left.append(f"{folder} cannot be read, which a worker makes anew: {fault}")
+                problems.append(f"{folder} cannot be read, which a worker makes anew: {fault}")
         _clean_texts(catalog, data.catalog)
         if not catalog.erasures.fold_log():
-            left.append(f"another program reads {data.catalog}, whose log cannot be emptied meanwhile")
-        if left:
-            raise UserError(f"not all that was erased is overwritten: {'; '.join(left)}. Run this command again then")
-        return CompactionResult(records, rows, max(0, before - _room(data)))
+            problems.append(f"another program reads {data.catalog}, whose log cannot be emptied meanwhile")
+        if problems:
+            raise UserError(
+                f"not all that was erased is overwritten: {'; '.join(problems)}. Run this command again then"
+            )
+        return CompactionResult(records, rows, max(0, room_before - _room(data)))
 
 
 def _clean_texts(catalog: Catalog, path: Path) -> None:
-    """Leave nothing of the words that were taken away: in steps, between which others change the catalog, where the
-    index of words is sound; made anew at once where it is damaged."""
+    """Remove the words of erased texts from the index: in steps that let others write in between, or, if the index is
+    damaged, by rebuilding it."""
     if text_index_fault(path) is None:
         catalog.texts.purge()
     else:
@@ -76,14 +78,14 @@ def _clean_texts(catalog: Catalog, path: Path) -> None:
 
 
 def _erase_all(erasure: Erasure, catalog: Catalog) -> None:
-    """Erase what is due, whose files are only removed while nobody stores or copies any."""
-    end = time.monotonic() + REMOVAL_PATIENCE_S
+    """Erase the pictures that are due; files are only removed while no process stores or copies any."""
+    deadline = time.monotonic() + REMOVAL_PATIENCE_S
     while True:
         while erasure.advance():
             pass
         if not catalog.erasures.being_erased(1):
             return
-        if time.monotonic() >= end:
+        if time.monotonic() >= deadline:
             raise UserError(
                 "files of deleted pictures cannot be removed while pictures come in or a snapshot is made: run this"
                 " command again when that has ended"
@@ -104,7 +106,7 @@ def _blank_rows(folder: Path, images: list[int], captions: list[int]) -> int:
         captions = [slot for slot in captions if slot < counts.captions]
         if not images and not captions:
             return 0
-        # At every compaction: one that was killed may have left codes of rows that it had overwritten.
+        # At every compaction: a killed one may have left codes of rows that it had overwritten.
         remove_shortlists(folder)
         changed = stores.blank(images, captions)
     if changed:
@@ -113,6 +115,6 @@ def _blank_rows(folder: Path, images: list[int], captions: list[int]) -> int:
 
 
 def _room(data: DataDir) -> int:
-    """Bytes of disk that regions and views take."""
+    """Bytes of disk used by regions and views."""
     files = (path for root in (data.regions, data.views) for path in root.rglob("*") if path.is_file())
     return sum(512 * path.stat().st_blocks for path in files)

@@ -1,7 +1,7 @@
-"""Thumbnails and files to show that are missing, made while nothing else is to do.
+"""Creation of missing thumbnails and display copies, while there is nothing else to do.
 
-Pictures were taken in before files to show were kept, a power cut may leave files without names, or somebody removed
-the folders to have all files made anew.
+Files are missing for pictures from before display copies were kept, after a power cut, or when somebody removed the
+folders to have all files made again.
 """
 
 import logging
@@ -13,33 +13,33 @@ from service.storage.disk import is_disk_full
 from service.worker.decoding_ahead import files_to_make
 from service.worker.open_store import OpenStore
 
-PAGE = 200  # pictures looked at between two looks at the queue
+PAGE = 200  # pictures checked between two reads of the queue
 
 log = logging.getLogger(__name__)
 
 
 class DerivedFiles:
-    """Goes once over all pictures in the life of a worker, and makes the files that are missing."""
+    """Goes over all pictures once in the life of a worker, and makes missing files."""
 
     def __init__(self, store: OpenStore) -> None:
         self._catalog, self._originals, self._pool = store.catalog, store.originals, store.pool
         self._heartbeat = store.heartbeat
-        self._last = 0  # number of the picture that was looked at last
+        self._last_number = 0  # of the picture checked last
         self._complete = False
 
     def advance(self) -> bool:
-        """Look at the next pictures and make the first file that is missing; False when all have been looked at."""
+        """Check the next pictures and make the first missing files; False when all have been checked."""
         if self._complete:
             return False
-        images = self._catalog.erasures.not_erased(self._last, PAGE)
-        for self._last, image in images:
+        images = self._catalog.erasures.not_erased(self._last_number, PAGE)
+        for self._last_number, image in images:
             if image.pictured and image.state == "ready" and self._make(image):
                 return True
         self._complete = len(images) < PAGE
         return not self._complete
 
     def _make(self, image: Image) -> bool:
-        """Make the picture's files that are missing and can be made; whether that was tried."""
+        """Make the picture's missing files if its original exists; returns whether that was tried."""
         original, thumbnail, stripped = files_to_make(self._originals, image)
         makers: list[Callable[[], object]] = []
         if thumbnail is not None:

@@ -1,4 +1,4 @@
-"""Orphans: originals that an upload stored and then did not make known, since it failed or was killed."""
+"""Orphans: originals of uploads that failed or were killed before their pictures were added to the catalog."""
 
 import logging
 import time
@@ -13,14 +13,14 @@ log = logging.getLogger(__name__)
 
 
 class Orphans:
-    """Removes them, now and then. Files that were never announced are left alone, whoever put them there."""
+    """Removes orphans from time to time. Files that were never announced are left alone, whatever their origin."""
 
     def __init__(self, catalog: Catalog, originals: Originals, timer: Callable[[], float] = time.monotonic) -> None:
         self._arrivals, self._originals, self._timer = catalog.arrivals, originals, timer
         self._next = timer()
 
     def advance(self) -> None:
-        """Remove what there is, unless it was looked for just now, or somebody is storing files."""
+        """Remove orphans, unless the last check is recent, or some process is storing files."""
         if self._timer() < self._next:
             return
         self._next = self._timer() + ORPHANS_EVERY_S

@@ -1,4 +1,4 @@
-"""Hashes of pictures that were taken in before such hashes were kept, made while nothing else is to do."""
+"""Perceptual hashes for pictures stored before these were kept, computed while there is nothing else to do."""
 
 import logging
 
@@ -13,30 +13,31 @@ log = logging.getLogger(__name__)
 
 
 class MissingHashes:
-    """Makes the hashes that are missing, once in the life of a worker: new pictures come with theirs."""
+    """Computes missing hashes, once in the life of a worker: new pictures come with theirs."""
 
     def __init__(self, store: OpenStore) -> None:
         self._hashes, self._originals, self._pool = store.catalog.hashes, store.originals, store.pool
         self._heartbeat = store.heartbeat
         self._complete = False
-        self._left = set[str]()  # pictures that this worker tries no more
+        self._given_up = set[str]()  # ids of pictures that this worker does not try again
 
     def advance(self) -> bool:
-        """Make the next few; False when none is missing."""
+        """Compute the next few hashes; False when none is missing."""
         if self._complete:
             return False
-        missing = self._hashes.missing(HASHED_AT_ONCE + len(self._left))
-        each = {one.image_id: self._hash(one) for one in missing if one.image_id not in self._left}
-        if made := {image_id: found for image_id, found in each.items() if found is not None}:
-            self._hashes.add(made)
-        self._left.update(each.keys() - made.keys())
-        if not each:
+        missing = self._hashes.missing(HASHED_AT_ONCE + len(self._given_up))
+        tried = {picture.image_id: self._hash(picture) for picture in missing if picture.image_id not in self._given_up}
+        if hashes := {image_id: value for image_id, value in tried.items() if value is not None}:
+            self._hashes.add(hashes)
+        self._given_up.update(tried.keys() - hashes.keys())
+        if not tried:
             self._hashes.end_round()
-        self._complete = not each
-        return bool(each)
+        self._complete = not tried
+        return bool(tried)
 
     def _hash(self, picture: QueuedPicture) -> bytes | None:
-        """NO_HASH of a picture that cannot be decoded; None where it may be at the worker's next start."""
+        """The hash; NO_HASH if the picture cannot be decoded, None if it may be decodable at the worker's next
+        start."""
         self._heartbeat.beat()
         try:
             path = self._originals.path(picture.image_id, picture.extension)

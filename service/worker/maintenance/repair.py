@@ -1,4 +1,4 @@
-"""Region records that a damaged disk lost are made again from the originals, where there are some."""
+"""Repair: region records lost to a damaged disk are recomputed from the originals, where these exist."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -20,35 +20,35 @@ log = logging.getLogger(__name__)
 
 
 class RecordRepair:
-    """Makes damaged records again: those in a damaged tail when the worker starts, single ones while it runs."""
+    """Recomputes damaged records: those at the end of the slab when the worker starts, single ones while it runs."""
 
     def __init__(self, store: OpenStore, end_detection: Callable[[], None]) -> None:
-        """`end_detection` is that of SlotRecords."""
+        """`end_detection`: as in SlotRecords."""
         self._records = SlotRecords(store, end_detection)
         self._slab, self._catalog, self._originals = store.slab, store.catalog, store.originals
         self._pool, self._extractor = store.pool, store.extractor
         self._heartbeat, self._clocks = store.heartbeat, store.clocks
 
     def num_records(self) -> int:
-        """Leading slots that have a record."""
+        """The number of leading slots that have a record."""
         return self._catalog.region_stores.num_records(self._extractor.digest)
 
     def repair_tail(self, batch: int) -> int:
-        """Make those committed records of a damaged tail again that do not match their checksums, `batch` at a time;
-        the number of these records."""
+        """Recompute the committed records of a damaged tail that fail their checksums, `batch` at a time; the number of
+        these records."""
         committed = self.num_records()
         damaged = damaged_rows(self._slab.check, self._slab.valid_prefix(committed), committed)
-        made = 0
-        while made < len(damaged):
-            images = self._catalog.images_in_any_state_at(_leading_run(damaged[made : made + batch]))
+        num_made = 0
+        while num_made < len(damaged):
+            images = self._catalog.images_in_any_state_at(_leading_run(damaged[num_made : num_made + batch]))
             ids = [image.image_id for image in images]
             length = batch_length(ids, self._catalog.starts.of(ids), batch)
-            self._make(range(damaged[made], damaged[made] + length), images[:length])
-            made += length
-        return made
+            self._make(range(damaged[num_made], damaged[num_made] + length), images[:length])
+            num_made += length
+        return num_made
 
     def make_again(self, slot: int) -> None:
-        """Make the record of a slot again from its original; where there is none, note it among the failures."""
+        """Recompute the record of a slot from its original; without one, list the picture as a failure."""
         self._make(range(slot, slot + 1), self._catalog.images_in_any_state_at([slot]))
 
     def _make(self, slots: range, images: Sequence[Image]) -> None:
@@ -58,25 +58,26 @@ class RecordRepair:
         self._note(slots, {slot: reason for slot, reason in blanks.items() if slot not in erased})
 
     def _note(self, slots: range, lost: dict[int, str | None]) -> None:
-        """Note which records are blank, so that they are not searched.
+        """Record which of the slots are blank, so that these are not searched.
 
-        One that was blank before and is whole now is read once more (Migration), since views hold a blank row for it.
+        A record that was blank before and is valid now is read once more (Migration), since views hold a blank row for
+        it.
         """
         digest = self._extractor.digest
-        unread = self._catalog.region_stores.unreadable_slots(digest)
-        restored = [slot for slot in unread if slot in slots and slot not in lost]
+        blank_before = self._catalog.region_stores.unreadable_slots(digest)
+        restored = [slot for slot in blank_before if slot in slots and slot not in lost]
         if lost and not self._catalog.region_stores.entries():  # failures are listed by the current store
             self._catalog.region_stores.replace(region_store_entries(self._catalog, digest))
-        others = [slot for slot in slots if slot not in restored]
-        self._catalog.region_stores.note_records(digest, others, lost, self._clocks.time_of_day())
+        unchanged = [slot for slot in slots if slot not in restored]
+        self._catalog.region_stores.note_records(digest, unchanged, lost, self._clocks.time_of_day())
         self._catalog.region_stores.read_again(restored)
 
     def _decoded(self, image: Image) -> DecodedPicture | str | None:
-        """The picture, or why it cannot be had; None where there never was one."""
+        """The picture, or the reason why it cannot be read; None if there never was a picture."""
         if image.is_erased:
             return None
         if not image.pictured:
-            if image.extractor == self._extractor.digest:  # else its features are in the store of another extractor
+            if image.extractor == self._extractor.digest:  # otherwise another extractor's store has its features
                 log.error(
                     "%s has lost its regions, which came without a picture: restore a copy of the data", image.image_id
                 )
@@ -90,7 +91,7 @@ class RecordRepair:
 
 
 def _leading_run(slots: Sequence[int]) -> range:
-    """The first of the ascending slots, as far as each follows the one before."""
+    """The longest run of consecutive slots at the beginning of the ascending slots."""
     length = 1
     while length < len(slots) and slots[length] == slots[0] + length:
         length += 1

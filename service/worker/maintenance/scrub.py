@@ -1,6 +1,4 @@
-"""The scrub: all records, rows of views and originals are read again and again, slowly, since disks forget without
-saying so.
-"""
+"""The scrub: all records, view rows and originals are read again and again, slowly, since disks lose data silently."""
 
 import logging
 from collections.abc import Iterator
@@ -12,13 +10,13 @@ from service.worker.maintenance.repair import RecordRepair
 from service.worker.open_store import OpenStore
 from service.worker.view_builder import ViewBuilders
 
-MOST_SAVED_S = 5.0  # of reading that was not done: a worker that was busy does not catch up
+MOST_SAVED_S = 5.0  # of reading to catch up on at most, after the worker was busy
 
 log = logging.getLogger(__name__)
 
 
 class Scrub:
-    """Reads everything stored at a set rate, and makes damaged records and rows of views again; a damaged original is
+    """Reads everything stored at a set rate, and recomputes damaged records and view rows; a damaged original is
     logged."""
 
     def __init__(
@@ -29,16 +27,16 @@ class Scrub:
         views: ViewBuilders,
         rate: float,
     ) -> None:
-        """`rate` in bytes a second; 0 for no scrub."""
+        """`rate`: bytes a second; 0 for no scrub."""
         self._catalog, self._originals, self._slab = store.catalog, store.originals, store.slab
         self._repair, self._views = repair, views
         self._rate, self._timer = rate, store.clocks.timer
         self._allowed, self._counted_at = 0.0, self._timer()
         self._round = self._read_all()
-        self._told: dict[str, str] = {}  # picture -> what is wrong with its original, which was logged
+        self._logged: dict[str, str] = {}  # picture id -> fault of its original that was logged
 
     def advance(self) -> None:
-        """Read as much as the rate allows by now."""
+        """Read as much as the rate now allows."""
         if not self._rate:
             return
         now = self._timer()
@@ -46,13 +44,13 @@ class Scrub:
         self._counted_at = now
         while self._allowed > 0:
             num_bytes = next(self._round, None)
-            if num_bytes is None:  # a new round begins at another turn, also where there is nothing to read
+            if num_bytes is None:  # the next round begins in another turn, even where there is nothing to read
                 self._round = self._read_all()
                 return
             self._allowed -= num_bytes
 
     def _read_all(self) -> Iterator[int]:
-        """Reads one thing after the other, and yields its bytes."""
+        """Read one part after the other, and yield the bytes of each."""
         yield from self._read_records()
         yield from self._views.check_rows(self._slab, self._repair.make_again)
         yield from self._read_originals()
@@ -72,8 +70,8 @@ class Scrub:
         for image in kept_images(self._catalog):
             fault = original_fault(self._originals, image)
             if fault is None:
-                self._told.pop(image.image_id, None)
-            elif fault != self._told.get(image.image_id) and self._catalog.image(image.image_id) is not None:
-                log.error("%s", fault)  # once, not each round; and not of one that was erased meanwhile
-                self._told[image.image_id] = fault
+                self._logged.pop(image.image_id, None)
+            elif fault != self._logged.get(image.image_id) and self._catalog.image(image.image_id) is not None:
+                log.error("%s", fault)  # not in each round, and not for a picture erased meanwhile
+                self._logged[image.image_id] = fault
             yield image.num_bytes
