@@ -1,7 +1,7 @@
-"""Region features of many pictures by detectors on all nodes, streamed into the folder that one machine would write.
+"""Extraction of region features by detectors on all nodes, into a folder as a single machine would write it.
 
-Nodes read the picture files themselves, so the files lie where every node sees them. Batches come back in the order of
-the pictures, whoever was slower: so the folder's count of pictures that are done is all that a later run needs.
+Nodes read the picture files themselves, so the files must be where every node sees them. Batches come back in the order
+of the pictures, so that a later run needs nothing but the folder's count of finished pictures.
 """
 
 import logging
@@ -24,21 +24,21 @@ from models.datasets.feature_store import (
 )
 from models.extractors.base import Extractor
 
-AHEAD = 2  # rows that a process has waiting besides the one that it works on
+AHEAD = 2  # rows queued for each process besides the one that it works on
 
 
 class NodeDetector:
-    """A detector in a process of its own; rows are batches of pictures."""
+    """A detector in a process of its own, which processes rows that are batches of pictures."""
 
     def __init__(self, load: Callable[[], Extractor]) -> None:
         """`load` makes the detector in this process."""
         self._extractor = load()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The row's number, and the arrays of its pictures as bytes, which no column of Ray's changes."""
-        found = regions_of_files(self._extractor, [Path(path) for path in row["files"]])
+        """The row's number, and the arrays of its pictures as bytes, which Ray's columns do not alter."""
+        regions = regions_of_files(self._extractor, [Path(path) for path in row["files"]])
         layout = feature_layout(self._extractor).items()
-        return {"start": row["start"]} | {name: found[name].astype(dtype).tobytes() for name, (_, dtype) in layout}
+        return {"start": row["start"]} | {name: regions[name].astype(dtype).tobytes() for name, (_, dtype) in layout}
 
 
 def extract_on_nodes(
@@ -51,7 +51,7 @@ def extract_on_nodes(
 ) -> Iterator[int]:
     """Extract the regions of `photographs` to the folder `out`, going on where an earlier run stopped.
 
-    Yields how many pictures are done. There are `detectors` at work, or as many as `cpus` fit into the cluster.
+    Yields the number of finished pictures. There are `detectors` processes, or as many as fit with `cpus` each.
     ValueError if `out` was begun with another detector or other photographs.
     """
     extractor = load()
@@ -63,36 +63,35 @@ def extract_on_nodes(
         return
     if detectors is None:
         detectors = max(1, min(len(rows), int(ray.cluster_resources().get("CPU", 1) / cpus)))
-    for found in streamed(NodeDetector, (load,), rows, detectors, cpus):
+    for result in streamed(NodeDetector, (load,), rows, detectors, cpus):
         arrays = {
-            name: np.frombuffer(found[name], dtype).reshape(-1, *shape)
+            name: np.frombuffer(result[name], dtype).reshape(-1, *shape)
             for name, (shape, dtype) in feature_layout(extractor).items()
         }
-        yield write_regions(extractor, int(found["start"]), arrays, out)
+        yield write_regions(extractor, int(result["start"]), arrays, out)
 
 
 def streamed(
-    worker: Any,  # Ray's types know functions of rows alone
+    worker: Any,  # Ray's types allow only functions of rows
     arguments: tuple[Any, ...],
     rows: list[dict[str, Any]],
     processes: int,
     cpus: float,
 ) -> Iterator[dict[str, Any]]:
-    """Batches that `processes` processes make of the rows, in their order; each calls a `worker` made with the
-    arguments.
+    """The results of the rows in their order, from `processes` processes that each make a `worker` with the arguments.
 
-    No more rows wait than a few for each process.
+    Only a few rows per process wait at a time.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Ray sets, and warns of, fields that it gives up itself
+        warnings.simplefilter("ignore", DeprecationWarning)  # Ray itself sets the fields that it deprecates
         context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)  # its plans and timings are nobody's here
-    found = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # its plans and timings are of no interest
+    results = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
         worker,
         fn_constructor_args=arguments,
         compute=ray.data.ActorPoolStrategy(size=processes, max_tasks_in_flight_per_actor=AHEAD),
         num_cpus=cpus,
     )
-    yield from found.iter_rows()
+    yield from results.iter_rows()

@@ -1,4 +1,4 @@
-"""Picture files of a bulk ingestion, copied by the process that looks at them."""
+"""Picture files of a bulk ingestion, which are copied by the process that decodes them."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ from service.worker.region_finder import RegionFinder
 
 @dataclass(frozen=True)
 class OfferedFile:
-    """A picture file by a path that every node sees, and what is said of it; `number` is its place among all files of
-    a run, `taken_at` in unix seconds."""
+    """A picture file at a path that every node sees, and its description; `number` is its index among all files of a
+    run, `taken_at` in unix seconds."""
 
     number: int
     name: str
@@ -30,14 +30,14 @@ class OfferedFile:
     tags: Mapping[str, TagValue] = field(default_factory=dict)
     taken_at: float | None = None
     default_tags: Mapping[str, TagValue] = field(default_factory=dict)
-    """Tags of a picture that is new, as far as `tags` have none of these names: they undo no edit."""
+    """Tags for a new picture whose names `tags` lacks; those of a known picture stay, so that no edit is undone."""
     decided: Sequence[str] = ()
-    """Fields of the description in which the file itself has no say."""
+    """Fields of the description that ignore the file's own metadata."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BulkLimits:
-    """Limits of the files that a run takes, and its beginning: files arrive in their order, whoever is faster."""
+    """Limits on the files of a run, and the time of its start, by which files are ordered, whoever is faster."""
 
     max_file_bytes: int
     delete_grace_s: float
@@ -45,12 +45,12 @@ class BulkLimits:
 
 
 class NotTaken(Exception):
-    """A file is not taken in; the message says why, and what to do."""
+    """A file is not ingested; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class SpooledFile:
-    """A copy of a file, complete, and the id that its bytes have."""
+    """A complete copy of a file, and the id of its bytes."""
 
     offered: OfferedFile
     path: Path
@@ -58,13 +58,13 @@ class SpooledFile:
 
 
 def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledFile:
-    """A copy below `folder`, so that the bytes that are looked at are those that are taken in. Raises NotTaken where it
-    cannot be copied, or is too large."""
+    """A copy in `folder`, so that the bytes decoded are those ingested. Raises NotTaken where it cannot be copied, or is
+    too large."""
     path = folder / str(offered.number)
     reading = partial(_not_taken, f"A node cannot read {offered.path}", "Every node has to see the same files.")
     with _not_taken(f"A node cannot write its copy of {offered.path}", f"Make room in {folder} there."):
         with reading():
-            source = Path(offered.path).open("rb")  # noqa: SIM115 - closed below, where faults are told otherwise
+            source = Path(offered.path).open("rb")  # noqa: SIM115 - closed below, with another message
         with source, path.open("wb") as copy:
             size = os.fstat(source.fileno()).st_size
             if size > max_bytes:
@@ -80,52 +80,52 @@ def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledF
 
 
 @contextmanager
-def _not_taken(what: str, advice: str) -> Iterator[None]:
-    """Raises NotTaken in the place of a disk's fault in the block."""
+def _not_taken(problem: str, advice: str) -> Iterator[None]:
+    """Turns an OSError in the block into NotTaken."""
     try:
         yield
     except OSError as fault:
-        raise NotTaken(f"{what}: {fault.strerror}. {advice}") from fault
+        raise NotTaken(f"{problem}: {fault.strerror}. {advice}") from fault
 
 
-def with_default_tags(one: SpooledFile, described: DescribedPictures) -> SpooledFile:
-    """The file with those of its default tags that count for its picture."""
-    tags = described.tags(one.image_id, one.offered.tags, one.offered.default_tags)
-    return replace(one, offered=replace(one.offered, tags=tags))
+def with_default_tags(file: SpooledFile, described: DescribedPictures) -> SpooledFile:
+    """The file with those default tags that apply to its picture."""
+    tags = described.tags(file.image_id, file.offered.tags, file.offered.default_tags)
+    return replace(file, offered=replace(file.offered, tags=tags))
 
 
-def check_bounds(one: SpooledFile, described: DescribedPictures) -> None:
+def check_bounds(file: SpooledFile, described: DescribedPictures) -> None:
     """NotTaken where the picture would get more captions or tags than one may have."""
-    problem = described.add(one.image_id, one.offered.captions, one.offered.tags)
+    problem = described.add(file.image_id, file.offered.captions, file.offered.tags)
     if problem is not None:
         raise NotTaken(problem)
 
 
-def picture_in(one: SpooledFile, finder: RegionFinder, known: Image | None, limits: BulkLimits) -> ReceivedPicture:
-    """The picture in a file, which `known` is where it is there already. NotTaken where there is none."""
+def picture_in(file: SpooledFile, finder: RegionFinder, known: Image | None, limits: BulkLimits) -> ReceivedPicture:
+    """The picture in a file; `known` is its stored record, if any. NotTaken where there is no picture."""
     try:
-        extension = finder.extension(one.path) if known is None else known.extension
+        extension = finder.extension(file.path) if known is None else known.extension
     except UnreadablePicture as problem:
         raise NotTaken(problem.detail) from problem
     picture = NewPicture(
-        image_id=one.image_id,
-        filename=display_name(one.offered.name),
+        image_id=file.image_id,
+        filename=display_name(file.offered.name),
         extension=extension,
-        num_bytes=one.path.stat().st_size,
-        captions=list(one.offered.captions),
-        tags=dict(one.offered.tags),
-        taken_at=one.offered.taken_at,
-        decided_fields=tuple(one.offered.decided),
-        added_at=limits.began_at + one.offered.number * ARRIVAL_STEP_S,
+        num_bytes=file.path.stat().st_size,
+        captions=list(file.offered.captions),
+        tags=dict(file.offered.tags),
+        taken_at=file.offered.taken_at,
+        decided_fields=tuple(file.offered.decided),
+        added_at=limits.began_at + file.offered.number * ARRIVAL_STEP_S,
     )
-    return ReceivedPicture(one.path, picture)
+    return ReceivedPicture(file.path, picture)
 
 
-def is_said_already(offered: OfferedFile, known: Image | None) -> bool:
-    """Whether the picture is there with all that is said of it here."""
+def is_described_already(offered: OfferedFile, known: Image | None) -> bool:
+    """Whether the picture is stored with all of the offered description."""
     if known is None or not set(offered.captions) <= set(known.captions):
         return False
-    if offered.decided and known.slot is None:  # its file has not had its say yet
+    if offered.decided and known.slot is None:  # the file's own metadata is not read yet
         return False
     if offered.taken_at not in (None, known.taken_at):
         return False

@@ -1,7 +1,7 @@
-"""Picture files of a folder that all nodes see, taken into a cluster's shards by processes on all nodes, with Ray Data.
+"""Bulk ingestion with Ray Data: processes on all nodes take picture files of a shared folder into a cluster's shards.
 
-Nothing but names and outcomes passes the process that asks for it. No more batches wait than a few for each process,
-and one that a node was lost with is done again.
+Only names and outcomes pass through the calling process. A few batches per process wait at a time, and a batch on a
+lost node is repeated.
 """
 
 import json
@@ -37,30 +37,30 @@ from service.storage.temporary_folders import remove_abandoned
 from service.worker.region_finder import RegionFinder
 
 FILES_AT_A_TIME = 16
-NICENESS = 10  # of processes that take pictures in: searches go first
-NEXT_LOOK_S = 1.0
-CAUSE = re.compile(r"^(?!ray\.)[A-Za-z_][\w.]*: .+$", re.MULTILINE)  # what Ray makes of it is no cause
+NICENESS = 10  # of ingesting processes, so that searches go first
+POLL_S = 1.0
+CAUSE = re.compile(r"^(?!ray\.)[A-Za-z_][\w.]*: .+$", re.MULTILINE)  # not Ray's own exceptions, which wrap the cause
 
 _RECEIPT: TypeAdapter[IngestReceipt] = TypeAdapter(IngestReceipt)
 
 
 class BatchTaker(Protocol):
-    """Takes batches of files in, see BulkTaker."""
+    """Ingests batches of files, see BulkTaker."""
 
     def take(self, files: Sequence[OfferedFile], job_id: str) -> IngestReceipt:
-        """Take a batch in; the receipt tells of each file."""
+        """Ingest a batch. Returns a receipt with the outcome of each file."""
 
 
 class NodeTaker:
-    """One of them in a process of its own; rows are batches of files."""
+    """A BatchTaker in a process of its own, which processes rows that are batches of files."""
 
     def __init__(self, opened: Callable[[], BatchTaker]) -> None:
-        """`opened` makes it in this process."""
+        """`opened` makes the BatchTaker in this process."""
         self._taker = opened()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """The receipt of a batch, as JSON."""
-        files = [OfferedFile(**one) for one in json.loads(row["files"])]
+        files = [OfferedFile(**fields) for fields in json.loads(row["files"])]
         return {"receipt": _RECEIPT.dump_json(self._taker.take(files, row["job_id"])).decode()}
 
 
@@ -71,20 +71,19 @@ def ingest_on_nodes(
     cpus: float = 1,
     batch: int = FILES_AT_A_TIME,
 ) -> Iterator[IngestReceipt]:
-    """The receipts of all batches, as they come. There are `takers` takers at work, or as many as `cpus` fit into the
-    cluster.
+    """The receipts of all batches, as they come. There are `takers` processes, or as many as fit with `cpus` each.
 
-    UserError where a node fails again and again.
+    UserError where a node fails repeatedly.
     """
     rows = [
-        {"job_id": uuid.uuid4().hex, "files": json.dumps([asdict(one) for one in files[start : start + batch]])}
+        {"job_id": uuid.uuid4().hex, "files": json.dumps([asdict(file) for file in files[start : start + batch]])}
         for start in range(0, len(files), batch)
     ]
     if takers is None:
         takers = max(1, min(len(rows), int(ray.cluster_resources().get("CPU", 1) / cpus)))
     try:
-        for found in streamed(NodeTaker, (opened,), rows, takers, cpus):
-            yield _RECEIPT.validate_json(found["receipt"])
+        for result in streamed(NodeTaker, (opened,), rows, takers, cpus):
+            yield _RECEIPT.validate_json(result["receipt"])
     except RayError as fault:
         raise UserError(
             f"a node failed: {innermost_cause(str(fault))}: run the same command again, it goes on where it was"
@@ -92,26 +91,30 @@ def ingest_on_nodes(
 
 
 def innermost_cause(text: str) -> str:
-    """The last line that names an exception, of what Ray tells of one: there are traces before and advice after it."""
-    named = CAUSE.findall(text)
-    return named[-1] if named else text.strip().splitlines()[-1]
+    """The last line of Ray's error text that names an exception; traces precede it, and advice follows."""
+    causes = CAUSE.findall(text)
+    return causes[-1] if causes else text.strip().splitlines()[-1]
 
 
 def opened_bulk_taker(settings: Mapping[str, Any], deadline_s: float, began_at: float) -> BulkTaker:
-    """The taker of pictures on a node, with the detector and the limits of the replicas."""
+    """The BulkTaker of a node, with the detector and the limits of the replicas."""
     os.nice(NICENESS)
-    own = Settings(**settings)
-    folder = own.data_dir / "bulk"
+    node_settings = Settings(**settings)
+    folder = node_settings.data_dir / "bulk"
     make_folder(folder)
     remove_abandoned(folder)
-    if own.threads is not None:
-        torch.set_num_threads(own.threads)
+    if node_settings.threads is not None:
+        torch.set_num_threads(node_settings.threads)
     connection = ClusterConnection(deadline_s, lambda keys: None)
     return BulkTaker(
-        finder=RegionFinder.reading(folder, detector_of(own.detector, device_of(own.device)), own),
+        finder=RegionFinder.reading(
+            folder, detector_of(node_settings.detector, device_of(node_settings.device)), node_settings
+        ),
         folder=folder,
         store=ShardsOfBulk(connection.shards.fan_out, connection, connection.shards.placement),
-        limits=BulkLimits(max_file_bytes=own.max_file_bytes, delete_grace_s=own.delete_grace_s, began_at=began_at),
+        limits=BulkLimits(
+            max_file_bytes=node_settings.max_file_bytes, delete_grace_s=node_settings.delete_grace_s, began_at=began_at
+        ),
     )
 
 
@@ -125,15 +128,15 @@ class BulkRun:
         self._jobs = ClusterJobs(self._connection.shards.fan_out, self._connection.shards.placement)
 
     def receipts(self, files: Sequence[OfferedFile]) -> Iterator[IngestReceipt]:
-        """Have all nodes take the files in; the receipts as they come."""
+        """Have all nodes ingest the files. Yields the receipts as they come."""
         yield from ingest_on_nodes(partial(opened_bulk_taker, self._settings, self._deadline_s, time.time()), files)
 
     def finished(self, job_ids: Sequence[str]) -> Iterator[JobStatus]:
-        """The jobs, each once its pictures can be found. UserError where a shard is away for long."""
+        """The jobs, each once its pictures can be found. UserError where a shard does not answer for a long time."""
         yield from finished_jobs(self._jobs.job, job_ids)
 
     def close(self) -> None:
-        """Look at the cluster no longer."""
+        """Close the connection to the cluster."""
         self._connection.close()
 
 
@@ -143,20 +146,20 @@ def finished_jobs(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[JobStatus]:
-    """The jobs, each once it is done. UserError where a shard does not answer for long."""
+    """The jobs, each once it is done. UserError where a shard does not answer for a long time."""
     answered = clock()
     for job_id in job_ids:
         while True:
             try:
-                found, answered = job(job_id), clock()
+                status, answered = job(job_id), clock()
             except ShardLost as fault:
                 if clock() - answered > SHARD_PATIENCE_S:
                     raise UserError(
                         f"the pictures are taken in, and stay; whether all can be found is not known: {fault.detail}"
                     ) from fault
             else:
-                if found is not None and found.state == "done":
-                    yield found
-                if found is None or found.state == "done":
+                if status is not None and status.state == "done":
+                    yield status
+                if status is None or status.state == "done":
                     break
-            sleep(NEXT_LOOK_S)
+            sleep(POLL_S)

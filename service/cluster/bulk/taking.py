@@ -1,7 +1,7 @@
-"""Batches of picture files taken into the shards by the process that decodes them and finds their regions.
+"""Bulk ingestion of batches of picture files by a process that decodes them and finds their regions.
 
-A picture that the shards know is not looked at again, so that a run that was ended goes on where it was. Regions travel
-with the pictures (`found_regions.py`): no replica looks for them.
+A picture that the shards know is not decoded again, so that an interrupted run can be continued. Regions are sent with
+the pictures (`found_regions.py`), so that no replica has to find them.
 """
 
 import logging
@@ -19,7 +19,7 @@ from service.cluster.bulk.files import (
     OfferedFile,
     SpooledFile,
     check_bounds,
-    is_said_already,
+    is_described_already,
     picture_in,
     spooled_file,
     with_default_tags,
@@ -37,8 +37,8 @@ from service.storage.incoming import upload_folder
 from service.worker.region_finder import RegionFinder
 
 WAIT_S = 2.0
-KNOWN_STATES = ("queued", "ready")  # of pictures that are there or on their way: they are not looked at again
-SHARD_PATIENCE_S = 300.0  # with a shard that does not answer; one whose process was killed is back before
+KNOWN_STATES = ("queued", "ready")  # of pictures that are not decoded again
+SHARD_PATIENCE_S = 300.0  # with a silent shard; a killed process is restarted sooner
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -48,8 +48,7 @@ class BulkStore(Protocol):
     """The shards."""
 
     def images(self, image_ids: Sequence[str]) -> Mapping[str, Image]:
-        """Id -> picture, of those that the shards have, in whatever state. Raises ShardLost where one of them does not
-        answer."""
+        """Id -> picture, of those that the shards have, in any state. Raises ShardLost where one does not answer."""
 
     def take_in(
         self,
@@ -59,29 +58,28 @@ class BulkStore(Protocol):
         job_id: str = "",
         regions: Mapping[str, bytes] | None = None,
     ) -> TakenIn:
-        """A job of the pictures, with the regions of some of them by id. Raises NotReady where they cannot be taken
-        just now."""
+        """A job of the pictures; `regions` are those already found, by id. Raises NotReady where it must be retried."""
 
 
 class ShardsOfBulk(ClusterPictureStore):
     """The shards of a cluster."""
 
     def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
-        """Id -> picture, of those that the shards have, in whatever state; while one is in two shards, as the one has
-        it that it is moved from. Raises ShardLost where one of them does not answer."""
+        """Id -> picture, of those that the shards have, in any state; the old shard counts while a picture is moved.
+        Raises ShardLost where a shard does not answer."""
         places = {image_id: self._placement().places(image_id) for image_id in image_ids}
         placed = defaultdict[int, list[str]](list)
-        for image_id, own in places.items():
-            for shard in own:
+        for image_id, shards in places.items():
+            for shard in shards:
                 placed[shard].append(image_id)
-        asked = {shard: (names,) for shard, names in placed.items()}
-        answers = all_answers(self._fan_out, ShardLists.known_images, asked, deadline_s=READ_DEADLINE_S)
-        found = ((name, answers[shard].get(name)) for name, own in places.items() for shard in own)
-        return {name: image for name, image in found if image is not None}
+        calls = {shard: (image_ids,) for shard, image_ids in placed.items()}
+        answers = all_answers(self._fan_out, ShardLists.known_images, calls, deadline_s=READ_DEADLINE_S)
+        records = ((name, answers[shard].get(name)) for name, shards in places.items() for shard in shards)
+        return {name: image for name, image in records if image is not None}
 
 
 class BulkTaker:
-    """Takes files in, batch by batch. For one thread."""
+    """Ingests files, batch by batch. For one thread."""
 
     def __init__(
         self,
@@ -92,15 +90,15 @@ class BulkTaker:
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Files are copied below `folder`, which is there and which `finder` may read."""
+        """Files are copied into the existing `folder`, which `finder` may read."""
         self._finder, self._folder = finder, folder
         self._store, self._limits = store, limits
         self._sleep, self._clock = sleep, clock
 
     def take(self, files: Sequence[OfferedFile], job_id: str) -> IngestReceipt:
-        """Take files in; those that are new, or of which something new is said, as a job of this id.
+        """Ingest files; those that are new, or have a new description, form a job of this id.
 
-        On return each is on disk in its shard, or rejected with the reason. The job's id is empty where there is none.
+        On return each file is on disk in its shard, or rejected with the reason. Without a job, its id is empty.
         """
         kept_since = (now := time.time()) - self._limits.delete_grace_s
         accepted: list[AcceptedFile] = []
@@ -112,17 +110,17 @@ class BulkTaker:
                 with _noted(offered, rejected):
                     spooled.append(spooled_file(offered, folder, self._limits.max_file_bytes))
             try:
-                images = self._patiently(lambda: self._store.images([one.image_id for one in spooled]))
+                images = self._patiently(lambda: self._store.images([file.image_id for file in spooled]))
                 described = {key: image for key, image in images.items() if not image.is_gone(kept_since)}
                 known = {key: image for key, image in images.items() if image.state in KNOWN_STATES}
                 descriptions = DescribedPictures(described.get)
-                for one in (with_default_tags(file, descriptions) for file in spooled):
-                    if is_said_already(one.offered, known.get(one.image_id)):
-                        accepted.append(AcceptedFile(one.image_id, display_name(one.offered.name), duplicate=True))
+                for file in (with_default_tags(copy, descriptions) for copy in spooled):
+                    if is_described_already(file.offered, known.get(file.image_id)):
+                        accepted.append(AcceptedFile(file.image_id, display_name(file.offered.name), duplicate=True))
                         continue
-                    with _noted(one.offered, rejected):
-                        picture = picture_in(one, self._finder, known.get(one.image_id), self._limits)
-                        check_bounds(one, descriptions)  # which counts what is said of it from now on
+                    with _noted(file.offered, rejected):
+                        picture = picture_in(file, self._finder, known.get(file.image_id), self._limits)
+                        check_bounds(file, descriptions)  # which also counts this description
                         pictures.append(picture)
                 if not pictures:
                     return IngestReceipt("", accepted, rejected)
@@ -132,14 +130,15 @@ class BulkTaker:
                 job_id = job_id if taken else ""
             except (NotReady, ShardLost) as fault:
                 advice = f"{fault.detail} Run the same command again: what is there stays."
-                left = [one.picture.filename for one in pictures] or [display_name(one.offered.name) for one in spooled]
-                return IngestReceipt("", accepted, rejected + [RejectedFile(name, advice) for name in left])
+                names = [one.picture.filename for one in pictures]
+                names = names or [display_name(file.offered.name) for file in spooled]
+                return IngestReceipt("", accepted, rejected + [RejectedFile(name, advice) for name in names])
         return IngestReceipt(job_id, accepted, rejected)
 
     def _taken_in(
         self, pictures: Sequence[ReceivedPicture], known: Set[str], deleted: Set[str], job_id: str, now: float
     ) -> tuple[list[AcceptedFile], list[RejectedFile]]:
-        """Have the shards take pictures in. NotReady where one of them does not, for as long as it is waited for."""
+        """Have the shards ingest pictures. NotReady where one of them does not within the patience."""
         new = {one.picture.image_id: one.path for one in pictures if one.picture.image_id not in known}
         regions = self._finder.serialised_regions(new)
         attempts = 0
@@ -149,14 +148,14 @@ class BulkTaker:
             attempts += 1
             return self._store.take_in(pictures, now, now - self._limits.delete_grace_s, job_id, regions)
 
-        taken = self._patiently(attempt).outcomes
-        if attempts > 1:  # what an attempt that was not acknowledged took in is no duplicate
+        outcomes = self._patiently(attempt).outcomes
+        if attempts > 1:  # pictures of an unacknowledged attempt are no duplicates
             expected = file_outcomes([one.picture.image_id for one in pictures], known, deleted)
-            taken = [one if one.refused else other for one, other in zip(taken, expected, strict=True)]
-        return sorted_out(pictures, taken)
+            outcomes = [real if real.refused else other for real, other in zip(outcomes, expected, strict=True)]
+        return sorted_out(pictures, outcomes)
 
     def _patiently(self, call: Callable[[], T]) -> T:
-        """The result of a call of the shards; one that does not answer is asked again for a while."""
+        """The result of a call of the shards, which is repeated for a while where one does not answer."""
         until = self._clock() + SHARD_PATIENCE_S
         while True:
             try:
@@ -170,7 +169,7 @@ class BulkTaker:
 
 @contextmanager
 def _noted(offered: OfferedFile, rejected: list[RejectedFile]) -> Iterator[None]:
-    """A file that is not taken in the block is added to those rejected."""
+    """Adds the file to those rejected where the block raises NotTaken."""
     try:
         yield
     except NotTaken as fault:

@@ -1,4 +1,4 @@
-"""A cluster of Ray on this machine: nodes of a few hundred MB that are killed and started again, for demonstrations."""
+"""A Ray cluster on this machine for demonstrations: nodes of a few hundred MB that can be killed and restarted."""
 
 import logging
 import os
@@ -21,10 +21,10 @@ from service.this_machine import is_running, processes_under
 
 NODES = ("node-0", "node-1", "node-2")
 OBJECT_STORE_BYTES = 80 * 2**20
-CPUS = 4  # what a node says it has: actors are placed by it, nobody is slowed down
+CPUS = 4  # that a node declares, by which actors are placed; it limits nothing
 
-# A dead node is noticed within a second or two instead of fifteen, a call to a dead process fails within a tenth of a
-# second instead of two. The head tells every other process, this one included.
+# A dead node is noticed within a second or two instead of fifteen, and a call to a dead process fails within a tenth
+# of a second instead of two. The head passes this to every other process, including this one.
 SYSTEM_CONFIG = {
     "health_check_initial_delay_ms": 2000,
     "health_check_period_ms": 500,
@@ -37,26 +37,26 @@ SYSTEM_CONFIG = {
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
-    "RAY_worker_niceness": "0",  # as a process that searches without Ray
-    "RAY_task_events_report_interval_ms": "0",  # nobody looks at a list of all calls, which each of them would pay for
+    "RAY_worker_niceness": "0",  # like a process outside Ray
+    "RAY_task_events_report_interval_ms": "0",  # no list of all calls, which would slow each of them
     "RAY_SERVE_LOG_TO_STDERR": "0",
     "RAY_SERVE_ENABLE_HA_PROXY": "1",  # requests go through HAProxy, which Ray Serve brings, and not through Python
-    "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",  # of a router that ends; HAProxy hears of it at once
-    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # a proxy takes its time to start beside replicas that load models
+    "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",  # of an ending router; HAProxy is told at once
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # proxies start slowly beside replicas that load models
     "PYTHONPATH": str(PACKAGES_FOLDER),
 }
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """Return once it holds."""
+    """Return once the condition holds."""
     while not holds():
         time.sleep(0.05)
 
 
 class RayCluster:
-    """Three nodes, the first of which is the head and holds what the cluster knows of itself.
+    """Three nodes, the first of which is the head, with the state of the cluster.
 
-    Nodes are started one after the other: started together by one process they take each other's names and one aborts.
+    Nodes are started one after the other, since nodes started together by one process take each other's names.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -76,31 +76,31 @@ class RayCluster:
 
     @property
     def address(self) -> str:
-        """The address by which a driver finds the cluster; "auto" would find anybody's."""
+        """The address of this cluster for drivers; "auto" might find another one."""
         address: str = self._cluster.address
         return address
 
     def start(self, name: str) -> None:
         """Start a node that does not run."""
         assert name not in self._nodes, f"{name} runs"
-        of_the_head: dict[str, Any] = {"temp_dir": str(self._folder), "_system_config": SYSTEM_CONFIG}
+        head_options: dict[str, Any] = {"temp_dir": str(self._folder), "_system_config": SYSTEM_CONFIG}
         self._nodes[name] = self._cluster.add_node(
             num_cpus=CPUS,
             object_store_memory=OBJECT_STORE_BYTES,
             include_dashboard=False,
             labels={LABEL: name},
-            **({} if self._nodes else of_the_head),
+            **({} if self._nodes else head_options),
         )
 
     def kill(self, name: str) -> None:
         """Kill a node and everything that runs on it, all at once, as a power cut would."""
-        assert name != NODES[0], "the head is killed by nobody: the others know each other by it"
+        assert name != NODES[0], "the head must not be killed: the other nodes depend on it"
         node = self._nodes.pop(name)
         raylet = node.all_processes["raylet"][0].process
         killed = processes_under(raylet.pid)
         for process in killed:
             os.kill(process, signal.SIGKILL)
-        raylet.wait()  # a raylet that is dead but not waited for counts as alive for its workers
+        raylet.wait()  # its workers take an unreaped raylet for alive
         wait_until(lambda: not any(is_running(process) for process in killed))
         self._cluster.remove_node(node, allow_graceful=False)
 
@@ -111,7 +111,7 @@ class RayCluster:
                 self.start(name)
 
     def close(self) -> None:
-        """End every node, and wait for every process."""
+        """End every node, and wait for all processes."""
         raylets = [node.all_processes["raylet"][0].process.pid for node in self._nodes.values()]
         started = [process for raylet in raylets for process in processes_under(raylet)]
         ray.shutdown()
@@ -122,9 +122,9 @@ class RayCluster:
 @contextmanager
 def running_ray_cluster() -> Iterator[RayCluster]:
     """Three nodes that run until the block ends."""
-    # The sockets' paths must stay below 108 characters, which pytest's folders do not.
+    # Not pytest's folder, which is too long for socket paths of at most 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="ray-"))
-    # Ray writes its address into a folder `ray` in here, which it does not make, and not over that of another cluster.
+    # Ray writes its address to the folder `ray` in here, which must exist, instead of over another cluster's.
     environment = {**ENVIRONMENT, "RAY_TMPDIR": str(folder)}
     nodes_folder = folder / "ray"
     nodes_folder.mkdir()

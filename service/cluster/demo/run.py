@@ -1,5 +1,5 @@
-"""A demonstration of a cluster that loses a machine: three nodes on this one, clients that never stop asking, a node
-killed and started again, a shard added. What every answer should have been is known beforehand.
+"""A demonstration of a cluster that loses a machine: three local nodes under load, of which one is killed and restarted,
+and an added shard. Every answer is compared with the right one, which is known beforehand.
 """
 
 import json
@@ -22,7 +22,7 @@ from service.errors import UserError
 from service.settings import ClusterSettings, Settings
 
 CLIENT_PAUSE_S = 0.1
-CALM_S = 2.0  # of load before anything happens, and after
+CALM_S = 2.0  # of load before and after each event
 READY_S = 600.0
 DEMO_TAG = "came"
 FIRST, SECOND = "first", "late"
@@ -41,11 +41,11 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """The size of the demonstration. `photos` None: pictures drawn by a program."""
+    """The size of the demonstration. `photos` None: generated pictures."""
 
     num_pictures: int = 120
     num_late: int = 12
-    """Pictures that come in while a node is away."""
+    """Pictures that are ingested while a node is down."""
     num_shards: int = 2
     num_replicas: int = 2
     num_clients: int = 8
@@ -87,23 +87,23 @@ class RightAnswer:
     scores: Sequence[float]
 
     def fault(self, answer: dict[str, Any]) -> str | None:
-        """The fault of an answer; None where it has none.
+        """The fault of an answer; None where it is right.
 
-        A whole one is the beginning of the ranking. A partial one leaves pictures out and changes neither order nor
-        scores.
+        A whole answer is the beginning of the ranking. A partial one may leave out pictures, but changes neither order
+        nor scores.
         """
-        found = [(hit["image_id"], hit["score"]) for hit in answer["results"]]
+        hits = [(hit["image_id"], hit["score"]) for hit in answer["results"]]
         places = {image_id: place for place, image_id in enumerate(self.image_ids)}
-        if unknown := [image_id for image_id, _ in found if image_id not in places]:
+        if unknown := [image_id for image_id, _ in hits if image_id not in places]:
             return f"{unknown[0]} does not belong there"
-        order = [places[image_id] for image_id, _ in found]
+        order = [places[image_id] for image_id, _ in hits]
         if order != sorted(order):
             return "the order is another"
         if is_whole(answer) and order != list(range(len(order))):
-            missing = next(place for place, found in enumerate(order) if place != found)
+            missing = next(rank for rank, place in enumerate(order) if rank != place)
             return f"{self.image_ids[missing]} is missing in an answer that says it is whole"
-        off = [image_id for image_id, score in found if abs(score - self.scores[places[image_id]]) > SCORE_TOLERANCE]
-        return f"the score of {off[0]} is another" if off else None
+        wrong = [image_id for image_id, score in hits if abs(score - self.scores[places[image_id]]) > SCORE_TOLERANCE]
+        return f"the score of {wrong[0]} is another" if wrong else None
 
 
 def is_whole(answer: dict[str, Any]) -> bool:
@@ -113,11 +113,11 @@ def is_whole(answer: dict[str, Any]) -> bool:
 
 
 class DemoClient(threading.Thread):
-    """Asks one question after the other, and compares the answers with the right ones."""
+    """Searches again and again, and compares the answers with the right ones."""
 
-    def __init__(self, url: str, right: dict[str, RightAnswer], seed: int, stop: threading.Event) -> None:
+    def __init__(self, url: str, right_answers: dict[str, RightAnswer], seed: int, stop: threading.Event) -> None:
         super().__init__(name=f"client {seed}", daemon=True)
-        self._url, self._right, self._ended = url, right, stop
+        self._url, self._right_answers, self._stop = url, right_answers, stop
         self._draw = random.Random(seed)
         self._began = time.monotonic()
         self.asked = self.refused = self.partial = 0
@@ -125,10 +125,10 @@ class DemoClient(threading.Thread):
         self.last_incomplete = float("-inf")
 
     def run(self) -> None:
-        """Ask until told to stop."""
+        """Search until `stop` is set."""
         with httpx.Client(base_url=self._url, timeout=30.0) as client:
-            while not self._ended.is_set():
-                question = self._draw.choice(sorted(self._right))
+            while not self._stop.is_set():
+                question = self._draw.choice(sorted(self._right_answers))
                 self._ask(client, question, self._draw.randint(1, 10))
 
     def _ask(self, client: httpx.Client, question: str, k: int) -> None:
@@ -148,18 +148,18 @@ class DemoClient(threading.Thread):
         if not is_whole(answer):
             self.partial += 1
             self.last_incomplete = time.monotonic()
-        if (fault := self._right[question].fault(answer)) is not None:
+        if (fault := self._right_answers[question].fault(answer)) is not None:
             self.faults.append(f"{time.monotonic() - self._began:.1f} s into the load, {question!r}: {fault}")
 
 
 def search_body(question: str, k: int) -> dict[str, Any]:
-    """A search among the pictures that were there first, by what they show."""
+    """A search among the pictures that were ingested first, by what they show."""
     chosen = {"tags": {DEMO_TAG: FIRST}}
     return {"query": question, "k": k, "shortlist": 1000, "match": "pictures", "filter": chosen}
 
 
 class Demo:
-    """The demonstration on a cluster of Ray that runs."""
+    """The demonstration on a running Ray cluster."""
 
     def __init__(self, cluster: RayCluster, settings: Settings, plan: DemoPlan, notify: Callable[[str], None]) -> None:
         self._cluster, self._settings, self._plan, self._notify = cluster, settings, plan, notify
@@ -170,7 +170,7 @@ class Demo:
         self.findings = DemoFindings()
 
     def run(self) -> DemoFindings:
-        """Run the whole demonstration; its findings. The collection is taken down at the end."""
+        """Run the whole demonstration. Returns its findings. The collection is taken down at the end."""
         try:
             self._show()
         finally:
@@ -178,9 +178,9 @@ class Demo:
             take_down(self._chosen)
         return self.findings
 
-    def _say(self, what: str) -> None:
-        """Tell what happened, and how many seconds of load it was after."""
-        self._notify(f"{time.monotonic() - self._began:.1f} s: {what}")
+    def _say(self, event: str) -> None:
+        """Report an event with its time since the load began."""
+        self._notify(f"{time.monotonic() - self._began:.1f} s: {event}")
 
     def _show(self) -> None:
         self._notify("starting shards and routers")
@@ -214,7 +214,7 @@ class Demo:
         self.findings.lost = len(known - self._stored())
 
     def _lose_a_node(self, clients: Sequence[DemoClient]) -> set[str]:
-        """Kill a node, take pictures in without it, start it again; the pictures that were acknowledged."""
+        """Kill a node, ingest pictures without it, and restart it. Returns the ids of the acknowledged pictures."""
         killed_at = time.monotonic()
         self._cluster.kill("node-2")
         self.findings.killed += 1
@@ -232,7 +232,7 @@ class Demo:
         """Names and contents of pictures."""
         if self._plan.photos is None:
             drawn = [draw(1, number) for number in range(first, first + count)]
-            return [(one.name, one.content) for one in drawn]
+            return [(picture.name, picture.content) for picture in drawn]
         paths = sorted(
             path for path in self._plan.photos.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg", ".png")
         )
@@ -244,12 +244,12 @@ class Demo:
         return [(path.name, path.read_bytes()) for path in paths[first : first + count]]
 
     def _ingest(self, pictures: Sequence[tuple[str, bytes]], tag: str) -> set[str]:
-        """Send pictures until they are acknowledged, and wait until they can be found; their ids."""
+        """Send pictures until they are acknowledged, and wait until they can be found. Returns their ids."""
         known: set[str] = set()
         for start in range(0, len(pictures), 32):
             batch = pictures[start : start + 32]
             answer = self._send(batch, tag)
-            known |= {one["image_id"] for one in answer["accepted"]}
+            known |= {file["image_id"] for file in answer["accepted"]}
             for _ in self._tries():
                 job = self._client.get(answer["status_url"])
                 if job.status_code == 200 and job.json()["state"] == "done":
@@ -257,7 +257,7 @@ class Demo:
         return known
 
     def _send(self, batch: Sequence[tuple[str, bytes]], tag: str) -> dict[str, Any]:
-        """The receipt of a request, which is sent again where it is refused."""
+        """The receipt of a request, which is repeated while it is refused."""
         manifest = json.dumps({name: {"tags": {DEMO_TAG: tag}} for name, _ in batch})
         for _ in self._tries():
             answer = self._client.post(
@@ -273,14 +273,14 @@ class Demo:
         return RightAnswer([hit["image_id"] for hit in answer["results"]], [hit["score"] for hit in answer["results"]])
 
     def _stored(self) -> set[str]:
-        """The ids of every picture that is there."""
-        found: set[str] = set()
+        """The ids of all stored pictures."""
+        image_ids: set[str] = set()
         after = None
         while True:
             page = self._client.get("/images", params={"limit": 1000, **({"after": after} if after else {})}).json()
-            found |= {image["image_id"] for image in page["images"]}
+            image_ids |= {image["image_id"] for image in page["images"]}
             if (after := page["next"]) is None:
-                return found
+                return image_ids
 
     def _until_ready(self) -> None:
         for _ in self._tries():
@@ -294,7 +294,7 @@ class Demo:
                 return
 
     def _tries(self) -> Iterator[None]:
-        """Tries with pauses between; TimeoutError once it took too long."""
+        """Attempts with pauses in between; TimeoutError after READY_S seconds."""
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
             yield

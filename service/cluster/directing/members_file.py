@@ -1,4 +1,4 @@
-"""The file of a shard's members: written before a change is acknowledged that some replica does not have."""
+"""The file of a shard's members, written before a change is acknowledged that a replica lacks."""
 
 import json
 from pathlib import Path
@@ -13,10 +13,10 @@ class MembersFile:
         self._path = path
 
     def read(self) -> frozenset[int] | None:
-        """The numbers; None where nothing was written down."""
+        """The numbers; None where there is no file."""
         return frozenset(json.loads(self._path.read_bytes())) if self._path.is_file() else None
 
     def write(self, members: frozenset[int]) -> None:
-        """Write them down; on return they survive a power cut."""
+        """Write the numbers durably."""
         make_folder(self._path.parent)
         replace_file(self._path, json.dumps(sorted(members)).encode())

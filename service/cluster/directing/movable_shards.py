@@ -1,5 +1,5 @@
-"""The shards of a cluster as its director and the move of pictures see them: asked of the replicas that have every
-change, and changed by their writers."""
+"""The shards of a cluster as its director and rebalancing see them: read from replicas that have every change, and
+changed by their writers."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,7 +14,7 @@ from service.cluster.routing.fan_out import FanOut, all_answers
 from service.cluster.shards.lists import ShardLists
 from service.cluster.shards.replica import Files
 
-HELD_LOOK_S = 5.0  # for a look at a shard that a change waits for
+HELD_LOOK_S = 5.0  # for a read that a change waits for
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -27,10 +27,10 @@ class StartedReplica(WritableReplica, Protocol):
 
 
 class MovableShards:
-    """Asks and changes shards, see rebalancing.Shards. Safe from many threads."""
+    """Reads and changes shards, see rebalancing.Shards. Thread-safe."""
 
     def __init__(self, placement: Placement, timeout_s: float, end_move: Callable[[], bool]) -> None:
-        """None yet. `end_move` has the gate finish, and plans the end of the move."""
+        """There are no shards yet. `end_move` finishes the gate, and plans the end of the move."""
         self.writers: list[ShardWriter] = []
         self.gate = MoveGate(self._held, placement)
         self._replicas: list[Sequence[StartedReplica]] = []
@@ -43,11 +43,11 @@ class MovableShards:
         self.writers.append(writer)
 
     def write(self, shard: int, operation: Operation, files: Files | None = None) -> tuple[int, Any]:
-        """The number of a change, and what it returned. NotReady and what the change raises."""
+        """The number and the result of a change. Raises NotReady, and what the change raises."""
         return self.writers[shard].write(operation, files)
 
     def close(self) -> None:
-        """End its threads; what still waits for one is not asked any more."""
+        """End the threads, and cancel waiting calls."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def sequence(self, shard: int) -> int:
@@ -55,21 +55,20 @@ class MovableShards:
         return self.writers[shard].membership().position.sequence
 
     def job_is_done(self, shard: int, job_id: str) -> bool:
-        """Whether every replica of a shard that has every change finds the pictures of a job.
+        """Whether every member of a shard finds the pictures of a job.
 
-        One that does not answer yet may begin to, and would not find them: it is waited for, or is no member any more.
+        A member that does not answer might soon, without finding them, so it is waited for until it is dropped.
         """
         fan_out = self._members_of(shard)
-        found = fan_out.ask_every(ShardLists.job_is_found, {shard: (job_id,)})[shard]
-        return 0 < len(found) == len(fan_out.replicas[shard]) and all(found)
+        answers = fan_out.ask_every(ShardLists.job_is_found, {shard: (job_id,)})[shard]
+        return 0 < len(answers) == len(fan_out.replicas[shard]) and all(answers)
 
     def step(self, image_id: str) -> AbstractContextManager[None]:
-        """A block within which nobody but the move changes the picture. Raises NotReady while another change of it
-        takes long."""
+        """A block in which only the move changes the picture. Raises NotReady where another change takes too long."""
         return self.gate.step(image_id)
 
     def begin_pass(self) -> None:
-        """Note from now on whether a picture comes back where it is moved from."""
+        """Start to note whether a picture comes back to its old shard."""
         self.gate.begin_pass()
 
     def finish(self) -> bool:
@@ -81,7 +80,7 @@ class MovableShards:
         return all_answers(self._members_of(shard), method, {shard: arguments})[shard]
 
     def _held(self, shard: int, image_ids: Sequence[str]) -> list[str]:
-        """The ids among these whose pictures a shard has. ShardLost, soon: a change waits for it."""
+        """The ids among these whose pictures a shard has. Raises ShardLost soon, since a change waits for it."""
         return all_answers(self._members_of(shard, HELD_LOOK_S), ShardLists.held, {shard: (image_ids,)})[shard]
 
     def _members_of(self, shard: int, deadline_s: float | None = None) -> FanOut:

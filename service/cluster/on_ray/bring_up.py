@@ -1,4 +1,4 @@
-"""Brings a collection up on a Ray cluster: director, replicas, and routers behind Ray Serve."""
+"""The start of a collection on a Ray cluster: director, replicas, and routers behind Ray Serve."""
 
 import atexit
 import logging
@@ -38,12 +38,12 @@ from service.model_loading import LoadedModels
 from service.settings import ClusterSettings, Settings
 
 LOOK_S = 10.0
-VIEW_S = 0.5  # between two looks at the cluster
+VIEW_S = 0.5  # between two views of the cluster
 WRITE_S = 120.0
 APP = "regard"
 HOSTS = ("127.0.0.1", "localhost", "0.0.0.0")
 LOOKS, OPERATORS = "looks", "operators"
-# Changes that wait for a replica that hangs leave routers the way to look, and operators the way to repair it.
+# So that changes that wait for a hanging replica block neither routers' views nor an operator's repair.
 DIRECTOR_GROUPS = {LOOKS: 8, OPERATORS: 4, CHANGES: 64}
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class DirectorActor:
     """The actor around a Director."""
 
     def __init__(self, settings: dict[str, Any], address: tuple[str, int]) -> None:
-        """`settings` of the replicas; `address` is the host and port that the collection is served at."""
+        """`settings` are those of the replicas; `address` is the host and port that the collection is served at."""
         self._settings, self._address = settings, address
         self._director = Director(Path(settings["data_dir"]), RayNodes(settings))
 
@@ -69,7 +69,7 @@ class DirectorActor:
 
     @ray.method(concurrency_group=OPERATORS)
     def begin(self, num_shards: int, num_replicas: int, write_quorum: int) -> Outcome:
-        """Plan and start a cluster, unless it is."""
+        """Plan and start a cluster, unless one is planned."""
         return outcome_of(self._director.begin, num_shards, num_replicas, write_quorum)
 
     @ray.method(concurrency_group=LOOKS)
@@ -86,7 +86,7 @@ class DirectorActor:
     def write(
         self, shard: int, operation: Operation, files: "dict[str, ray.ObjectRef[bytes]]", num_shards: int
     ) -> Outcome:
-        """Have a shard make a change; the bytes of its pictures go from the router to the replicas."""
+        """Have a shard make a change; replicas fetch the bytes of its pictures from the router."""
         try:
             return Outcome(self._director.write(shard, operation, files, num_shards))  # type: ignore[arg-type]
         except (Problem, ValueError) as problem:
@@ -94,17 +94,17 @@ class DirectorActor:
 
     @ray.method(concurrency_group=OPERATORS)
     def add_shard(self) -> Outcome:
-        """Add a shard and begin to move its share of the pictures there; its number."""
+        """Add a shard and begin to move its share of the pictures to it. Returns its number."""
         return outcome_of(self._director.add_shard)
 
     @ray.method(concurrency_group=OPERATORS)
     def repair(self, shard: int, number: int) -> Outcome:
-        """Make a replica anew."""
+        """Rebuild a replica."""
         return outcome_of(self._director.repair, shard, number)
 
 
 def outcome_of(call: Callable[..., Any], *arguments: Any) -> Outcome:
-    """The result of a call, or the mistake of whoever asked; a bug is raised."""
+    """The result of a call, or its UserError; other exceptions are raised."""
     try:
         return Outcome(call(*arguments))
     except UserError as mistake:
@@ -112,10 +112,10 @@ def outcome_of(call: Callable[..., Any], *arguments: Any) -> Outcome:
 
 
 class ClusterConnection:
-    """A router's connection: what is known of the shards, kept up in a thread, and the way to the writers."""
+    """A router's connection: its knowledge of the shards, refreshed by a thread, and access to the writers."""
 
     def __init__(self, deadline_s: float, keys: Callable[[bytes | None], None]) -> None:
-        """`keys` is told the content of the key file whenever the cluster is looked at."""
+        """`keys` is called with the content of the key file at each refresh."""
         self._director = ray.get_actor(DIRECTOR, NAMESPACE)
         self._keys = keys
         self.shards = KnownShards(deadline_s, RemoteReplica)
@@ -124,12 +124,12 @@ class ClusterConnection:
         threading.Thread(target=self._run, name="cluster", daemon=True).start()
 
     def write(self, shard: int, operation: Operation, files: Files | None = None) -> Any:
-        """Make a change; gives its result. NotReady where nobody says that it was made."""
+        """The result of a change. Raises NotReady where it is not acknowledged."""
         references = {image_id: ray.put(content) for image_id, content in (files or {}).items()}
         try:
             num_shards = self.shards.placement().num_shards
-            called: Any = self._director.write.remote(shard, operation, references, num_shards)
-            outcome: Any = ray.get(called, timeout=WRITE_S)
+            call: Any = self._director.write.remote(shard, operation, references, num_shards)
+            outcome: Any = ray.get(call, timeout=WRITE_S)
         except Exception as fault:
             log.warning("a change was not acknowledged: %s", fault)
             raise NotReady("The change was not acknowledged; send it again.", retry_after=SHARD_RETRY_S) from fault
@@ -140,7 +140,7 @@ class ClusterConnection:
         return value
 
     def look(self) -> None:
-        """Take up how the cluster is."""
+        """Refresh the view of the cluster."""
         view: ClusterView = answer_of(self._director.view.remote(), LOOK_S)
         self._keys(view.keys)
         self.shards.take(view)
@@ -153,37 +153,38 @@ class ClusterConnection:
         while not self._stop.wait(VIEW_S):
             try:
                 self.look()
-            except Exception as fault:  # the director is being started again: what was known goes on
+            except Exception as fault:  # the director restarts; the last view stays valid
                 log.warning("the director does not answer: %s", fault)
 
 
 def router_app(settings: dict[str, Any], cluster: ClusterSettings) -> Callable[..., Any]:
     """The application of a router, built in its own process."""
-    held = RouterFolder(Path(settings["data_dir"]))
-    atexit.register(held.close)
-    folder = held.path
-    # Nothing is cached: replicas count their changes each for itself, so no version names an answer of several.
-    own = Settings(**{**settings, "data_dir": folder, "views": [], "cache_entries": 0})
+    router_folder = RouterFolder(Path(settings["data_dir"]))
+    atexit.register(router_folder.close)
+    folder = router_folder.path
+    # Nothing is cached, since each replica has versions of its own, which cannot name an answer of several.
+    local = Settings(**{**settings, "data_dir": folder, "views": [], "cache_entries": 0})
     keys = KeyFileCopy(folder / "keys.json")
     connection = ClusterConnection(cluster.search_deadline_s, keys.update)
-    loaded = LoadedModels.from_settings(own, stored=False)
+    loaded = LoadedModels.from_settings(local, stored=False)
     fan_out, placement = connection.shards.fan_out, connection.shards.placement
-    services, pictures = router_services(own, loaded, fan_out, connection, placement, cluster.search_round_trips)
+    services, pictures = router_services(local, loaded, fan_out, connection, placement, cluster.search_round_trips)
     services.keys.doubted_by(keys.doubt)
-    patience_s = READ_DEADLINE_S + own.decode_timeout_s
+    patience_s = READ_DEADLINE_S + local.decode_timeout_s
     return create_app(services, lambda app: ForwardToShards(app, pictures, fan_out, patience_s))
 
 
 def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
-    """Start what does not run; the plan. UserError where there is no Ray, too few nodes, or it runs otherwise."""
+    """Start everything that does not run. Returns the plan. UserError without Ray, with too few nodes, or if it runs
+    with other settings."""
     check_host(settings.host)
     connect_to_ray(cluster)
     plain = {**dumped_settings(settings), "data_dir": str(settings.data_dir.resolve())}
     address = settings.host, settings.port
     check_running(plain, address)
-    # Before replicas keep every processor busy: Serve gives up on a proxy that takes too long.
+    # Before replicas load all processors, since Serve gives up on a proxy that starts too slowly.
     serve.start(http_options={"host": settings.host, "port": settings.port}, proxy_location="HeadOnly")
-    remote: Any = ray.remote  # whose types do not know of groups
+    remote: Any = ray.remote  # its types lack concurrency groups
     director = (
         remote(concurrency_groups=DIRECTOR_GROUPS)(DirectorActor)
         .options(
@@ -204,7 +205,7 @@ def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:
 
 
 def check_running(plain: Mapping[str, Any], address: tuple[str, int]) -> None:
-    """UserError where another collection runs, or this one with other settings or at another address, which stay."""
+    """UserError where another collection runs, or this one with other settings or at another address."""
     try:
         director = ray.get_actor(DIRECTOR, NAMESPACE)
     except ValueError:
@@ -222,27 +223,27 @@ def check_running(plain: Mapping[str, Any], address: tuple[str, int]) -> None:
             f" http://{wanted_host}:{wanted_port}"
         )
     if others := sorted(name for name in running.keys() | plain.keys() if running.get(name) != plain.get(name)):
-        said = ", ".join(f"{name} = {running.get(name)}" for name in others)
-        raise UserError(f"the collection runs with {said}: `regard cluster down` first, to change that")
+        values = ", ".join(f"{name} = {running.get(name)}" for name in others)
+        raise UserError(f"the collection runs with {values}: `regard cluster down` first, to change that")
 
 
 def serve_routers(settings: Settings, cluster: ClusterSettings, plain: dict[str, Any]) -> None:
-    """Put routers behind Ray Serve, as many as requests need."""
-    own = own_node()
-    # Requests come in on this node, whichever node answers them: its address is no other's name.
-    address = own["NodeManagerAddress"]
-    own_name = address if ":" in address else f"{address}:{settings.port}"
+    """Run routers behind Ray Serve, as many as the load needs."""
+    node = own_node()
+    # Requests arrive at this node's address, whichever node answers them, so all routers must allow it as a host.
+    address = node["NodeManagerAddress"]
+    own_host = address if ":" in address else f"{address}:{settings.port}"
     web = {**plain, "host": settings.host, "port": settings.port, "insecure": settings.insecure}
-    web["allowed_hosts"] = [*settings.allowed_hosts, own_name]
+    web["allowed_hosts"] = [*settings.allowed_hosts, own_host]
 
-    # Each router listens on its own node: those that only their own node reaches run here.
-    place = {} if is_any_address(settings.host) else pinned(node_name(own))
+    # Each router listens on its own node; where only loopback is served, routers must run on this node.
+    place = {} if is_any_address(settings.host) else pinned(node_name(node))
 
     def build() -> Callable[..., Any]:
         return router_app(web, cluster)
 
     class Router:
-        """A router's process; Serve calls the application that `build` makes in it."""
+        """A router's process, in which Serve calls the application that `build` makes."""
 
     scaling = {"min_replicas": 1, "max_replicas": cluster.routers, "target_ongoing_requests": 8}
     deployment = serve.deployment(
@@ -256,7 +257,7 @@ def serve_routers(settings: Settings, cluster: ClusterSettings, plain: dict[str,
 
 
 def check_host(host: str) -> None:
-    """UserError for a host that routers behind HAProxy do not answer at: on its own node it asks them at 127.0.0.1."""
+    """UserError for a host that routers cannot use: HAProxy calls those on its node at 127.0.0.1."""
     if host not in HOSTS:
         raise UserError(
             f"a cluster listens on {HOSTS[0]}, for this machine alone, or on {HOSTS[-1]}, for all, and not on {host}:"
@@ -266,13 +267,13 @@ def check_host(host: str) -> None:
 
 def own_node() -> Mapping[str, Any]:
     """The node that this process runs on, as Ray describes it."""
-    own = ray.get_runtime_context().get_node_id()
-    return next(node for node in living_nodes() if node["NodeID"] == own)
+    node_id = ray.get_runtime_context().get_node_id()
+    return next(node for node in living_nodes() if node["NodeID"] == node_id)
 
 
 def take_down(cluster: ClusterSettings) -> None:
-    """End routers, replicas and director; what is stored stays. UserError where there is nothing to end."""
+    """End routers, replicas and director; stored data stays. UserError where nothing runs."""
     director = director_of(cluster)
     serve.shutdown()
-    ray.kill(director, no_restart=True)  # first, or it would start replicas again
+    ray.kill(director, no_restart=True)  # first, or it would restart replicas
     RayNodes({}).stop_all()

@@ -43,7 +43,7 @@ def director_of(cluster: ClusterSettings) -> Any:
 
 
 class RayDirector:
-    """Asks the director's actor, and the replicas."""
+    """Calls the director's actor and the replicas."""
 
     def __init__(self, director: Any) -> None:
         self._director = director
@@ -59,15 +59,15 @@ class RayDirector:
         return view
 
     def status(self, shard: int, number: int) -> "Future[Any]":
-        """Begin to ask a replica how it is."""
+        """Begin to read the status of a replica."""
         return RemoteReplica(shard, number).begin("status")
 
     def add_shard(self) -> int:
-        """Add a shard; its number. UserError while pictures still move to the last one."""
+        """Add a shard. Returns its number. UserError while pictures still move to the last one."""
         return int(value_of(answer_of(self._director.add_shard.remote())))
 
     def repair(self, shard: int, number: int) -> str:
-        """Make a replica anew; the node that it is on. UserError where there is no such replica, or no node for it."""
+        """Rebuild a replica. Returns its node. UserError where there is no such replica, or no node for it."""
         return str(value_of(answer_of(self._director.repair.remote(shard, number))))
 
 

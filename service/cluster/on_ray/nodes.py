@@ -1,4 +1,4 @@
-"""The machines of a Ray cluster: which there are, and replicas started on them."""
+"""The nodes of a Ray cluster, and the start of replicas on them."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,27 +13,26 @@ from service.cluster.on_ray.remote import GROUPS, NAMESPACE, RemoteReplica, Repl
 from service.errors import UserError
 
 LABEL = "regard-node"
-"""A label that a node may be started with (`ray start --labels regard-node=a`), by which it is known over restarts."""
-SHARE = 0.001  # of a resource that every node has once
+"""A label that a node may be started with (`ray start --labels regard-node=a`), which identifies it over restarts."""
+SHARE = 0.001  # of the resource that pins an actor to a node, of which each node has one
 
 
 class RayNodes:
     """Chooses nodes, and pins replicas to them.
 
-    Ray by itself would start a lost replica on any node, where its directory is not: a replica waits for its own node
-    instead, until it is repaired elsewhere.
+    Unpinned, Ray would restart a lost replica on a node without its directory. A pinned one waits for its own node,
+    until it is repaired elsewhere.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        """`settings` of the replicas."""
+        """`settings` are those of the replicas."""
         self._settings = dict(settings)
-        remote: Any = ray.remote  # whose types do not know of groups
+        remote: Any = ray.remote  # its types lack concurrency groups
         self._replica_actor = remote(concurrency_groups=GROUPS)(ReplicaActor)
 
     def choose(self, shard: int, count: int) -> Sequence[str]:
-        """Names of `count` different nodes for the replicas of a shard, by rendezvous hashing, so that no node has a
-        replica of each. A node without CPUs (`ray start --num-cpus=0`) is none to work on. UserError where there are
-        too few."""
+        """Names of `count` different nodes for a shard's replicas, by rendezvous hashing, which spreads shards over nodes.
+        Nodes without CPUs (`ray start --num-cpus=0`) get no replicas. UserError where there are too few."""
         working = [node_name(node) for node in living_nodes() if node["Resources"].get("CPU", 0) > 0]
         if len(working) < count:
             raise UserError(
@@ -47,7 +46,7 @@ class RayNodes:
         return sorted(map(node_name, living_nodes()))
 
     def start(self, shard: int, number: int, node: str) -> RemoteReplica:
-        """Start a replica at a place (NODE, or NODE@2 for what was made anew twice), unless it runs, and reach it."""
+        """Start a replica at a place (NODE, or NODE@2 where it was rebuilt twice), unless it runs. Returns a handle."""
         name, generation = split_place(node)
         self._replica_actor.options(
             name=replica_name(shard, number),
@@ -62,11 +61,11 @@ class RayNodes:
         return RemoteReplica(shard, number)
 
     def stop(self, shard: int, number: int) -> None:
-        """End a replica for good."""
+        """End a replica permanently."""
         _kill(replica_name(shard, number))
 
     def stop_all(self) -> None:
-        """End every replica for good, those of a shard that is just being added too."""
+        """End every replica permanently, including those of a shard that is being added."""
         for actor in list_named_actors(all_namespaces=True):
             if actor["namespace"] == NAMESPACE and is_replica_name(actor["name"]):
                 _kill(actor["name"])
@@ -84,13 +83,13 @@ def living_nodes() -> list[dict[str, Any]]:
 
 
 def node_name(node: Mapping[str, Any]) -> str:
-    """The name that a node keeps over restarts: its label, or else the resource that its address is."""
+    """The name that a node keeps over restarts: its label, or else the resource named after its address."""
     label = node.get("Labels", {}).get(LABEL)
     return f"{LABEL}={label}" if label else f"node:{node['NodeManagerAddress']}"
 
 
 def pinned(name: str) -> dict[str, Any]:
-    """Options of an actor that runs on that node alone."""
+    """Options that pin an actor to a node."""
     if name.startswith(f"{LABEL}="):
         return {"label_selector": {LABEL: name.removeprefix(f"{LABEL}=")}}
     return {"resources": {name: SHARE}}

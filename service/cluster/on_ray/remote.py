@@ -1,4 +1,4 @@
-"""Replicas and the director as actors of Ray, and how each is reached from another process."""
+"""Replicas as Ray actors, and access to them from other processes."""
 
 import logging
 import time
@@ -26,8 +26,8 @@ CALL_S = 300.0
 COPY_S = 6 * 3600.0
 SEARCHES, CHANGES, CATCHING_UP, SIBLINGS, HEALTH = "searches", "changes", "catching_up", "siblings", "health"
 GROUPS = {SEARCHES: 32, CHANGES: 2, CATCHING_UP: 2, SIBLINGS: 4, HEALTH: 4}
-"""Threads of a replica by what they are for, so that searches never wait for changes, nor a look at how it is for
-either. Scoring takes turns behind those of searches, changes behind each other."""
+"""Threads of a replica by purpose, so that searches never wait for changes, nor status calls for either. Scoring takes
+turns behind the search threads, and changes are made one by one."""
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Outcome:
     value: Any = None
     problem: Exception | None = None
     seconds: float = 0.0
-    """How long the replica was at it."""
+    """The time that the replica took."""
 
 
 def replica_name(shard: int, number: int) -> str:
@@ -56,13 +56,13 @@ class ReplicaActor:
     """The actor around a ShardNode."""
 
     def __init__(self, shard: int, number: int, settings: Mapping[str, Any], generation: int = 0) -> None:
-        """`settings` as `dumped_settings` has them, with the data directory of this node; `generation` counts how often
-        the replica was made anew."""
-        own = Settings(**settings)
+        """`settings` come from `dumped_settings`, with the data directory of this node; `generation` counts how often
+        the replica was rebuilt."""
+        replica_settings = Settings(**settings)
         self._shard = shard
-        folder = replica_folder(own.data_dir, shard, number, generation)
-        own = own.model_copy(update={"data_dir": folder})
-        self._host = ReplicaHost(folder, lambda: ShardNode(own), is_anew=generation > 0)
+        folder = replica_folder(replica_settings.data_dir, shard, number, generation)
+        replica_settings = replica_settings.model_copy(update={"data_dir": folder})
+        self._host = ReplicaHost(folder, lambda: ShardNode(replica_settings), is_anew=generation > 0)
 
     @property
     def _node(self) -> ShardNode:
@@ -70,17 +70,17 @@ class ReplicaActor:
 
     @ray.method(concurrency_group=SEARCHES)
     def ask(self, at_least: int, method: str, arguments: Sequence[Any], num_shards: int | None = None) -> Outcome:
-        """A call of ShardSearch or ShardLists, or of the web side."""
-        began = time.perf_counter()
+        """Call a method of ShardSearch, ShardLists, or the web side."""
+        started = time.perf_counter()
         try:
             answer = self._node.ask(at_least, method, arguments, num_shards)
         except Problem as problem:
             return Outcome(problem=problem)
-        return Outcome(answer, seconds=time.perf_counter() - began)
+        return Outcome(answer, seconds=time.perf_counter() - started)
 
     @ray.method(concurrency_group=CHANGES)
     def apply(self, entry: JournalEntry, files: "Mapping[str, bytes | ray.ObjectRef[bytes]]") -> Outcome:
-        """Make a change; bytes that are not with it are fetched from whoever put them."""
+        """Make a change; bytes sent as references are fetched from their owner."""
         try:
             return Outcome(self._node.apply(entry, fetched(files)))
         except (Problem, ValueError) as problem:
@@ -88,17 +88,17 @@ class ReplicaActor:
 
     @ray.method(concurrency_group=CATCHING_UP)
     def follow(self, number: int) -> Position:
-        """Catch up from the sibling of that number; one that is made anew copies it first."""
+        """Catch up from the sibling of that number; a rebuilt replica copies it first."""
         return self._host.follow(RemoteSibling(ray.get_actor(replica_name(self._shard, number), NAMESPACE)))
 
     @ray.method(concurrency_group=HEALTH)
     def join(self, sequence: int, settles: bool) -> None:
-        """Answer searches from now on, or as soon as its pictures can be found."""
+        """Answer searches from now on or, if it `settles`, once its pictures can be found."""
         self._node.join(sequence, settles)
 
     @ray.method(concurrency_group=HEALTH)
     def has_joined(self) -> bool:
-        """Whether its shard's writer let it in since it was started."""
+        """Whether the writer of its shard has readmitted it since it started."""
         return self._host.is_open and self._node.has_joined()
 
     @ray.method(concurrency_group=HEALTH)
@@ -113,7 +113,7 @@ class ReplicaActor:
 
     @ray.method(concurrency_group=SIBLINGS)
     def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
-        """The entries of the journal after a number."""
+        """The journal's entries after a number."""
         return self._node.replica.entries_after(sequence, limit)
 
     @ray.method(concurrency_group=SIBLINGS)
@@ -123,50 +123,50 @@ class ReplicaActor:
 
     @ray.method(concurrency_group=SIBLINGS)
     def begin_copy(self) -> CopyListing:
-        """A copy of its directory, for a sibling to read."""
+        """Begin a copy of the directory for a sibling to read."""
         return self._node.copies.begin_copy()
 
     @ray.method(concurrency_group=SIBLINGS)
     def read_copy(self, name: str, parts: Sequence[CopyPart]) -> Sequence[PartContent]:
-        """Parts of a copy."""
+        """The contents of parts of a copy."""
         return self._node.copies.read_copy(name, parts)
 
     @ray.method(concurrency_group=SIBLINGS)
     def end_copy(self, name: str) -> None:
-        """Forget a copy."""
+        """Remove a copy."""
         self._node.copies.end_copy(name)
 
     @ray.method(concurrency_group=HEALTH)
     def status(self) -> ReplicaStatus:
-        """The state of the replica, for operators; one that is being made anew has nothing yet."""
+        """The state of the replica for operators; one that is being rebuilt has nothing yet."""
         return self._node.status() if self._host.is_open else BEING_MADE
 
 
 def fetched(files: "Mapping[str, bytes | ray.ObjectRef[bytes]]") -> Files:
-    """The bytes, also where there are references to them."""
-    return {name: one if isinstance(one, bytes) else answer_of(one) for name, one in files.items()}
+    """The bytes of files, of which some may be references."""
+    return {name: file if isinstance(file, bytes) else answer_of(file) for name, file in files.items()}
 
 
 def answer_of(reference: Any, timeout_s: float = CALL_S) -> Any:
-    """The result of a call; blocks. GetTimeoutError where nothing comes."""
+    """The result of a call; blocks. GetTimeoutError where none comes in time."""
     return ray.get(reference, timeout=timeout_s)
 
 
 def value_of(outcome: Outcome) -> Any:
-    """The value in an outcome; the problem in it is raised."""
+    """The value of an outcome; raises its problem, if any."""
     if outcome.problem is not None:
         raise outcome.problem
     return outcome.value
 
 
 class RemoteSibling:
-    """A sibling that is caught up from."""
+    """A sibling to catch up from."""
 
     def __init__(self, handle: "ActorHandle[Any]") -> None:
         self._handle = handle
 
     def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
-        """The entries of the journal after a number."""
+        """The journal's entries after a number."""
         entries: Sequence[JournalEntry] = answer_of(self._handle.entries_after.remote(sequence, limit))
         return entries
 
@@ -181,32 +181,32 @@ class RemoteSibling:
         return position
 
     def begin_copy(self) -> CopyListing:
-        """Have it copy its directory, which takes a while where there are millions of pictures."""
+        """Have the sibling copy its directory, which takes a while for millions of pictures."""
         listing: CopyListing = answer_of(self._handle.begin_copy.remote(), COPY_S)
         return listing
 
     def read_copy(self, name: str, parts: Sequence[CopyPart]) -> Sequence[PartContent]:
-        """Parts of the copy."""
+        """The contents of parts of the copy."""
         contents: Sequence[PartContent] = answer_of(self._handle.read_copy.remote(name, parts))
         return contents
 
     def end_copy(self, name: str) -> None:
-        """Have it forget the copy."""
+        """Have the sibling remove the copy."""
         answer_of(self._handle.end_copy.remote(name))
 
 
 class RemoteReplica:
-    """A replica as routers and its shard's writer reach it; its actor is looked up when it is first needed."""
+    """A replica as routers and its shard's writer reach it; its actor is looked up at the first call."""
 
     def __init__(self, shard: int, number: int, at_least: int = 0, num_shards: int | None = None) -> None:
-        """Searches are refused by a replica that lacks changes up to `at_least`, and by one that let pictures go to
-        shards beyond `num_shards`, where that is given."""
+        """A replica refuses searches if it lacks changes up to `at_least`, or if it released pictures to shards beyond
+        `num_shards`, where that is given."""
         self.name = replica_name(shard, number)
         self._shard, self._number, self._at_least, self._num_shards = shard, number, at_least, num_shards
         self._handle: ActorHandle[Any] | None = None
 
     def requiring(self, at_least: int, num_shards: int) -> "RemoteReplica":
-        """This replica for calls that need the changes up to number `at_least`, of a router that knows `num_shards`
+        """This replica for calls that need the changes up to number `at_least`, by a router that knows `num_shards`
         shards."""
         if (at_least, num_shards) == (self._at_least, self._num_shards):
             return self
@@ -225,26 +225,26 @@ class RemoteReplica:
         return answer
 
     def begin_outcome(self, method: str, *arguments: Any) -> "Future[Any]":
-        """Begin a call of the actor, whose Outcome is given as it came."""
+        """Begin a call of the actor, whose Outcome is passed on unchanged."""
         try:
             if self._handle is None:
                 self._handle = ray.get_actor(self.name, NAMESPACE)
-            called: Future[Any] = getattr(self._handle, method).remote(*arguments).future()
-        except Exception as fault:  # not started yet, or gone for good
+            call: Future[Any] = getattr(self._handle, method).remote(*arguments).future()
+        except Exception as fault:  # not started yet, or ended permanently
             self._handle = None
             failed: Future[Any] = Future()
             failed.set_exception(fault)
             return failed
-        called.add_done_callback(self._notice_end)
-        return called
+        call.add_done_callback(self._notice_end)
+        return call
 
     def _notice_end(self, done: "Future[Any]") -> None:
-        if isinstance(done.exception(), ActorDiedError):  # for good; another may have been made in its place
+        if isinstance(done.exception(), ActorDiedError):  # permanently; it may have been replaced
             self._handle = None
 
 
 def settle_outcome(answer: "Future[Any]", done: "Future[Any]") -> None:
-    """Give a future what a call returned, or raised, or the Problem inside of its outcome."""
+    """Settle a future with a call's result, its exception, or the problem in its outcome."""
     fault = done.exception()
     if fault is not None:
         answer.set_exception(fault)
@@ -259,6 +259,6 @@ def settle_outcome(answer: "Future[Any]", done: "Future[Any]") -> None:
 
 
 def dumped_settings(settings: Settings) -> dict[str, Any]:
-    """The settings as a plain value, for another process."""
+    """The settings as plain values, for another process."""
     left_out = {"role", "redis_url", "host", "port", "insecure"}
     return settings.model_dump(mode="json", exclude_none=True, exclude=left_out)

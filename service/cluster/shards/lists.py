@@ -1,4 +1,4 @@
-"""A shard's part in lists and in looks at single pictures."""
+"""A shard's part of lists, and reads of single pictures."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +15,11 @@ from service.cluster.placement import shard_of
 from service.search.model_views import ViewState
 from service.storage.originals import Originals
 
-LOOKED_AT = 1000  # pictures looked at at a time
+LOOKED_AT = 1000  # pictures read at a time
 
 
 class ShardLists:
-    """One shard's part of the lists of a collection. Safe from many threads."""
+    """One shard's part of the lists of a collection. Thread-safe."""
 
     def __init__(
         self,
@@ -29,37 +29,37 @@ class ShardLists:
         progress: JobStates,
         regions_of: Callable[[str], bytes | None] = lambda image_id: None,
     ) -> None:
-        """`regions_of` packs the stored regions of a picture."""
+        """`regions_of` serializes the stored regions of a picture."""
         self._catalog, self._originals, self._pictures, self._progress = catalog, originals, pictures, progress
         self._regions_of = regions_of
 
     def page(self, after: PageKey | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
-        """Pictures that pass the filter, after a place in the list."""
+        """Pictures that pass the filter, after a position in the list."""
         return self._catalog.identities.page(after, limit, condition, order)
 
     def count_listed(self, condition: Filter) -> Mapping[str, int]:
-        """The numbers of pictures that pass the filter, by their states."""
+        """The numbers of pictures that pass the filter, by state."""
         return self._catalog.count_listed(condition)
 
     def requested_views(self) -> set[str]:
-        """Digests of the models that views were asked for, besides those that settings name."""
+        """Digests of the models whose views were requested, besides those that settings name."""
         return self._catalog.processes.requested_views()
 
     def misplaced(
         self, shard: int, num_shards: int, limit: int, after: PageKey | None = None
     ) -> tuple[dict[int, list[Image]], PageKey | None]:
-        """Pictures behind a place that belong to other shards than this one of `num_shards`, by the shard that they
-        belong to; and the place to go on from, None where none come behind it."""
-        found = defaultdict[int, list[Image]](list)
+        """Pictures after a position that belong to another shard than this one of `num_shards`, by that shard; and the
+        position to continue from, None at the end."""
+        by_home = defaultdict[int, list[Image]](list)
         while images := self._catalog.identities.page(after, LOOKED_AT, EVERY, "arrival"):
             for image in images:
                 after = page_key(image, "arrival")
                 if (home := shard_of(image.image_id, num_shards)) != shard:
-                    found[home].append(image)
-                    if sum(map(len, found.values())) == limit:
-                        return dict(found), after
-            if found:
-                return dict(found), after
+                    by_home[home].append(image)
+                    if sum(map(len, by_home.values())) == limit:
+                        return dict(by_home), after
+            if by_home:
+                return dict(by_home), after
         return {}, None
 
     def original(self, image: Image) -> bytes | None:
@@ -68,24 +68,24 @@ class ShardLists:
         return path.read_bytes() if path.is_file() else None
 
     def serialised_regions(self, image_id: str) -> bytes | None:
-        """The regions of a picture, to travel with it; None where they are not found yet."""
+        """The serialized regions of a picture, to be sent with it; None where they are not found yet."""
         return self._regions_of(image_id)
 
     def known_images(self, image_ids: Sequence[str]) -> dict[str, Image]:
-        """Id -> picture, of those among these that this shard has, in whatever state."""
-        found = {image_id: self._pictures.image(image_id) for image_id in image_ids}
-        return {name: image for name, image in found.items() if has_picture(image)}
+        """Id -> picture, of those among these that this shard has, in any state."""
+        images = {image_id: self._pictures.image(image_id) for image_id in image_ids}
+        return {image_id: image for image_id, image in images.items() if has_picture(image)}
 
     def held(self, image_ids: Sequence[str]) -> list[str]:
-        """The ids among these whose pictures this shard has, deleted or not, and has not let go."""
+        """The ids among these whose pictures this shard has, deleted or not, and has not released."""
         return [image_id for image_id in image_ids if has_picture(self._pictures.image(image_id))]
 
     def image(self, image_id: str) -> Image | None:
-        """A picture in whatever state; None when never seen, or erased."""
+        """A picture in any state; None where it was never stored, or is erased."""
         return self._pictures.image(image_id)
 
     def decided_fields(self, image_id: str) -> list[str]:
-        """The fields in which the file of a picture without regions has no say."""
+        """The fields of a picture without regions that ignore its file's own metadata."""
         return self._catalog.decided_fields(image_id)
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
@@ -93,11 +93,11 @@ class ShardLists:
         return self._pictures.tags(most_names, most_values, containing, after)
 
     def failure(self, image_id: str) -> Failure | None:
-        """Why a picture was set aside, or has no regions; None where it was not."""
+        """The reason why a picture was set aside, or has no regions; None where it was not."""
         return self._pictures.failure(image_id)
 
     def failures(self, after: FailureKey | None, limit: int) -> list[Failure]:
-        """Pictures set aside, those that came last first, after a place in their list."""
+        """Pictures set aside, the latest first, after a position in their list."""
         return self._pictures.failures(after, limit)
 
     def job(self, job_id: str) -> JobStatus | None:
@@ -105,7 +105,7 @@ class ShardLists:
         return self._progress.job(job_id)
 
     def job_is_found(self, job_id: str) -> bool:
-        """Whether the pictures of this shard's part of a job can be found, by every model that finds any."""
+        """Whether every model with a view finds the pictures of this shard's part of a job."""
         job = self._progress.job(job_id)
         if job is None or job.state != "done":
             return False

@@ -1,4 +1,4 @@
-"""A replica of a shard, whole: what one machine runs on a data directory, asked by routers instead of browsers."""
+"""A complete replica of a shard: the service of one data directory, called by routers instead of browsers."""
 
 import inspect
 import logging
@@ -44,7 +44,7 @@ class ReplicaStatus:
 
 
 class StoredRegions:
-    """Regions of stored pictures, to travel with them to where they need not be found again."""
+    """Serialized regions of stored pictures, so that other replicas need not find them again."""
 
     def __init__(self, catalog: Catalog, regions: RegionStores, extractor: Extractor) -> None:
         self._catalog, self._regions, self._extractor = catalog, regions, extractor
@@ -65,10 +65,10 @@ class StoredRegions:
 
 
 class ShardNode:
-    """The engine of one data directory: web side, worker, journal. Safe from many threads."""
+    """The engine of one data directory: web side, worker, journal. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
-        """Open `settings.data_dir` and start. Misconfigured, Locked and whatever else `regard serve` ends with."""
+        """Open `settings.data_dir` and start. Raises Misconfigured, Locked and what else ends `regard serve`."""
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             loaded = LoadedModels.from_settings(settings)
@@ -89,16 +89,16 @@ class ShardNode:
             self.lists = ShardLists(
                 services.catalog, services.originals, services.pictures, services.progress, stored.serialised
             )
-            self._asked = {"http": self.http, **methods_of(self.search, self.lists)}
+            self._methods = {"http": self.http, **methods_of(self.search, self.lists)}
             stack.enter_context(supervised_worker(settings, services.catalog.collection().id))
             self._joined = False
             self._waiting: Unfound | None = None
             self._open = stack.pop_all()
 
     def join(self, sequence: int, settles: bool) -> None:
-        """Answer searches from now on: every change up to this one was made. Behind where it was not.
+        """Answer searches from now on. Raises Behind where a change up to `sequence` is missing.
 
-        One that `settles` answers only once the pictures that wait here now can be found: its siblings find them.
+        A replica that `settles` answers only once the pictures now queued can be found, as its siblings find them.
         """
         if self.replica.position().sequence < sequence:
             raise Behind(f"change {sequence} was not made here")
@@ -109,7 +109,7 @@ class ShardNode:
         self._joined = True
 
     def has_joined(self) -> bool:
-        """Whether its shard's writer let it in since it was started."""
+        """Whether the writer of its shard has readmitted it since it started."""
         return self._joined
 
     def has_settled(self) -> bool:
@@ -120,13 +120,13 @@ class ShardNode:
         return self._joined and self._waiting is None
 
     def ask(self, at_least: int, method: str, arguments: Sequence[Any], num_shards: int | None = None) -> Any:
-        """A call of `http` or of one of the methods of `search` and `lists`, by its name.
+        """The answer of `http` or of a method of `search` or `lists`, by its name.
 
-        Behind where a change up to `at_least` is missing; NewerPlacement where pictures were let go to shards beyond
-        the `num_shards` that the asker knows.
+        Raises Behind where a change up to `at_least` is missing, NewerPlacement where pictures were released to shards
+        beyond the `num_shards` that the caller knows.
         """
         self._check(at_least)
-        answer = self._asked[method](*arguments)
+        answer = self._methods[method](*arguments)
         check_placement(num_shards, self.replica.placed_among())
         return answer
 
@@ -149,7 +149,7 @@ class ShardNode:
         return self.replica.apply(entry, files)
 
     def status(self) -> ReplicaStatus:
-        """The state of this replica, for operators."""
+        """The state of this replica for operators."""
         return ReplicaStatus(
             position=self.replica.position(),
             counts=self.services.catalog.counts(),
@@ -166,15 +166,15 @@ class ShardNode:
 
 
 def methods_of(*parts: object) -> dict[str, Callable[..., Any]]:
-    """The public methods of parts, by name. ValueError where two parts have one of the same name."""
-    found: dict[str, Callable[..., Any]] = {}
+    """The public methods of parts, by name. ValueError where two parts share a name."""
+    methods: dict[str, Callable[..., Any]] = {}
     for part in parts:
         for name, method in inspect.getmembers(part, inspect.ismethod):
-            if name in found:
+            if name in methods:
                 raise ValueError(f"{method.__qualname__} has the name of another part's method")
             if not name.startswith("_"):
-                found[name] = method
-    return found
+                methods[name] = method
+    return methods
 
 
 def replica_folder(root: Path, shard: int, replica: int, generation: int = 0) -> Path:

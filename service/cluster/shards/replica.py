@@ -1,7 +1,7 @@
-"""One copy of a shard: a data directory, its journal, and the changes that are made to both.
+"""A replica of a shard: a data directory, its journal, and the changes of both.
 
-A change is announced in the journal, made, and then written down. A kill in between leaves an announcement, by which
-the change is taken back when the directory is opened again: nobody acknowledged it, and siblings may not know of it.
+A change is announced in the journal, made, and then recorded. After a kill in between, the announcement serves to undo
+the change when the directory is opened again: it was not acknowledged, and siblings may not have it.
 """
 
 import secrets
@@ -39,14 +39,14 @@ JOURNAL = "journal.sqlite"
 REGIONS = ".regions"
 
 Files = Mapping[str, bytes]
-"""Id -> the bytes of a picture; and id + REGIONS -> its regions (`found_regions.py`), where somebody found them."""
+"""Id -> the bytes of a picture; and id + REGIONS -> its regions (`found_regions.py`), where they are found."""
 
 
 class Sibling(Protocol):
-    """Another replica of the same shard, which is caught up from."""
+    """Another replica of the same shard, to catch up from."""
 
     def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
-        """The entries of the journal after a number."""
+        """The journal's entries after a number."""
 
     def originals_of(self, entry: JournalEntry) -> Files:
         """The bytes of the pictures that an entry takes in, as far as they are still there."""
@@ -56,7 +56,7 @@ class Sibling(Protocol):
 
 
 class ShardReplica:
-    """Makes changes in their order. Safe from many threads."""
+    """Makes changes in order. Thread-safe."""
 
     def __init__(
         self,
@@ -67,20 +67,20 @@ class ShardReplica:
         wake: Callable[[], None],
         regions_of: Callable[[str], bytes | None] = lambda image_id: None,
     ) -> None:
-        """`wake` tells a worker that there is something to do. `regions_of` packs the stored regions of a picture.
+        """`wake` wakes the worker. `regions_of` serializes the stored regions of a picture.
 
-        A change that was begun and not written down is taken back.
+        A change that was begun and not recorded is undone.
         """
         self._catalog, self._originals, self._journal, self._wake = catalog, originals, journal, wake
         self._found, self._regions_of = found, regions_of
         self._store = LocalPictureStore(catalog, originals)
         self._changing = threading.Lock()
-        self._is_unclear = True  # whether a change may be begun, and not written down, that nobody makes any more
+        self._needs_undo = True  # whether an interrupted change may have to be undone
         self.position()
 
     def position(self) -> Position:
         """The place that this replica has reached in the journal."""
-        if self._is_unclear:
+        if self._needs_undo:
             with self._changing:
                 self._take_back()
         return self._journal.position()
@@ -90,11 +90,11 @@ class ShardReplica:
         return ORIGIN if sequence == 0 else self._journal.position_at(sequence)
 
     def placed_among(self) -> int:
-        """The most shards that this replica let pictures go to; 0 where none was."""
+        """The largest number of shards among which this replica released pictures; 0 where it released none."""
         return self._journal.placed_among()
 
     def entries_after(self, sequence: int, limit: int) -> Sequence[JournalEntry]:
-        """Entries after one, for a sibling that catches up."""
+        """The journal's entries after a number, for a sibling that catches up."""
         return self._journal.after(sequence, limit)
 
     def originals_of(self, entry: JournalEntry) -> Files:
@@ -102,19 +102,19 @@ class ShardReplica:
         operation = read_operation(entry.content)
         if not isinstance(operation, TakeIn):
             return {}
-        kinds = {one.image_id: one.extension for one in operation.pictures}
-        kinds |= self._catalog.identities.extensions(list(kinds))  # the same bytes keep the file that they had
+        kinds = {picture.image_id: picture.extension for picture in operation.pictures}
+        kinds |= self._catalog.identities.extensions(list(kinds))  # known bytes keep the extension of their first file
         paths = {image_id: self._originals.path(image_id, kind) for image_id, kind in kinds.items()}
-        there = {image_id: path.read_bytes() for image_id, path in paths.items() if path.is_file()}
-        regions = {image_id + REGIONS: self._regions_of(image_id) for image_id in there}
-        return there | {name: serialised for name, serialised in regions.items() if serialised is not None}
+        originals = {image_id: path.read_bytes() for image_id, path in paths.items() if path.is_file()}
+        regions = {image_id + REGIONS: self._regions_of(image_id) for image_id in originals}
+        return originals | {name: serialised for name, serialised in regions.items() if serialised is not None}
 
     def apply(self, entry: JournalEntry, files: Files, bounded: bool = True) -> Any:
-        """Make the change of an entry and write it down; what the operation returns, None where it was made before.
+        """Make the change of an entry and record it. Returns the operation's result, None where it was made before.
 
-        One that is not `bounded` is made however much it says of a picture, as a sibling made it. Raises Gap or
-        Diverged where it does not follow the changes made here, and whatever the change itself raises, which then is
-        taken back and not written down.
+        Without `bounded`, captions and tags are not limited, as for a sibling's change. Raises Gap or Diverged where
+        the entry does not follow the changes made here, and whatever the change itself raises, which is then undone and
+        not recorded.
         """
         with self._changing:
             self._take_back()
@@ -126,28 +126,28 @@ class ShardReplica:
                 outcome = self._make(operation, files, bounded)
                 self._journal.append(entry)
             except Exception:
-                self._is_unclear = True
+                self._needs_undo = True
                 self._take_back()
                 raise
         return outcome
 
     def _take_back(self) -> None:
-        """Take back what was begun and not written down, if anything was; whoever calls holds the lock."""
-        if self._is_unclear:
+        """Undo an interrupted change, if there is one; the caller holds the lock."""
+        if self._needs_undo:
             if (intent := self._journal.intent()) is not None:
                 take_back(self._catalog, read_operation(intent.content), intent.state)
                 self._journal.give_up()
-            self._is_unclear = False
+            self._needs_undo = False
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Within the block nothing is changed: catalog and journal are of one moment."""
+        """A block without changes, in which catalog and journal are of one moment."""
         with self._changing:
             self._take_back()
             yield
 
     def catch_up(self, sibling: Sibling) -> Position:
-        """Make the changes that a sibling made and this one did not. Diverged where neither follows the other."""
+        """Make a sibling's changes that are missing here. Returns the position. Diverged where the journals differ."""
         here = self.position()
         if sibling.position_at(here.sequence) != here:
             raise Diverged(f"entry {here.sequence} is another one in the sibling")
@@ -178,17 +178,17 @@ class ShardReplica:
         return outcome
 
     def _release(self, image_id: str, since: int, num_shards: int) -> bool:
-        """Delete a picture so long ago that nothing of it is kept, unless it was changed; all replicas decide alike."""
+        """Release a picture: delete it without a grace period, unless it was changed. All replicas decide alike."""
         while entries := self._journal.after(since, ENTRIES_AT_A_TIME):
             if any(concerns(read_operation(entry.content), image_id) for entry in entries):
                 return False
             since = entries[-1].sequence
-        self._journal.note_placement(num_shards)  # before it goes: who does not find it is told why
+        self._journal.note_placement(num_shards)  # first, so that callers who do not find it learn why
         self._catalog.delete(image_id, LONG_AGO)
         return True
 
     def _take_in(self, operation: TakeIn, files: Files, bounded: bool) -> list[FileOutcome]:
-        """Take in the pictures whose bytes came; the others were erased before this replica heard of them."""
+        """Ingest the pictures whose bytes came; the others were erased before this replica received the change."""
         if damaged := next((name for name, content in files.items() if not came_whole(name, content)), None):
             raise ValueError(f"the bytes of picture {damaged} were damaged on their way")
         with upload_folder(self._originals.incoming) as folder, self._originals.adding():
@@ -205,7 +205,7 @@ class ShardReplica:
         return list(taken.outcomes)
 
     def _keep_regions(self, operation: TakeIn, files: Files) -> None:
-        """Keep regions that came with pictures for the worker, who looks as soon as a picture is committed."""
+        """Store regions that came with pictures first, since the worker looks for them once a picture is committed."""
         known = self._catalog.known_ids([picture.image_id for picture in operation.pictures])
         for picture in operation.pictures:
             serialised = files.get(picture.image_id + REGIONS)
@@ -214,7 +214,7 @@ class ShardReplica:
 
 
 def came_whole(name: str, content: bytes) -> bool:
-    """Whether one of Files came as it was sent."""
+    """Whether an item of Files arrived undamaged."""
     if name.endswith(REGIONS):
         return regions_are_whole(content)
     return image_id_of(sha256(content).hexdigest()) == name

@@ -1,8 +1,8 @@
-"""A replica made of its sibling: a copy of the sibling's directory at one moment, read in parts and looked through.
+"""A replica built from its sibling: a copy of the sibling's directory at one moment, read in parts and verified.
 
-The sibling goes on answering and, but for the moment that its catalog and journal are copied in, changing. What it
-lists are links, which take no room. Nothing has the new directory's name before all of it is there and was compared
-with its checksums: whoever is killed before begins anew.
+The sibling continues to answer and, except while its catalog and journal are copied, to change. Its copy consists of
+links, which take no room. The new directory gets its name only once it is complete and verified, so that a killed copy
+starts anew.
 """
 
 import logging
@@ -33,13 +33,13 @@ PART_BYTES = 4 * 2**20
 TOGETHER_BYTES = 8 * 2**20  # of the parts of one call
 TOGETHER = 256
 COPY = ".copy-"
-ABANDONED_S = 600.0  # of no reading, after which a copy is let go of
+ABANDONED_S = 600.0  # without a read, after which a copy is removed
 
 log = logging.getLogger(__name__)
 
 
 class CopiedFile(NamedTuple):
-    """A file of a copy, by its name below the directory."""
+    """A file of a copy, by its path in the directory."""
 
     name: str
     size: int
@@ -47,7 +47,7 @@ class CopiedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class CopyListing:
-    """A copy that can be read, and what is in it."""
+    """A copy that can be read, and its files."""
 
     name: str
     files: Sequence[CopiedFile]
@@ -62,51 +62,51 @@ class CopyPart(NamedTuple):
 
 
 class PartContent(NamedTuple):
-    """The bytes, and their SHA-256 where they were read."""
+    """The bytes of a part, and their SHA-256 as computed by the source."""
 
     content: bytes
     sha256: str
 
 
 class CopyDamaged(Exception):
-    """A copy is not what was read: it is made anew."""
+    """A copy differs from its source, and must be made anew."""
 
 
 class CopySource(Protocol):
-    """A sibling that copies are made of."""
+    """A sibling to copy."""
 
     def begin_copy(self) -> CopyListing:
-        """Keep the directory as it is now, to be read."""
+        """Begin a copy of the directory as it is now."""
 
     def read_copy(self, name: str, parts: Sequence[CopyPart]) -> Sequence[PartContent]:
-        """Parts of it."""
+        """The contents of parts of the copy."""
 
     def end_copy(self, name: str) -> None:
-        """Forget it. No error where there is none."""
+        """Remove the copy. No error where there is none."""
 
 
 class DirectoryCopies:
-    """The copies of a replica's directory that siblings read. Safe from many threads."""
+    """The copies of a replica's directory that siblings read. Thread-safe."""
 
     def __init__(self, data_dir: Path, replica: ShardReplica) -> None:
-        """Remove the parts of copies that an earlier process left."""
+        """Remove copies that an earlier process left."""
         self._data_dir, self._replica = data_dir, replica
-        self._read_at: dict[str, float] = {}  # name of a copy -> when it was asked for last
-        for left in data_dir.parent.glob(f"{data_dir.name}{COPY}*"):
-            shutil.rmtree(left, ignore_errors=True)
+        self._read_at: dict[str, float] = {}  # name of a copy -> time of the last read
+        for abandoned in data_dir.parent.glob(f"{data_dir.name}{COPY}*"):
+            shutil.rmtree(abandoned, ignore_errors=True)
 
     def begin_copy(self) -> CopyListing:
-        """Link all files beside the directory, where its file system is; catalog and journal are of one moment."""
+        """Link all files into a folder beside the directory; catalog and journal are of one moment."""
         name = secrets.token_hex(8)
         sink = LinkSink(self._folder(name))
 
-        def copied_at_once(source: Path, target: Path) -> None:
+        def copy_paused(source: Path, target: Path) -> None:
             with self._replica.paused():
                 copy_catalog(source, target)
                 copy_catalog(self._data_dir / JOURNAL, self._folder(name) / JOURNAL)
 
         try:
-            copy_into(DataDir(self._data_dir), sink, time.time(), copied_catalog=copied_at_once)
+            copy_into(DataDir(self._data_dir), sink, time.time(), copied_catalog=copy_paused)
         except BaseException:
             sink.discard()
             raise
@@ -115,7 +115,7 @@ class DirectoryCopies:
         return CopyListing(name, list(_listed(self._folder(name), sink)))
 
     def _watch(self, name: str) -> None:
-        """Remove the copy once nobody has read it for a while: its links keep what is deleted meanwhile."""
+        """Remove the copy once nobody has read it for a while, since its links keep deleted files."""
         timer = threading.Timer(ABANDONED_S, self._end_if_abandoned, [name])
         timer.daemon = True
         timer.start()
@@ -127,11 +127,11 @@ class DirectoryCopies:
         if time.monotonic() - read_at < ABANDONED_S:
             self._watch(name)
             return
-        log.warning("a sibling began to copy this replica and did not go on: what it had is let go of")
+        log.warning("a sibling began to copy this replica and did not go on: the copy is removed")
         self.end_copy(name)
 
     def read_copy(self, name: str, parts: Sequence[CopyPart]) -> Sequence[PartContent]:
-        """Parts of a copy. CopyDamaged where a file ends before."""
+        """The contents of parts of a copy. CopyDamaged where a file is shorter."""
         contents = []
         self._read_at[name] = time.monotonic()
         for part in parts:
@@ -162,10 +162,9 @@ def _listed(folder: Path, sink: LinkSink) -> Iterator[CopiedFile]:
 
 
 def copy_replica(source: CopySource, folder: Path) -> None:
-    """Make `folder`, which is not there, of a sibling. CopyDamaged, DamagedCatalog, Diverged, and what `source` raises.
+    """Make the new `folder` from a sibling. Raises CopyDamaged, DamagedCatalog, Diverged, and what `source` raises.
 
-    Originals that are missing or damaged in the sibling too are named in the log; so are regions, which a worker makes
-    again.
+    Originals that are missing or damaged in the sibling are logged; so are regions, which a worker finds again.
     """
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -187,7 +186,7 @@ def copy_replica(source: CopySource, folder: Path) -> None:
 
 
 def part_groups(files: Sequence[CopiedFile]) -> Iterator[list[CopyPart]]:
-    """The parts of all files, as many together as one call may ask for; a file without bytes has one part."""
+    """The parts of all files, in groups that one call may read; an empty file has one part."""
     group: list[CopyPart] = []
     size = 0
     for file in files:
@@ -213,7 +212,7 @@ def _write_part(folder: Path, part: CopyPart, content: bytes) -> None:
 
 
 def _look_through(folder: Path) -> None:
-    """Compare everything with its checksums; the catalog is one of its own from then on."""
+    """Verify everything by checksums, and give the catalog a collection id of its own."""
     for damage in find_damage(folder):
         log.error("a copy of a sibling: %s", damage)
     with closing(Journal(folder / JOURNAL)) as journal:

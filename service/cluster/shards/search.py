@@ -1,7 +1,7 @@
-"""A shard's part in a search: what a router asks one data directory, one call a step.
+"""A shard's part of a search: the calls of a router to one data directory, one per step.
 
-Every call sees a state of its own: between two of them pictures may come and go, never change. One that went meanwhile
-scores ABSENT, and is not shown.
+Every call sees a state of its own: between two calls, pictures may be added and removed, but not changed. A picture
+removed meanwhile scores ABSENT, and is not shown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,31 +38,31 @@ ABSENT = -1e9  # below every score
 
 
 class ShardSearch:
-    """Answers routers. Safe from many threads; scoring takes turns where `accelerate` puts it."""
+    """Answers routers. Thread-safe; scoring takes turns where `accelerate` puts it."""
 
     def __init__(self, catalog: Catalog, galleries: Galleries, accelerate: Accelerate = run_here) -> None:
         self._catalog, self._galleries, self._accelerate = catalog, galleries, accelerate
 
     def state(self, request: SearchRequest) -> ShardState:
-        """The state of this shard for a query by a model. Raises what `Galleries.open` does."""
+        """The state of this shard for a query. Raises what `Galleries.open` does."""
         return self._state(request, self._gallery(request), self._statistics(request))
 
     def first_answer(self, request: SearchRequest, share: int, embedding: Floats, texts: SentTexts) -> FirstAnswer:
-        """All that is asked first: the state, and stage one's best pictures for a [1, E] embedding.
+        """The first answer to a sentence: the state, and stage one's best pictures for a [1, E] embedding.
 
-        The best `share` of these are scored with the one sentence. Where texts are searched for it, too, pictures whose
-        text holds it come as well, unless they are more than the shortlist.
+        The best `share` of these are scored with the one sentence. Where texts are searched, pictures whose text holds
+        it are included, unless they are more than the shortlist.
         """
         opened = self._galleries.open(request)
-        found = opened.gallery.nearest_pictures(torch.tensor(embedding), request, None)
-        arrivals = self._catalog.identities.arrivals([*found.rows, *found.unfiltered])
-        rows = list(dict.fromkeys([*found.rows[:share], *found.unfiltered[:share]]))
+        candidates = opened.gallery.nearest_pictures(torch.tensor(embedding), request, None)
+        arrivals = self._catalog.identities.arrivals([*candidates.rows, *candidates.unfiltered])
+        rows = list(dict.fromkeys([*candidates.rows[:share], *candidates.unfiltered[:share]]))
         scores = dict(zip(rows, self._scores(opened, rows, texts), strict=True))
-        best = sorted(found.rows[:share], key=lambda row: -scores[row])[: request.k]
+        best = sorted(candidates.rows[:share], key=lambda row: -scores[row])[: request.k]
         statistics, counted = self._counted(request)
         return FirstAnswer(
             state=self._state(request, opened.gallery, statistics),
-            ranking=ranking_of(found, arrivals),
+            ranking=ranking_of(candidates, arrivals),
             scores={arrivals[row][0]: score for row, score in scores.items()},
             images=list(self._catalog.identities.images([arrivals[row][0] for row in best]).values()),
             counted=counted,
@@ -70,22 +70,20 @@ class ShardSearch:
 
     def shortlist(self, request: SearchRequest, embedding: Floats, without: str | None = None) -> ShardRanking[str]:
         """Stage one's best pictures for a [1, E] embedding; the picture whose id is `without` is left out."""
-        found = self._gallery(request).nearest_pictures(torch.tensor(embedding), request, without)
-        return ranking_of(found, self._catalog.identities.arrivals([*found.rows, *found.unfiltered]))
+        candidates = self._gallery(request).nearest_pictures(torch.tensor(embedding), request, without)
+        return ranking_of(candidates, self._catalog.identities.arrivals([*candidates.rows, *candidates.unfiltered]))
 
     def caption_shortlist(self, request: SearchRequest, embedding: Floats) -> ShardRanking[CaptionName]:
         """Stage one's best captions for a [1, E] embedding."""
-        found = self._gallery(request).nearest_captions(torch.tensor(embedding), request)
-        captions = self._catalog.captions_at([*found.rows, *found.unfiltered])
-        added_at = self._catalog.identities.added_at([one.image_id for one in captions])
-        return ranking_of(
-            found,
-            {
-                one.slot: (CaptionName(one.image_id, one.text), added_at[one.image_id])
-                for one in captions
-                if one.slot is not None
-            },
-        )
+        candidates = self._gallery(request).nearest_captions(torch.tensor(embedding), request)
+        captions = self._catalog.captions_at([*candidates.rows, *candidates.unfiltered])
+        added_at = self._catalog.identities.added_at([caption.image_id for caption in captions])
+        arrivals = {
+            caption.slot: (CaptionName(caption.image_id, caption.text), added_at[caption.image_id])
+            for caption in captions
+            if caption.slot is not None
+        }
+        return ranking_of(candidates, arrivals)
 
     def text_matches(self, request: SearchRequest, everywhere: TextStatistics) -> list[ScoredText]:
         """Pictures whose text holds the question, scored by the statistics of all shards."""
@@ -103,12 +101,12 @@ class ShardSearch:
     ) -> ScoredPictures:
         """The score of each picture with the one sentence, and the records of the best `shown` of them.
 
-        With the statistics of all shards, also the pictures whose text holds it.
+        With statistics (`everywhere`), also the pictures whose text holds the sentence.
         """
         opened, slots = self._galleries.open(request), self._catalog.identities.slots(image_ids)
         rows = [slots[name] for name in image_ids if name in slots]
-        found = dict(zip(rows, self._scores(opened, rows, texts), strict=True))
-        scores = spread(found, [slots.get(name) for name in image_ids])
+        scores_by_row = dict(zip(rows, self._scores(opened, rows, texts), strict=True))
+        scores = spread(scores_by_row, [slots.get(name) for name in image_ids])
         best = [image_ids[n] for n in np.argsort(-scores, kind="stable")[:shown]]
         matches = [] if everywhere is None else self.text_matches(request, everywhere)
         return ScoredPictures(scores, list(self._catalog.identities.images(best).values()), matches)
@@ -116,10 +114,10 @@ class ShardSearch:
     def score_captions(self, request: SearchRequest, names: Sequence[CaptionName], images: EncodedImages) -> Floats:
         """The score of each caption with the one picture."""
         gallery, captions = self._gallery(request), self._captions(names)
-        slots = [None if (one := captions.get(name)) is None else one.slot for name in names]
+        slots = [None if (caption := captions.get(name)) is None else caption.slot for name in names]
         rows = [slot for slot in slots if slot is not None]
-        found = self._accelerate(gallery.caption_scorer(rows, images)) if rows else np.zeros(0, np.float32)
-        return spread(dict(zip(rows, found, strict=True)), slots)
+        scores = self._accelerate(gallery.caption_scorer(rows, images)) if rows else np.zeros(0, np.float32)
+        return spread(dict(zip(rows, scores, strict=True)), slots)
 
     def images(self, image_ids: Sequence[str]) -> dict[str, Image]:
         """Id -> picture, of those that are shown."""
@@ -127,13 +125,13 @@ class ShardSearch:
 
     def captions(self, names: Sequence[CaptionName]) -> dict[CaptionName, Caption]:
         """CaptionName -> caption, of those that are shown."""
-        found = self._captions(names)
-        return {name: found[name] for name in names if name in found}
+        captions = self._captions(names)
+        return {name: captions[name] for name in names if name in captions}
 
     def explain_pictures(
         self, request: SearchRequest, image_ids: Sequence[str], texts: SentTexts, tokens: Sequence[str]
     ) -> dict[str, PairExplanation]:
-        """Why each picture scored what it did with the one sentence, whose real words are `tokens`; by id."""
+        """The explanation of each picture's score with the one sentence, whose unpadded words are `tokens`, by id."""
         slots = self._catalog.identities.slots(image_ids)
         known = [name for name in image_ids if name in slots]
         opened = self._galleries.open(request)
@@ -148,14 +146,14 @@ class ShardSearch:
         images: EncodedImages,
         picture: PictureFeatures,
     ) -> dict[CaptionName, PairExplanation]:
-        """Why each caption scored what it did with the one picture; by name."""
+        """The explanation of each caption's score with the one picture, by name."""
         gallery, captions = self._gallery(request), self.captions(names)
-        explained = self._accelerate(gallery.caption_explainer(list(captions.values()), images, picture))
-        return dict(zip(captions, explained, strict=True))
+        explanations = self._accelerate(gallery.caption_explainer(list(captions.values()), images, picture))
+        return dict(zip(captions, explanations, strict=True))
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """The regions that the extractor with this digest found in a stored picture. Raises NotFound where it has none,
-        NotReady where these are yet to be found anew."""
+        NotReady where they are yet to be found anew."""
         return self._galleries.features(image_id, extractor)
 
     def _gallery(self, request: SearchRequest) -> Gallery:
@@ -191,24 +189,24 @@ class ShardSearch:
 
 
 def searches_texts(request: SearchRequest) -> TypeGuard[TextSearchRequest]:
-    """Whether the words of pictures are searched, too."""
+    """Whether the texts of pictures are searched."""
     return isinstance(request, TextSearchRequest) and request.match != "pictures"
 
 
-def ranking_of(found: Candidates, arrivals: Mapping[int, tuple[ItemName, float]]) -> ShardRanking[ItemName]:
-    """Candidates by the names of their slots; `arrivals` has these, and when each was taken in."""
+def ranking_of(candidates: Candidates, arrivals: Mapping[int, tuple[ItemName, float]]) -> ShardRanking[ItemName]:
+    """Candidates as a ranking of names; `arrivals` has the name and the time of arrival of each slot."""
 
     def ranked(slots: Sequence[int], products: Floats) -> list[RankedName[ItemName]]:
         named = zip(slots, products.tolist(), strict=True)
         return [RankedName(arrivals[slot][0], product, arrivals[slot][1]) for slot, product in named]
 
     return ShardRanking(
-        passing=ranked(found.rows, found.scores),
-        unfiltered=ranked(found.unfiltered, found.unfiltered_scores),
-        gallery=found.gallery,
+        passing=ranked(candidates.rows, candidates.scores),
+        unfiltered=ranked(candidates.unfiltered, candidates.unfiltered_scores),
+        gallery=candidates.gallery,
     )
 
 
 def spread(scores: Mapping[int, np.float32], slots: Sequence[int | None]) -> Floats:
-    """[slots] the score of each slot; ABSENT where there is none."""
+    """The [slots] score of each slot; ABSENT for None."""
     return np.array([ABSENT if slot is None else scores[slot] for slot in slots], np.float32)

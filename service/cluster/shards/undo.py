@@ -1,7 +1,7 @@
-"""The state before a change, so that one that was made but never written down can be taken back.
+"""Undo of a change that was made but never recorded, by the state before it.
 
-Taken back are pictures, and what was said of them. What no search shows stays: that a picture was tried again, that a
-view is wanted, the name of a job.
+Pictures and their descriptions are restored. State that no search shows stays: that a picture was retried, that a view
+was requested, the id of a job.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ EVER = float("-inf")
 
 @dataclass(frozen=True, kw_only=True)
 class PictureBefore:
-    """A picture as it was before a change; one that there was none of is left out."""
+    """A picture as it was before a change; for a new picture there is none."""
 
     image_id: str
     deleted_at: float | None
@@ -34,26 +34,26 @@ _BEFORE: TypeAdapter[list[PictureBefore]] = TypeAdapter(list[PictureBefore])
 
 
 def state_before(catalog: Catalog, operation: Operation) -> bytes:
-    """The pictures that the operation is about to change, as JSON."""
-    found = [catalog.image(image_id) for image_id in touched_ids(operation)]
-    there = [image for image in found if image is not None and image.state != "erasing"]
+    """The state of the pictures that the operation is about to change, as JSON."""
+    touched = [catalog.image(image_id) for image_id in touched_ids(operation)]
+    images = [image for image in touched if image is not None and image.state != "erasing"]
     names = PictureBefore.__dataclass_fields__.keys() - {"decided_fields"}
     before = [
         PictureBefore(
             **{name: getattr(image, name) for name in names}, decided_fields=catalog.decided_fields(image.image_id)
         )
-        for image in there
+        for image in images
     ]
     return _BEFORE.dump_json(before)
 
 
 def take_back(catalog: Catalog, operation: Operation, before: bytes) -> None:
-    """Give pictures the state that they had, whether the operation was made or not. Repeating it does no harm."""
-    was = {one.image_id: one for one in _BEFORE.validate_json(before)}
+    """Restore the state of pictures, whether the operation was made or not. Idempotent."""
+    former = {picture.image_id: picture for picture in _BEFORE.validate_json(before)}
     for image_id in touched_ids(operation):
-        now = catalog.image(image_id)
-        if now is not None and now.state != "erasing":
-            _put_back(catalog, operation, now, was.get(image_id))
+        image = catalog.image(image_id)
+        if image is not None and image.state != "erasing":
+            _put_back(catalog, operation, image, former.get(image_id))
 
 
 def touched_ids(operation: Operation) -> Sequence[str]:
@@ -63,48 +63,51 @@ def touched_ids(operation: Operation) -> Sequence[str]:
     return [] if isinstance(operation, BuildView) else [operation.image_id]
 
 
-def _put_back(catalog: Catalog, operation: Operation, now: Image, was: PictureBefore | None) -> None:
-    if was is None:
-        catalog.delete(now.image_id, LONG_AGO)  # and so for good
+def _put_back(catalog: Catalog, operation: Operation, image: Image, former: PictureBefore | None) -> None:
+    if former is None:
+        catalog.delete(image.image_id, LONG_AGO)  # permanently
         return
-    if now.state == "deleted" and was.deleted_at is None:
-        catalog.restore(now.image_id, EVER)
-    changes = dict(_described_before(operation, now, was))
-    if changes or list(was.decided_fields) != catalog.decided_fields(now.image_id):
-        changes["decided_fields"] = was.decided_fields
-    if changes and (now.state != "deleted" or was.deleted_at is None):
-        catalog.change(now.image_id, PictureChange(**changes), bounded=False)
-    if was.deleted_at is not None:
-        catalog.delete(now.image_id, was.deleted_at)
+    if image.state == "deleted" and former.deleted_at is None:
+        catalog.restore(image.image_id, EVER)
+    changes = dict(_described_before(operation, image, former))
+    if changes or list(former.decided_fields) != catalog.decided_fields(image.image_id):
+        changes["decided_fields"] = former.decided_fields
+    if changes and (image.state != "deleted" or former.deleted_at is None):
+        catalog.change(image.image_id, PictureChange(**changes), bounded=False)
+    if former.deleted_at is not None:
+        catalog.delete(image.image_id, former.deleted_at)
 
 
-def _described_before(operation: Operation, now: Image, was: PictureBefore) -> Iterator[tuple[str, Any]]:
-    """The fields of a PictureChange that take back what an operation said; what others said meanwhile stays."""
-    said = _said_of(operation, now.image_id)
-    captions = (*was.captions, *(one for one in now.captions if one not in {*was.captions, *said.get("captions", ())}))
-    if "captions" in said and captions != now.captions:
+def _described_before(operation: Operation, image: Image, former: PictureBefore) -> Iterator[tuple[str, Any]]:
+    """The fields of a PictureChange that undo an operation's description; other changes since then stay."""
+    written = _written_to(operation, image.image_id)
+    captions = (
+        *former.captions,
+        *(text for text in image.captions if text not in {*former.captions, *written.get("captions", ())}),
+    )
+    if "captions" in written and captions != image.captions:
         yield "captions", captions
-    names = said.get("tags", {})
-    names = was.tags if names is None else names  # all tags were taken away
-    tags = {name: was.tags.get(name) for name in names if was.tags.get(name) != now.tags.get(name)}
+    names = written.get("tags", {})
+    names = former.tags if names is None else names  # all tags were removed
+    tags = {name: former.tags.get(name) for name in names if former.tags.get(name) != image.tags.get(name)}
     if tags:
         yield "tags", tags
-    if "taken_at" in said and was.taken_at != now.taken_at:
-        yield "taken_at", was.taken_at
-    if "filename" in said and was.filename != now.filename:
-        yield "filename", was.filename
+    if "taken_at" in written and former.taken_at != image.taken_at:
+        yield "taken_at", former.taken_at
+    if "filename" in written and former.filename != image.filename:
+        yield "filename", former.filename
 
 
-def _said_of(operation: Operation, image_id: str) -> dict[str, Any]:
+def _written_to(operation: Operation, image_id: str) -> dict[str, Any]:
     """The description that an operation gives a picture, by the fields of a PictureChange."""
     if isinstance(operation, Edit):
         return dict(operation.changes)
-    said: dict[str, Any] = {}
+    description: dict[str, Any] = {}
     for picture in operation.pictures if isinstance(operation, TakeIn) else ():
         if picture.image_id == image_id:
-            said["captions"] = [*said.get("captions", ()), *picture.captions]
-            said["tags"] = {**said.get("tags", {}), **picture.tags}
-            said["filename"] = picture.filename
+            description["captions"] = [*description.get("captions", ()), *picture.captions]
+            description["tags"] = {**description.get("tags", {}), **picture.tags}
+            description["filename"] = picture.filename
             if picture.taken_at is not None:
-                said["taken_at"] = picture.taken_at
-    return said
+                description["taken_at"] = picture.taken_at
+    return description

@@ -1,4 +1,4 @@
-"""Pictures that a replica finds before it answers searches again: its siblings find them already."""
+"""Pictures that a replica must be able to find before it answers searches again, as its siblings do."""
 
 import time
 from collections.abc import Callable
@@ -11,16 +11,16 @@ BETWEEN_LOOKS_S = 1.0
 
 
 class Unfound:
-    """Pictures that are queued, or not in every view yet, at one moment. Those that come later are not waited for."""
+    """Pictures that are queued, or not in every view yet, at one moment. Later ones are not waited for."""
 
     def __init__(self, catalog: Catalog, pictures: StoredPictures, timer: Callable[[], float] = time.monotonic) -> None:
         self._catalog, self._pictures, self._timer = catalog, pictures, timer
         self._queued = {picture.image_id for picture in catalog.queue.waiting(MOST_QUEUED)}
-        self._in_views: dict[str, int] | None = None  # how many pictures each model's view has to have, by its digest
+        self._in_views: dict[str, int] | None = None  # model digest -> pictures that its view must hold
         self._looked = float("-inf")
 
     def are_found(self) -> bool:
-        """Whether all of them can be found, or were set aside. Every question asks; it is looked once a second."""
+        """Whether all of them can be found, or were set aside. Called by every search, it checks once a second."""
         if self._timer() - self._looked < BETWEEN_LOOKS_S:
             return False
         self._looked = self._timer()
@@ -28,7 +28,7 @@ class Unfound:
         if self._queued:
             return False
         states = {model.header.digest: state for model, state in self._pictures.view_states()}
-        if self._in_views is None:  # the last of them has its place in the order in which views take pictures in
+        if self._in_views is None:  # views take pictures in this order, so the last position decides
             self._in_views = {digest: state.pictures + state.missing_pictures for digest, state in states.items()}
         return all(
             not state.missing_pictures or state.pictures >= self._in_views.get(digest, 0)
