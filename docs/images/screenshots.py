@@ -22,7 +22,7 @@ DRAWINGS = Path(__file__).with_name("drawings")
 SENTENCE, WORD = "a black dog chases a ball on the grass", "ball"
 NAMES = ("page-results.webp", "page-why.webp")
 SIZES = ((800, 376), (800, 484))
-COLOURS = 96
+COLOURS = 48
 
 
 def take_screenshots(folder: Path) -> None:
