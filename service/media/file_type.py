@@ -44,7 +44,7 @@ SIGNATURES = (
 
 
 def check_header(path: Path) -> None:
-    """Raise UnreadablePicture for a picture with so many parts that reading it would take long."""
+    """Raises UnreadablePicture for a picture whose many parts would take long to read."""
     try:
         with path.open("rb") as file:
             check_parts(file)

@@ -38,7 +38,7 @@ from service.worker.region_finder import RegionFinder
 
 FILES_AT_A_TIME = 16
 NICENESS = 10  # of ingesting processes, so that searches go first
-POLL_S = 1.0
+LOOK_AGAIN_S = 1.0
 CAUSE = re.compile(r"^(?!ray\.)[A-Za-z_][\w.]*: .+$", re.MULTILINE)  # not Ray's own exceptions, which wrap the cause
 
 _RECEIPT: TypeAdapter[IngestReceipt] = TypeAdapter(IngestReceipt)
@@ -162,4 +162,4 @@ def finished_jobs(
                     yield status
                 if status is None or status.state == "done":
                     break
-            sleep(POLL_S)
+            sleep(LOOK_AGAIN_S)

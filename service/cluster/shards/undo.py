@@ -48,7 +48,7 @@ def state_before(catalog: Catalog, operation: Operation) -> bytes:
 
 
 def take_back(catalog: Catalog, operation: Operation, before: bytes) -> None:
-    """Restore the state of pictures, whether the operation was made or not. Idempotent."""
+    """Restores the state of pictures, whether the operation was made or not; it may be repeated."""
     former = {picture.image_id: picture for picture in _BEFORE.validate_json(before)}
     for image_id in touched_ids(operation):
         image = catalog.image(image_id)
