@@ -1,4 +1,4 @@
-"""The service that a command speaks to."""
+"""The connection of a command to a service."""
 
 import math
 import sys
@@ -16,42 +16,43 @@ if TYPE_CHECKING:
     from regard_client import Client, RegardError
 
 
-NOT_READY_S = 600.0  # that a service which lacks something, such as its disk, is asked again in
-AWAY_S = 60.0  # that a service which answered is waited for, as while it is started again
+NOT_READY_S = 600.0  # for which a service that is not ready, for want of disk space for example, is retried
+AWAY_S = 60.0  # for which a service that answered before is waited for, such as during a restart
 
 
 @contextmanager
 def connect(url: str | None, api_key: SecretStr | None = None) -> Iterator["Client"]:
     """A client of the service at `url`, with an API key; from REGARD_URL and REGARD_API_KEY where they are None.
 
-    It says so when it has to wait for the service. UserError, in words, for what goes wrong while it is used.
+    It prints a note when it waits for the service. Errors of the client become UserError, with advice.
     """
     # Half a second, which `--help` should not take.
     from regard_client import Client, RegardError, Retries  # noqa: PLC0415
 
     key = None if api_key is None else api_key.get_secret_value()
-    as_told = Retries(most_sends=sys.maxsize, longest_wait_s=math.inf, away_s=AWAY_S, not_ready_s=NOT_READY_S)
+    retries = Retries(most_sends=sys.maxsize, longest_wait_s=math.inf, away_s=AWAY_S, not_ready_s=NOT_READY_S)
     try:
-        with Client(url or ClientSettings().url, key, retries=as_told, on_wait=tell_of_waiting()) as client:
+        with Client(url or ClientSettings().url, key, retries=retries, on_wait=waiting_notes()) as client:
             yield client
     except RegardError as fault:
         raise UserError(advised(fault)) from fault
 
 
-def tell_of_waiting() -> Callable[["RegardError", float], None]:
-    """Notes why the service is waited for: each reason once."""
-    told: list[str] = []
+def waiting_notes() -> Callable[["RegardError", float], None]:
+    """A callback that prints why the service is waited for, whenever the reason changes."""
+    last = ""
 
-    def tell(reason: "RegardError", seconds: float) -> None:
-        if told[-1:] != [str(reason)]:
-            print_note(f"{str(reason).removesuffix('.')}. Waiting.")
-            told.append(str(reason))
+    def note(reason: "RegardError", seconds: float) -> None:
+        nonlocal last
+        if last != str(reason):
+            last = str(reason)
+            print_note(f"{last.removesuffix('.')}. Waiting.")
 
-    return tell
+    return note
 
 
 def advised(fault: "RegardError") -> str:
-    """The message of an error with what to do about it at a command line."""
+    """The message of an error, with advice for the command line."""
     from regard_client import RequestRefused, ServerUnreachable  # noqa: PLC0415
     from regard_client.errors import UNAUTHORIZED  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
-"""The folder that stored pictures are taken out to: their original files, and what is known of them.
+"""The folder of an export: original files of stored pictures, and their descriptions.
 
-Nothing there is written over but the list of descriptions, whose lines about other pictures stay.
+No file is overwritten but the list of descriptions, whose lines about other pictures stay.
 """
 
 import errno
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
     from regard_client.answers import ImageListed
 
 DESCRIPTIONS = "descriptions.jsonl"
-SHORT_ID = 12  # characters, which tell pictures of one name apart
-# A name may be too long for the disk, or a folder's where another picture's file lies.
+SHORT_ID = 12  # characters, which distinguish pictures of one name
+# A name may be too long for the disk, or need a folder where another picture's file lies.
 NO_NAME_HERE = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ})
 
 
 class ExportFolder:
-    """A folder with originals below it, by the names that they were sent by, and `descriptions.jsonl`."""
+    """A folder with originals under the names that they were sent by, and `descriptions.jsonl`."""
 
     def __init__(self, root: Path) -> None:
-        """ValueError where the folder's list of descriptions is none."""
+        """ValueError where the folder's descriptions.jsonl is of another kind."""
         self._root = root
         self._lines: dict[str, dict[str, Any]] = {}
-        self._names = defaultdict[str, list[str]](list)  # of files that exports wrote, by the ids of their pictures
+        self._names = defaultdict[str, list[str]](list)  # picture id -> files that exports wrote
         if (known := root / DESCRIPTIONS).exists():
-            for said in iter_captions(known):
-                self._lines[said.image] = {"image": said.image, "captions": list(said.captions), **said.others}
-        for name, line in self._lines.items():
-            if isinstance(image_id := line.get("image_id"), str) and self._is_below(name):
+            for line in iter_captions(known):
+                self._lines[line.image] = {"image": line.image, "captions": list(line.captions), **line.others}
+        for name, entry in self._lines.items():
+            if isinstance(image_id := entry.get("image_id"), str) and self._is_below(name):
                 self._names[image_id].append(name)
 
     def find(self, image_id: str, extension: str, filename: str) -> str | None:
-        """The name below the folder of a file with this picture's very bytes; None where there is none.
+        """The name of a file in the folder with this picture's bytes; None where there is none.
 
-        One that an earlier export wrote by another name gets that of now, where no other file has it.
+        A file that an earlier export wrote under another name is renamed, if the new name is free.
         """
         names = list(names_of(image_id, extension, filename))
-        found = next((name for name in names if self._id_at(name) == image_id), None)
-        if found is None and (before := self._names_before(image_id)):
-            found = self._renamed(before[0], names)
-        return found
+        match = next((name for name in names if self._id_at(name) == image_id), None)
+        if match is None and (former := self._former_names(image_id)):
+            match = self._renamed(former[0], names)
+        return match
 
     def _id_at(self, name: str) -> str | None:
         with suppress(OSError, ValueError):
@@ -59,24 +59,24 @@ class ExportFolder:
         return None
 
     def _is_below(self, name: str) -> bool:
-        """Whether a name leads nowhere out of the folder, by way of links neither."""
-        with suppress(OSError, ValueError, RuntimeError):  # the last of links that lead to themselves
+        """Whether a name stays inside the folder, also through links."""
+        with suppress(OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links
             return (self._root / name).parent.resolve().is_relative_to(self._root.resolve())
         return False
 
     def _make_folder_of(self, name: str) -> bool:
-        """Make the folder that a file of this name lies in; False where a link leads out of the export."""
+        """Make the parent folder of a file of this name. Returns False where a link leads out of the export."""
         if not self._is_below(name):
             return False
         (self._root / name).parent.mkdir(parents=True, exist_ok=True)
         return True
 
-    def _names_before(self, image_id: str) -> list[str]:
-        """The names of files with this picture's bytes that exports wrote."""
+    def _former_names(self, image_id: str) -> list[str]:
+        """The names of files with this picture's bytes that earlier exports wrote."""
         return [name for name in self._names[image_id] if self._id_at(name) == image_id]
 
     def _renamed(self, name: str, names: Sequence[str]) -> str:
-        """The name that a file has from now on: the first of these that no other has, or else its own."""
+        """The new name of a file, which is renamed to the first of `names` that is free, if any."""
         for new in names:
             with suppress(OSError, ValueError):
                 path = self._root / new
@@ -90,7 +90,7 @@ class ExportFolder:
         return name
 
     def no_longer_listed(self, listed: Container[str]) -> list[str]:
-        """The names of files that earlier exports wrote, of pictures whose ids are not among those that are listed."""
+        """The names of files that earlier exports wrote for pictures that are no longer listed."""
         gone = (names for image_id, names in self._names.items() if image_id not in listed)
         return sorted(name for names in gone for name in names if self._is_there(name))
 
@@ -98,21 +98,21 @@ class ExportFolder:
         try:
             os.fsencode(name)
             return (self._root / name).exists()
-        except UnicodeEncodeError:  # it may be: this locale cannot tell
+        except UnicodeEncodeError:  # unknown in this locale, so it may be
             return True
         except ValueError:
             return False
 
     def add(self, image_id: str, extension: str, filename: str, content: bytes) -> str:
-        """Write a file under the first of its names that no other file has. Returns that name; raises OSError where the
-        file cannot be written."""
+        """Write a file under the first of its names that is free. Returns that name. Raises OSError where it cannot be
+        written."""
         for name in names_of(image_id, extension, filename):
             path = self._root / name
             try:
                 if self._make_folder_of(name) and not path.exists():
                     replace_file(path, content)
                     return name
-            except UnicodeEncodeError:  # a name that the locale cannot write
+            except UnicodeEncodeError:  # a name that the locale cannot represent
                 continue
             except OSError as fault:
                 if fault.errno not in NO_NAME_HERE:
@@ -120,9 +120,9 @@ class ExportFolder:
         raise FileExistsError(errno.EEXIST, "another file has this name", str(path))
 
     def describe(self, name: str, image: "ImageListed") -> None:
-        """Keep what is known of a picture, for `save`.
+        """Record the description of a picture, for `save`.
 
-        Of one whose regions are found that is all: what its file says is in it, but for what was taken away.
+        That of a ready picture is complete: its file's own metadata is already in it, except for what was removed.
         """
         known: dict[str, Any] = {
             "image_id": image["image_id"],
@@ -134,12 +134,12 @@ class ExportFolder:
         names = self._names[image["image_id"]]
         if name not in names:
             names.append(name)
-        for one in names:
-            if one == name or self._id_at(one) == image["image_id"]:  # a copy
-                self._lines[one] = {"image": one, **known}
+        for file in names:
+            if file == name or self._id_at(file) == image["image_id"]:  # a copy
+                self._lines[file] = {"image": file, **known}
 
     def save(self) -> Path:
-        """Write the descriptions of all pictures that lie here, those of former times among them; where they stand."""
+        """Write the descriptions of all pictures in the folder, also of earlier exports. Returns the list's path."""
         lines = [line for name, line in sorted(self._lines.items()) if self._is_there(name)]
         text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
         replace_file(path := self._root / DESCRIPTIONS, text.encode())
@@ -147,10 +147,10 @@ class ExportFolder:
 
 
 def names_of(image_id: str, extension: str, filename: str) -> Iterator[str]:
-    """The names that a picture may get below a folder, the best first: the one that it was sent by, that with a part of
-    its id, and its id.
+    """The names that a picture may get in a folder, the best first: the name that it was sent by, that name with a part
+    of its id, and its id.
 
-    None leads out of the folder or is hidden, and each ends as files of pictures do, so that `regard ingest` takes it.
+    No name leads out of the folder or is hidden, and each has a picture's extension, so that `regard ingest` takes it.
     """
     parts = [part for part in filename.split("/") if part not in ("", ".", "..")] or [image_id]
     path = PurePosixPath(*(f"_{part[1:]}" if part.startswith(".") else part for part in parts))
@@ -162,5 +162,5 @@ def names_of(image_id: str, extension: str, filename: str) -> Iterator[str]:
 
 
 def is_picture_name(path: PurePosixPath) -> bool:
-    """Whether a file is named as files of pictures are."""
+    """Whether a file name has the extension of a picture."""
     return path.suffix.lower() in PICTURE_EXTENSIONS | RAW_EXTENSIONS

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def load_detector(folder: Path | None, device: str) -> "Extractor":
-    """The detector in a folder, the shipped one for None, on a device or on what `auto` means. Raises UserError where
-    it cannot be loaded.
+    """The detector in a folder, None for the shipped one, on a device, which may be `auto`. Raises UserError where it
+    cannot be loaded.
 
-    The process, which may be one on another node, reads pictures of every format from then on.
+    As a side effect, the process, which may be on another node, can read pictures of every format.
     """
     from service.media.formats import register_formats  # noqa: PLC0415 - Pillow comes with it
     from service.model_loading import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
@@ -33,9 +33,9 @@ def load_detector(folder: Path | None, device: str) -> "Extractor":
 
 
 def without_unreadable(photographs: Mapping[str, Path], progress: Progress) -> tuple[dict[str, Path], bool]:
-    """The photographs (name -> file) that are whole pictures, and whether these are all; each other one is named.
+    """The photographs (name -> file) that are whole pictures, and whether these are all. The others are printed.
 
-    Looked at before the first regions are found, so that none ends a long run in its middle.
+    Checked before the extraction, so that an unreadable file does not end a long run halfway.
     """
     from service.media.formats import register_formats  # noqa: PLC0415 - Pillow comes with it
 
@@ -67,10 +67,10 @@ def _why_left_out(name: str, path: Path) -> str | None:
 def extract_with_progress(
     extractor: "Extractor", photographs: Mapping[str, Path], out: Path, progress: Progress, is_kept: bool = True
 ) -> None:
-    """Write the features of photographs (name -> file) to `out`, or go on where an earlier run ended.
+    """Write the features of photographs (name -> file) to `out`, continuing an earlier run.
 
-    `is_kept`: whether `out` is there for longer than the command. UserError where it holds pictures that are not among
-    these, or was begun with another detector, and for a picture that can be read no longer.
+    `is_kept`: whether `out` outlives the command. UserError where it holds other pictures, or was begun with another
+    detector, and for a picture that can no longer be read.
     """
     from models.datasets.feature_store import (  # noqa: PLC0415
         begin_folder,
@@ -82,26 +82,26 @@ def extract_with_progress(
 
     with sole_writer(out, goes_on=is_kept):
         with user_input():
-            held = begin_folder(extractor, in_stored_order(photographs, out), out)
-        if held == len(photographs):
-            print_note(f"{out} holds all {held} pictures: nothing is left to do")
+            num_done = begin_folder(extractor, in_stored_order(photographs, out), out)
+        if num_done == len(photographs):
+            print_note(f"{out} holds all {num_done} pictures: nothing is left to do")
             return
         task = progress.add_task("finding regions", len(photographs))
-        task.update(held)
+        task.update(num_done)
         try:
             for done in extract_features(extractor, photographs, out, pictures_at_once(extractor)):
                 task.update(done)
         except UnreadablePhotograph as fault:
-            goes_on = f": the same command leaves it out, and goes on with what {out} holds" if is_kept else ""
-            raise UserError(f"{fault}{goes_on}") from fault
+            advice = f": the same command leaves it out, and goes on with what {out} holds" if is_kept else ""
+            raise UserError(f"{fault}{advice}") from fault
 
 
 def extract_on_cluster(
     load: Callable[[], "Extractor"], photographs: Mapping[str, Path], out: Path, progress: Progress
 ) -> None:
-    """Extract features by detectors on all nodes of this machine's cluster of Ray, each loaded by `load`.
+    """Extract features by detectors on all nodes of this machine's Ray cluster, each loaded by `load`.
 
-    UserError as above, and where there is no Ray or no cluster.
+    UserError as `extract_with_progress`, and without Ray or a cluster.
     """
     try:
         from service.cluster.bulk.extraction import extract_on_nodes  # noqa: PLC0415 - an extra
@@ -118,6 +118,6 @@ def extract_on_cluster(
 
 
 def check_has_pictures(photographs: Mapping[str, Path], folder: Path) -> None:
-    """UserError where there is no picture to extract features of."""
+    """UserError where there is no picture."""
     if not photographs:
         raise UserError(f"no pictures in {folder}")

@@ -1,4 +1,4 @@
-"""Regions of one picture file, found here without a server."""
+"""Regions of one picture file, found without a server."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def decode_picture(path: Path) -> "DecodedPicture":
-    """The picture in a file, decoded as an upload is. UserError where it cannot be."""
+    """The picture in a file, decoded like an upload. UserError where that fails."""
     from service.media.decode_pool import DecodeFailed, DecodePool  # noqa: PLC0415 - Pillow comes with it
 
     with DecodePool.from_settings(read_settings({}), workers=1) as pool:

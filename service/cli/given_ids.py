@@ -1,4 +1,4 @@
-"""Pictures that are named on the command line, what is done to each, and how that is told."""
+"""Changes of pictures that are named on the command line, and their output."""
 
 import re
 import sys
@@ -16,8 +16,8 @@ _Changed = TypeVar("_Changed")
 
 
 def ids_given(image_ids: Sequence[str]) -> list[str]:
-    """The ids that arguments name, each once; for `-` alone the words of standard input. UserError where that is
-    closed."""
+    """The ids in the arguments without repetitions; a single `-` reads them from standard input. UserError where that
+    is closed."""
     if list(image_ids) != ["-"]:
         return list(dict.fromkeys(image_ids))
     if sys.stdin is None:
@@ -29,8 +29,8 @@ def ids_given(image_ids: Sequence[str]) -> list[str]:
 def each_picture(image_ids: Sequence[str], change: Callable[[str], _Answer]) -> Iterator[tuple[str, _Answer]]:
     """Each picture's id with the answer to its change.
 
-    A picture that is not there, as one of a list that was worked through before, keeps no other from its change; after
-    the last one it is named, in a UserError.
+    Pictures that do not exist, such as those of a list that was processed before, do not stop the others; they are
+    reported in a UserError at the end.
     """
     from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
 
@@ -52,13 +52,13 @@ def each_picture(image_ids: Sequence[str], change: Callable[[str], _Answer]) -> 
 
 
 def print_each(changed: Iterable[_Changed], line: Callable[[_Changed], str], as_json: bool) -> None:
-    """Print a line of each as it comes, or all of them as JSON at the end, that of a fault included."""
+    """Print a line for each change as it comes, or all of them as JSON at the end, also after a fault."""
     done: list[_Changed] = []
     try:
-        for one in changed:
-            done.append(one)
+        for item in changed:
+            done.append(item)
             if not as_json:
-                print(visible(line(one)))
+                print(visible(line(item)))
     finally:
         if as_json:
             print_json(done)

@@ -1,4 +1,4 @@
-"""A bound on how often one kind of line is logged: what a stranger can provoke must not fill a disk."""
+"""A rate limit on log lines of one kind, so that strangers cannot fill the disk with lines that they provoke."""
 
 import logging
 import threading
@@ -21,10 +21,10 @@ class _Kind:
 
 
 class RateLimit(logging.Filter):
-    """Lets through MOST_LINES lines of one kind in PERIOD_S; the first one after says how many were left out.
+    """Passes MOST_LINES lines of one kind per PERIOD_S; the next line after that has the number left out.
 
-    A kind is what was written in one place of a program with one text, whatever is filled in. Audit lines, which only a
-    caller with a key can provoke, or one who needs none, are all let through.
+    Lines of one kind come from one logger with one message, whatever its arguments. Audit lines all pass, since only
+    callers with a key, or callers who need none, can provoke them.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,7 +40,7 @@ class RateLimit(logging.Filter):
         now = self._clock()
         with self._lock:
             if len(self._kinds) >= MOST_KINDS:
-                self._kinds = {key: one for key, one in self._kinds.items() if now - one.start < PERIOD_S}
+                self._kinds = {key: kind for key, kind in self._kinds.items() if now - kind.start < PERIOD_S}
             kind = self._kinds.setdefault((record.name, record.levelno, str(record.msg)[:200]), _Kind(now))
             left_out = 0
             if now - kind.start >= PERIOD_S:

@@ -10,19 +10,19 @@ from service.auth.api_keys import redact_keys
 from service.cli.log_rate import RateLimit
 from service.settings import Settings
 
-# All others are quiet: their INFO is of no interest here, and httpx's names every URL that this process asks for.
+# All others log warnings only: their INFO is of no interest, and httpx logs the URL of every request.
 OWN_LOGGERS = ("models", "index", "service", "regard", "regard_client")
 
 
 class TextFormatter(logging.Formatter):
-    """A line with time, role, process, level and logger; a traceback follows it. Keys are left out."""
+    """A line with time, role, process, level and logger, followed by any traceback. Keys are redacted."""
 
     def __init__(self, role: str) -> None:
         super().__init__(f"%(asctime)s {role} {os.getpid()} %(levelname)s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as text."""
-        # Nothing logs keys; should a library ever put a header into an exception, it still does not get here.
+        # Nothing logs keys, but a library might put a header into an exception.
         return redact_keys(super().format(record))
 
 
@@ -51,7 +51,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def write_log(settings: Settings) -> None:
-    """Log to standard error in the format that settings ask for."""
+    """Log to standard error, in the format and at the level of the settings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter((JsonFormatter if settings.log_format == "json" else TextFormatter)(settings.role))
     handler.addFilter(RateLimit())

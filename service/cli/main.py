@@ -1,6 +1,6 @@
 """The program `regard`.
 
-Commands import what is heavy (PyTorch, FAISS, the web framework) only when they have checked their arguments.
+Commands import heavy modules (PyTorch, FAISS, the web framework) only after checking their arguments.
 """
 
 import os
@@ -55,7 +55,7 @@ from service.validation_messages import plain_message
 
 
 class PlainGroup(TyperGroup):
-    """Commands that say what a value must be in the words of the service's own messages."""
+    """A group of commands whose messages about invalid values are worded like those of the service."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -71,7 +71,7 @@ app = typer.Typer(
     cls=PlainGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help, which is faster and can be piped
+    rich_markup_mode=None,  # plain help is faster and can be piped
     help="Search your own pictures by what is in them, and see which region answered which word.",
 )
 COMMANDS = (
@@ -79,11 +79,11 @@ COMMANDS = (
     *(list_pictures, info, tags, failures, jobs, delete, restore, edit, export, snapshot, compact, chaos),
     *(extract, evaluate, calibrate, calibrate_ensemble, train, convert, score, words, bench),
 )
-NAMES: dict[Callable[..., None], str] = {list_pictures: "list"}  # of commands that are not called as their functions
+NAMES: dict[Callable[..., None], str] = {list_pictures: "list"}  # of commands whose name is not that of their function
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version and exit, where that is asked for."""
+    """Print the version and exit, if `wanted`."""
     if wanted:
         print(f"regard {VERSION}")
         raise typer.Exit
@@ -96,7 +96,7 @@ Version = Annotated[
 
 @app.callback()
 def options(version: Version = False) -> None:
-    """Options that stand before the name of a command."""
+    """The options before the name of a command."""
 
 
 for command in COMMANDS:
@@ -106,7 +106,7 @@ app.add_typer(cluster)
 
 
 def arm_fault_point() -> None:
-    """Let this process die at the place that the environment names, if it names one; only tests of kills do."""
+    """Arm the fault point that the environment names, if any, where this process then dies: for tests of kills."""
     if (place := os.environ.get(fault_points.VARIABLE)) is not None:
         with user_input():
             fault_points.arm(place)
@@ -123,8 +123,8 @@ def main() -> None:
         finally:
             print(end="", flush=True)
     except (SystemExit, BrokenPipeError) as end:
-        if BrokenPipeError in (type(end), type(end.__context__)):  # the latter is what typer makes of it
-            os._exit(128 + signal.SIGPIPE)  # as programs end whose reader has seen enough; nothing is written any more
+        if BrokenPipeError in (type(end), type(end.__context__)):  # typer turns it into a SystemExit
+            os._exit(128 + signal.SIGPIPE)  # as programs end whose reader closed the pipe, without further output
         raise
     except Exception as error:
         if not is_user_error(error):

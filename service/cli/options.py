@@ -91,18 +91,18 @@ OutFolder = Annotated[Path, typer.Option("--out", help="Folder to write to; what
 
 
 def refuse_unread(context: typer.Context, kind: str, read: Collection[str]) -> None:
-    """BadParameter for an option that was given to a command but that this kind of its work does not read.
+    """BadParameter for options that were given to a command but are not read by this `kind` of its work.
 
-    `read` holds the names of the parameters that it reads. Arguments are read by all kinds.
+    `read` holds the names of the parameters that are read. Arguments are always read.
     """
-    given = [
+    unread = [
         parameter.opts[0]
         for parameter in context.command.params
         if parameter.param_type_name == "option" and parameter.name and parameter.name not in read
         if (source := context.get_parameter_source(parameter.name)) and source.name == "COMMANDLINE"
     ]
-    if given:
-        raise typer.BadParameter(f"{kind} does not read {', '.join(given)}: leave it out")
+    if unread:
+        raise typer.BadParameter(f"{kind} does not read {', '.join(unread)}: leave it out")
 
 
-EndWithStdin = Annotated[bool, typer.Option("--end-with-stdin", hidden=True)]  # for processes that another one starts
+EndWithStdin = Annotated[bool, typer.Option("--end-with-stdin", hidden=True)]  # for child processes

@@ -1,4 +1,4 @@
-"""The folder that a long command writes, which one process at a time may."""
+"""The output folder of a long command, which one process at a time may write."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Picture files that a command line names: single ones, and those of folders, and what else lies there."""
+"""Picture files named on a command line, directly or by their folders, and the other files in these."""
 
 import importlib.util
 import os
@@ -20,7 +20,7 @@ RAW_EXTENSIONS = frozenset({
     ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srw", ".x3f",
 })
 LINKS_ELSEWHERE = ("links that lead elsewhere", "links to folders")
-RAW_PHOTOGRAPHS = "RAW photographs"  # skipped where what reads them is not installed
+RAW_PHOTOGRAPHS = "RAW photographs"  # skipped where the extra `raw` is not installed
 SKIPPED_KINDS = {
     "films": {
         ".3gp", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".webm", ".wmv",
@@ -31,12 +31,12 @@ SKIPPED_KINDS = {
 # fmt: on
 
 
-LONGEST_ALBUM = 512  # characters, as of any tag
+LONGEST_ALBUM = 512  # characters, as for any tag
 
 
 @dataclass
 class FoundFiles:
-    """Pictures as (name, file), the albums of files, and how many files of other kinds were passed over."""
+    """Pictures as (name, file), the albums of files, and the numbers of skipped files by kind."""
 
     pictures: list[tuple[str, Path]] = field(default_factory=list)
     albums: dict[Path, str] = field(default_factory=dict)
@@ -44,17 +44,17 @@ class FoundFiles:
 
 
 def find_files(paths: Iterable[Path]) -> FoundFiles:
-    """Files as they are, folders with everything below that is named like a picture.
+    """The given files, and all files in the given folders that are named like pictures.
 
-    The album of a picture is the folder that holds it: the path below the folder given, or that one's own name.
-    Within a folder the name is the path from there, so that two pictures of one name stay apart. Links that
-    lead out of a folder are not followed. UserError for what is not there.
+    A picture in a folder is named by its path from that folder, so that names stay distinct. Its album is the path of
+    its parent from there, or the name of the given folder itself. Links that lead out of a folder are not followed.
+    UserError for a missing path.
     """
     found = FoundFiles()
     for path in paths:
         if path.is_dir():
-            _look_below(path, found)
-        elif path.exists() and not path.is_file():  # which would be read without end, or be waited for
+            _walk(path, found)
+        elif path.exists() and not path.is_file():  # which might be read without end, or block
             raise UserError(f"{path} is a device or a pipe: name files and folders")
         elif path.exists():
             found.pictures.append((printable(path.name), path))
@@ -63,7 +63,7 @@ def find_files(paths: Iterable[Path]) -> FoundFiles:
     return found
 
 
-def _look_below(folder: Path, found: FoundFiles) -> None:
+def _walk(folder: Path, found: FoundFiles) -> None:
     root = folder.resolve()
 
     def count_unreadable(_: OSError) -> None:
@@ -83,22 +83,22 @@ def _look_below(folder: Path, found: FoundFiles) -> None:
                 found.pictures.append((printable(file.relative_to(folder).as_posix()), file))
                 if album := album_of(file.relative_to(folder), root):
                     found.albums[file] = album
-    found.skipped = +found.skipped  # without those that there are none of
+    found.skipped = +found.skipped  # without zero counts
 
 
 def can_read_raw() -> bool:
-    """Whether the extra `raw` is installed here, as it has to be where the service runs."""
+    """Whether the extra `raw` is installed here, which the service needs, too."""
     return importlib.util.find_spec("rawpy") is not None
 
 
 def album_of(file: Path, root: Path) -> str:
-    """The album of a file, named by its path below the folder `root`; empty in the root of the file system."""
+    """The album of a file, given by its path relative to `root`; empty in the root of the file system."""
     album = printable(root.name) if file.parent == Path() else printable(file.parent.as_posix())
     return album[-LONGEST_ALBUM:].strip()
 
 
 def _kind_skipped(file: Path, root: Path) -> str | None:
-    """The kind of a file that is passed over; None for one that is named like a picture and can be read."""
+    """The kind of a file to skip; None for a picture to take."""
     extension = file.suffix.lower()
     is_raw = extension in RAW_EXTENSIONS
     if file.name.startswith("."):
@@ -106,7 +106,7 @@ def _kind_skipped(file: Path, root: Path) -> str | None:
     if is_raw and not can_read_raw():
         return RAW_PHOTOGRAPHS
     if is_raw or extension in PICTURE_EXTENSIONS:
-        if not Path(os.path.realpath(file)).is_relative_to(root):  # which takes links that go in a circle, too
+        if not Path(os.path.realpath(file)).is_relative_to(root):  # realpath also handles loops of links
             return LINKS_ELSEWHERE[0]
         return None if file.is_file() else "links to nothing, and devices"
     for kind, extensions in SKIPPED_KINDS.items():
@@ -116,5 +116,5 @@ def _kind_skipped(file: Path, root: Path) -> str | None:
 
 
 def printable(name: str) -> str:
-    """A file name as text that can be sent, whatever bytes it is made of, its letters composed."""
+    """A file name, which may be any bytes, as text that can be sent, with composed letters."""
     return composed(os.fsencode(name).decode("utf-8", "replace"))

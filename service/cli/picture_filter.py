@@ -1,4 +1,4 @@
-"""The options by which a command selects pictures: tags and dates, made into the filter of a request."""
+"""The options that select pictures by tags and dates, and the filter of a request that they make."""
 
 import math
 import re
@@ -35,13 +35,13 @@ Until = Annotated[str | None, typer.Option("--until", help="Only pictures taken 
 def picture_filter(
     tags: list[str] | None, date: str | None, since: str | None, until: str | None
 ) -> "PictureFilter | None":
-    """The filter as requests have it; None where nothing is asked for. typer.BadParameter.
+    """The filter for a request; None without any condition. Raises typer.BadParameter.
 
-    Values of tags are text, which the service takes for the same as a number that is written so; what `regard edit`
-    reads as a number and writes otherwise, such as 5.0, is asked for as a number too.
+    A value is matched as text, which the service also compares with numbers written so, and as the number that
+    `regard edit` would make of it, which may be written differently, such as 5.0.
     """
     values = tag_conditions(tags or [])
-    if date is not None and not since is until is None:
+    if date is not None and (since, until) != (None, None):
         raise typer.BadParameter("--date is a whole year, month or day: name it, or --since and --until")
     first, last = _checked_date("--since", since), _checked_date("--until", until)
     if first and last and date_span(first)[0] > date_span(last)[1]:
@@ -49,20 +49,20 @@ def picture_filter(
     period: str | dict[str, str] | None = _checked_date("--date", date) or {
         end: text for end, text in (("gte", first), ("lte", last)) if text is not None
     }
-    found: dict[str, Any] = {"tags": values, "taken_at": period}
-    given = {name: condition for name, condition in found.items() if condition}
-    return cast("PictureFilter", given) if given else None
+    fields: dict[str, Any] = {"tags": values, "taken_at": period}
+    conditions = {name: condition for name, condition in fields.items() if condition}
+    return cast("PictureFilter", conditions) if conditions else None
 
 
 def tag_conditions(texts: Sequence[str]) -> dict[str, list[str | float] | dict[str, str | float]]:
-    """The condition on each tag: one of some values, or a range. typer.BadParameter."""
+    """The condition on each tag: one of several values, or a range. Raises typer.BadParameter."""
     values: dict[str, list[str | float]] = {}
     ranges: dict[str, dict[str, str | float]] = {}
     for text in texts:
-        found = TAG.fullmatch(text)
-        if found is None:
+        match = TAG.fullmatch(text)
+        if match is None:
             raise typer.BadParameter(f"--tag takes NAME=VALUE, not {text!r}; `regard tags` lists what there is")
-        name, relation, value = found.groups()
+        name, relation, value = match.groups()
         if relation == "=":
             number = number_in(value)
             values.setdefault(name, []).extend([value] if number is None else [value, number])
@@ -77,8 +77,8 @@ def tag_conditions(texts: Sequence[str]) -> dict[str, list[str | float] | dict[s
 
 
 def number_in(text: str) -> int | float | None:
-    """The number that the text is, written as JSON writes numbers; None for any other text, and for a whole number of
-    more than 64 bits, which no tag is: as a text it stays what it is."""
+    """The number that a text is in JSON's notation; None for any other text, and for an integer of more than 64 bits,
+    which stays a text."""
     if NUMBER.fullmatch(text) is None:
         return None
     if text.lstrip("-").isdigit():
@@ -88,7 +88,7 @@ def number_in(text: str) -> int | float | None:
 
 
 def _checked_date(option: str, text: str | None) -> str | None:
-    """The text of an option; typer.BadParameter, in words, for what is no date."""
+    """The text of an option; typer.BadParameter where it is not a date."""
     try:
         if text is not None:
             date_span(text)

@@ -1,4 +1,4 @@
-"""Every setting as an option of a command, generated from Settings."""
+"""Command-line options for all settings, generated from Settings."""
 
 import inspect
 from collections.abc import Callable
@@ -27,8 +27,8 @@ def with_settings(*left_out: str) -> Callable[[Callable[..., None]], Callable[..
             values = {name: value for name in names if (value := arguments.pop(name)) is not None}
             function(settings=read_settings(values), **arguments)
 
-        own = [p for p in inspect.signature(function).parameters.values() if p.name != "settings"]
-        parameters = [*own, *(_parameter(name, Settings.model_fields[name]) for name in names)]
+        others = [p for p in inspect.signature(function).parameters.values() if p.name != "settings"]
+        parameters = [*others, *(_parameter(name, Settings.model_fields[name]) for name in names)]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in parameters}
         command.__doc__ = function.__doc__
@@ -39,15 +39,15 @@ def with_settings(*left_out: str) -> Callable[[Callable[..., None]], Callable[..
 
 
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
-    described = f"{field.description} [{PREFIX}{name.upper()}{_default(field)}]"
+    text = f"{field.description} [{PREFIX}{name.upper()}{_default(field)}]"
     if field.annotation is bool:
-        switch = typer.Option(f"{flag_name(name)}/--no-{flag_name(name)[2:]}", help=described, show_default=False)
+        switch = typer.Option(f"{flag_name(name)}/--no-{flag_name(name)[2:]}", help=text, show_default=False)
         annotation: Any = Annotated[bool | None, switch]
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
     choices = [choice for choice in get_args(field.annotation) if isinstance(choice, str)]
     option = typer.Option(
         flag_name(name),
-        help=described,
+        help=text,
         metavar="|".join(choices) or "VALUE",
         show_default=False,
     )
@@ -61,24 +61,24 @@ def _default(field: FieldInfo) -> str:
     return "" if value in (None, "") else f"; {value}"
 
 
-def read_settings(given: dict[str, Any]) -> Settings:
-    """Settings from flags, then the environment, then defaults; typer.BadParameter names the wrong one."""
+def read_settings(flags: dict[str, Any]) -> Settings:
+    """Settings from flags, then the environment, then defaults; typer.BadParameter names an invalid one."""
     try:
-        return Settings(**given)
+        return Settings(**flags)
     except ValidationError as fault:
         raise wrong_setting(fault) from None
 
 
-def read_cluster_settings(given: dict[str, Any]) -> ClusterSettings:
-    """Settings of a collection on several machines, read likewise."""
+def read_cluster_settings(flags: dict[str, Any]) -> ClusterSettings:
+    """Settings of a cluster, read as `read_settings` does."""
     try:
-        return ClusterSettings(**given)
+        return ClusterSettings(**flags)
     except ValidationError as fault:
         raise wrong_setting(fault) from None
 
 
 def wrong_setting(fault: ValidationError) -> typer.BadParameter:
-    """A sentence about the first setting that is wrong."""
+    """The error for the first invalid setting."""
     first = fault.errors(include_url=False)[0]
     message = plain_message(first)
     if not first["loc"]:

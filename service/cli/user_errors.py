@@ -1,4 +1,4 @@
-"""The exceptions that tell of a user's mistake. Any other one is a bug, and shows its traceback."""
+"""The exceptions that are reported as a user's mistake. Any other is a bug, and shows its traceback."""
 
 import errno
 import sqlite3
@@ -6,7 +6,7 @@ import sqlite3
 from service.errors import UserError
 from service.storage.disk import is_disk_full
 
-# Exceptions of `models` and `index` about what a user gave. Named rather than imported, which would load PyTorch.
+# Exceptions of `models` and `index` about a user's input. Named, since importing them would load PyTorch.
 LIBRARY_ERRORS = frozenset(
     {
         "index.lock.Locked",
@@ -34,14 +34,14 @@ LIBRARY_ERRORS = frozenset(
     }
 )
 
-# What to do about a file that a disk does not take, by the system's numbers.
+# Advice on files that cannot be written, by errno.
 DISK_ADVICE = {
     errno.ENOSPC: ": the disk is full: make room there, and try again",
     errno.EDQUOT: ": the quota of this user is used up: remove files of this user there, and try again",
     errno.EFBIG: ": the disk, or a limit of this process (`ulimit -f`), takes no file of this size: raise the limit",
 }
 
-# What to do about faults of a catalog that are no bugs, by SQLite's numbers.
+# Advice on catalog faults that are no bugs, by SQLite's primary error code.
 SQLITE_ADVICE = {
     sqlite3.SQLITE_BUSY: "another process keeps the catalog: let it end, or end it, and try again",
     sqlite3.SQLITE_IOERR: "a disk does not read or write: see that it is there and well, takes so large a file,"
@@ -51,7 +51,7 @@ SQLITE_ADVICE = {
 
 
 def is_user_error(error: BaseException) -> bool:
-    """Whether the user can put it right; what the operating system refuses (a file, a disk) counts among that."""
+    """Whether the user can fix it, which includes whatever the operating system refuses (a file, a disk)."""
     if isinstance(error, UserError | OSError) or is_disk_full(error) or sqlite_advice(error) is not None:
         return True
     return any(f"{kind.__module__}.{kind.__qualname__}" in LIBRARY_ERRORS for kind in type(error).__mro__)
@@ -70,7 +70,9 @@ def one_line(error: BaseException) -> str:
 
 
 def sqlite_advice(error: BaseException) -> str | None:
-    """Advice on a fault of SQLite; None where it is none, or a bug."""
+    """Advice on a fault of SQLite; None for a bug, or any other exception."""
     if not isinstance(error, sqlite3.OperationalError):
         return None
-    return SQLITE_ADVICE.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF)  # the lowest byte is the kind
+    return SQLITE_ADVICE.get(
+        (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    )  # the lowest byte is the primary code

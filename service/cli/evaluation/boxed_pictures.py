@@ -1,4 +1,4 @@
-"""Pictures with the boxes of their objects, for measuring where explanations point and what short questions find."""
+"""Pictures with object boxes, to measure where explanations point and what short questions find."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ ANSWER_MEASURES = {
 
 @dataclass(frozen=True)
 class BoxedSource:
-    """A file of boxes in COCO's format, and a folder of its pictures or of their features; captions where there are."""
+    """A file of boxes in COCO's format, the folder of its pictures or their features, and any captions."""
 
     boxes: Path
     images: Path | None
@@ -33,25 +33,25 @@ class BoxedSource:
     captions: Path | None
 
     def objects(self, first: int | None = None) -> "BoxedPictures":
-        """The first pictures that are there, with their objects; how many are not is noted. UserError where none is, or
-        the file is in another format."""
+        """The first existing pictures with their objects; a note counts the missing ones. UserError where all are
+        missing, or the file is in another format."""
         from models.datasets.coco_boxes import read_coco_boxes  # noqa: PLC0415 - NumPy comes with it
 
         with user_input(self.boxes):
-            every = read_coco_boxes(self.boxes)
-        there = self._there([picture.image for picture in every.pictures])
-        gone = [picture.image for picture in every.pictures if picture.image not in there]
-        if gone:
-            folder, all_of_them = self.features or self.images, f"the {len(every.pictures)} pictures of {self.boxes}"
-            if not there:
+            boxed = read_coco_boxes(self.boxes)
+        existing = self._existing([picture.image for picture in boxed.pictures])
+        missing = [picture.image for picture in boxed.pictures if picture.image not in existing]
+        if missing:
+            folder, all_pictures = self.features or self.images, f"the {len(boxed.pictures)} pictures of {self.boxes}"
+            if not existing:
                 raise UserError(
-                    f"{folder} holds none of {all_of_them}, as {gone[0]}: name the folder that these names begin in"
+                    f"{folder} holds none of {all_pictures}, as {missing[0]}: name the folder that these names begin in"
                 )
-            print_note(f"{folder} lacks {len(gone)} of {all_of_them}, which are left out, as {gone[0]}")
-        return every.of_pictures(there).first(first)
+            print_note(f"{folder} lacks {len(missing)} of {all_pictures}, which are left out, as {missing[0]}")
+        return boxed.of_pictures(existing).first(first)
 
-    def _there(self, names: Sequence[str]) -> set[str]:
-        """Names, of these, that there are pictures or features of."""
+    def _existing(self, names: Sequence[str]) -> set[str]:
+        """The names of which pictures or features exist."""
         if self.features is None:
             assert self.images is not None
             return {name for name in names if (self.images / name).is_file()}
@@ -61,7 +61,7 @@ class BoxedSource:
             return set(open_features(self.features).ids).intersection(names)
 
     def lines(self, objects: "BoxedPictures") -> list[CaptionLine]:
-        """The pictures in the order of their objects, with the captions they have."""
+        """The pictures in the order of `objects`, with their captions."""
         captions: dict[str, tuple[str, ...]] = {}
         if self.captions is not None:
             with user_input(self.captions):
@@ -78,8 +78,8 @@ class BoxedSource:
         self, name: str, objects: "BoxedPictures", features: Path
     ) -> tuple["CaptionedFeatures", "np.ndarray", "BoxedPictures"]:
         """The pictures' features in `features` with their captions, the boxes [N R 4] of their regions, and the
-        objects, for "grounding" in pixels of the same pictures. UserError where regions have no boxes, or objects are
-        of other pictures.
+        objects, which for "grounding" are scaled to the pixels of these boxes. UserError where regions have no boxes,
+        or objects are of other pictures.
         """
         import numpy as np  # noqa: PLC0415 - only when there is something to measure
 
@@ -93,11 +93,13 @@ class BoxedSource:
         boxes = stored.boxes[data.rows].astype(np.float64)
         if not np.isfinite(boxes[data.mask[data.rows]]).all():
             raise UserError(f"{features} has regions without boxes: extract them with `regard extract`")
-        if name != "grounding":  # short questions ask what is shown, wherever it is
+        if name != "grounding":  # short questions ask what is shown, not where
             return data, boxes, objects
         sizes = [stored.picture_size(int(row)) for row in data.rows]
         with user_input(self.boxes):
-            scaled = [one.scaled_to(size) if size else one for one, size in zip(objects.pictures, sizes, strict=True)]
+            scaled = [
+                boxed.scaled_to(size) if size else boxed for boxed, size in zip(objects.pictures, sizes, strict=True)
+            ]
         return data, boxes, BoxedPictures(scaled, objects.classes)
 
 
@@ -120,19 +122,19 @@ def measure_boxed(
 
 
 def print_grounding(report: dict[str, Any]) -> None:
-    """Print where explanations point, in percent with intervals, and how much any region covers."""
+    """Print where explanations point, in percent with intervals, and how much the best region covers."""
     rows = []
-    for kind, own in report["pointing"].items():
-        for way in (name for name in own if name != "questions"):
-            ends = own[way]["interval"]
+    for kind, results in report["pointing"].items():
+        for way in (name for name in results if name != "questions"):
+            ends = results[way]["interval"]
             rows.append(
-                [f"{kind} ({own['questions']})", way]
-                + [f"{own[way][by]:.1f} ({ends[by][0]:.1f} to {ends[by][1]:.1f})" for by in ("overlap", "centre")]
+                [f"{kind} ({results['questions']})", way]
+                + [f"{results[way][by]:.1f} ({ends[by][0]:.1f} to {ends[by][1]:.1f})" for by in ("overlap", "centre")]
             )
     shown = report["shown_by"] or "no regions of words, of which this model says nothing"
     print(f"{report['pictures']} pictures, {report['classes']} classes; people are shown: {shown}")
     print_table("question (how many)", "region by", f"IoU {report['iou']:g}", "centre inside", rows=rows)
-    covered = [f"{found['percent']:.1f} % of {what}" for what, found in report["coverage"].items()]
+    covered = [f"{share['percent']:.1f} % of {name}" for name, share in report["coverage"].items()]
     print(f"any region covers (IoU {report['iou']:g}) {' and '.join(covered)}")
 
 
@@ -142,11 +144,11 @@ def print_short_questions(report: dict[str, Any]) -> None:
         [
             template,
             search.replace("_", " "),
-            *(f"{found[name]:.2f}" for name in ANSWER_MEASURES),
-            str(len(found["without_hit"])),
+            *(f"{result[name]:.2f}" for name in ANSWER_MEASURES),
+            str(len(result["without_hit"])),
         ]
         for template, searches in report["templates"].items()
-        for search, found in searches.items()
+        for search, result in searches.items()
     ]
     asked, least, pictures = len(report["classes"]), report["least_pictures"], report["pictures"]
     print(f"{asked} classes, each shown by {least} or more of {pictures} pictures")
@@ -156,11 +158,11 @@ def print_short_questions(report: dict[str, Any]) -> None:
     if report["short_match"] is not None:
         print("\nprobabilities that a picture shows what is asked for, and whether one is said to (matched)")
         columns = ("calibration error", "Brier skill", "area under ROC", "matched where one does", "where none does")
-        rows = [[template, *short_match_cells(found)] for template, found in report["short_match"].items()]
+        rows = [[template, *short_match_cells(result)] for template, result in report["short_match"].items()]
         print_table("question", *columns, rows=rows)
 
 
-def short_match_cells(found: dict[str, Any]) -> list[str]:
+def short_match_cells(result: dict[str, Any]) -> list[str]:
     """The report of `assess_short_match` as cells of a table."""
-    shares = [f"{found['matched'][name]['matched']:.0%}" for name in ("present", "absent")]
-    return [f"{found['error']:.3f}", f"{found['brier_skill']:.2f}", f"{found['auc']:.2f}", *shares]
+    shares = [f"{result['matched'][name]['matched']:.0%}" for name in ("present", "absent")]
+    return [f"{result['error']:.3f}", f"{result['brier_skill']:.2f}", f"{result['auc']:.2f}", *shares]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from models.matching.matcher import Matcher
 
 
-FEW_PICTURES = 50  # as calibrations need at least
-PUBLISHED = "bottom-up-36"  # what made the arrays of --precomp unless --extractor says so
+FEW_PICTURES = 50  # the least that calibrations need
+PUBLISHED = "bottom-up-36"  # the extractor of --precomp, unless --extractor names another
 FIRST_REGIONS = re.compile(r"(.+)-first-(\d+)")  # as `CaptionedFeatures.first_regions` names them
 
 
@@ -34,9 +34,9 @@ class Selection:
     part: str | None = None
     """The "first" or the "second" half of the split's pictures; None for both."""
     first: int | None = None
-    """How many pictures of the split or its half, the first ones; None for all."""
+    """The number of first pictures of the split or its half; None for all."""
     regions: int | None = None
-    """How many regions of each picture, the first ones; None for all."""
+    """The number of first regions of each picture; None for all."""
 
     def pictures(self, num: int) -> slice:
         """The part of a split's `num` pictures."""
@@ -61,12 +61,12 @@ class CaptionedSource:
     features: Path | None
     images: Path | None = None
     extractor: str | None = None
-    """The name of what made the features in SCAN's layout; None for that of the published ones."""
+    """The name of the extractor of features in SCAN's layout; None for that of the published ones."""
 
     def check(self, selection: Selection, all_captioned: bool = False) -> None:
-        """UserError where something is missing or a line of the captions is wrong. Imports nothing heavy.
+        """UserError where something is missing or a line of the captions is invalid. Imports nothing heavy.
 
-        With `all_captioned` every picture must have a caption, and else one of them.
+        With `all_captioned` every picture must have a caption, otherwise at least one.
         """
         if self.precomp is not None:
             _check_files(self.precomp, [f"{_precomp_split(selection)}_{part}" for part in ("ims.npy", "caps.txt")])
@@ -118,8 +118,8 @@ def require_source(
 
 
 def refuse_beside_precomp(precomp: Path | None, *others: Path | None, extractor: str | None = None) -> None:
-    """typer.BadParameter where another source stands beside --precomp, which holds features and captions, or an
-    extractor is named without it."""
+    """typer.BadParameter where --precomp, which holds features and captions, is given with another source, or
+    --extractor without it."""
     if precomp is None and extractor is not None:
         raise typer.BadParameter("--extractor goes with --precomp: other features tell what made them")
     if precomp is not None and any(other is not None for other in others):
@@ -129,7 +129,7 @@ def refuse_beside_precomp(precomp: Path | None, *others: Path | None, extractor:
 def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regions: int | None = None) -> None:
     """UserError unless the model, called `name`, was trained on features of the same detector.
 
-    With `regions`, features of which only the first are left fit a model of as many, and one of all.
+    Features reduced to the first `regions` fit a model of as many regions, and one of all.
     """
     check_reads(matcher, data.extractor_digest, data.feature_dim, name, regions)
 
@@ -137,26 +137,28 @@ def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regi
 def check_finite(
     data: "CaptionedFeatures", pictures: "slice | np.ndarray" = slice(None), split: str | None = None
 ) -> None:
-    """Raises UserError, which names them, where features of the pictures hold numbers that are not finite."""
+    """Raises UserError, which names the pictures, where features are not finite."""
     if bad := data.not_finite(pictures):
         where = f"split {split}: " if split else ""
         raise UserError(f"{where}{bad}: extract them again, or take them out of the captions")
 
 
 def note_few(data: "CaptionedFeatures") -> None:
-    """Notes that recalls tell nothing of a model, where the pictures with captions are too few."""
+    """Notes that recalls are meaningless where too few pictures have captions."""
     if (captioned := sum(map(bool, data.captions))) < FEW_PICTURES:
         print_note(f"recalls on so few pictures ({captioned}) tell nothing of a model: take {FEW_PICTURES} at least")
 
 
-def check_reads(matcher: "Matcher", made: str, width: int, name: object, regions: int | None = None) -> None:
-    """UserError unless the model reads features of `width` numbers that the detector `made` makes; as `check_fits`."""
-    if matcher.extractor_digest not in (made, made.removesuffix(f"-first-{regions}")):
-        few = FIRST_REGIONS.fullmatch(matcher.extractor_digest)
-        if few is not None and few[1] == made:
-            raise UserError(f"{name} was trained on the first regions alone: give --regions {few[2]}")
-        advice = f": give --extractor {matcher.extractor_digest} if it made --precomp" if made == PUBLISHED else ""
-        raise UserError(f"{name} reads features of detector {matcher.extractor_digest}, these are of {made}{advice}")
+def check_reads(matcher: "Matcher", extractor: str, width: int, name: object, regions: int | None = None) -> None:
+    """UserError unless the model reads features of `width` numbers from the detector `extractor`, as `check_fits`."""
+    if matcher.extractor_digest not in (extractor, extractor.removesuffix(f"-first-{regions}")):
+        reduced = FIRST_REGIONS.fullmatch(matcher.extractor_digest)
+        if reduced is not None and reduced[1] == extractor:
+            raise UserError(f"{name} was trained on the first regions alone: give --regions {reduced[2]}")
+        advice = f": give --extractor {matcher.extractor_digest} if it made --precomp" if extractor == PUBLISHED else ""
+        raise UserError(
+            f"{name} reads features of detector {matcher.extractor_digest}, these are of {extractor}{advice}"
+        )
     if width != matcher.feature_dim:
         raise UserError(f"{name} reads features of {matcher.feature_dim} numbers, these have {width}")
 

@@ -1,5 +1,5 @@
-"""Measurements of one or two models on the same captioned pictures, what they were made of, and their ranks as a file.
-PyTorch comes with this module."""
+"""Measurements of one or two models on the same captioned pictures, their provenance, and their ranks as a file.
+Imports PyTorch."""
 
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +27,8 @@ def measure_models(
     options: RecallOptions,
     has_gallery: bool,
 ) -> dict[str, Any]:
-    """The report on the first model, with what the second one reaches, where there is one, as `against`; their ranks
-    are written where the options say. `has_gallery`: there are pictures without captions beside those asked for."""
+    """The report on the first model, with that on a second one as `against`; their ranks are written to the file of the
+    options. `has_gallery`: there are also pictures without captions."""
     data = data.first_captions(options.questions) if options.questions else data
     measure: Callable[..., Evaluation] = evaluate_gallery if has_gallery else evaluate
     fold5 = {"fold5": True} if options.fold5 else {}
@@ -39,11 +39,11 @@ def measure_models(
         "picture_of_caption": ranks["exhaustive"].picture_of["text_to_image"],
     }
     for matcher in matchers[1:]:
-        against, others = measure(matcher, data, (), progress=progress.report, **fold5)
-        parts = {part: against[part] for part in ("model", "digest", *others)}
-        differences = {search: own.minus(others[search]) for search, own in ranks.items()}
+        against, other_ranks = measure(matcher, data, (), progress=progress.report, **fold5)
+        parts = {part: against[part] for part in ("model", "digest", *other_ranks)}
+        differences = {search: first.minus(other_ranks[search]) for search, first in ranks.items()}
         report["against"] = {**parts, "difference": differences}
-        arrays |= {f"against_{name}": own for name, own in rank_arrays(others).items()}
+        arrays |= {f"against_{name}": array for name, array in rank_arrays(other_ranks).items()}
     if options.ranks is not None:
         _write_ranks(arrays, data, options.ranks)
     return report
@@ -56,19 +56,18 @@ def _write_ranks(arrays: dict[str, Any], data: CaptionedFeatures, out: Path) -> 
     write_whole(out if out.suffix == ".npz" else out.with_name(f"{out.name}.npz"), content.getvalue())
 
 
-def what_was_measured(entries: Sequence[str], data: CaptionedFeatures, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A report's `about`: the folders of the models, the options `given`, digests of the pictures, and the release."""
+def what_was_measured(entries: Sequence[str], data: CaptionedFeatures, options: Mapping[str, Any]) -> dict[str, Any]:
+    """A report's `about`: the folders of the models, the options, digests of the pictures, and the release."""
     return {
         "release": VERSION,
         "weights": [[str(folder) for folder in weights_folders([entry]).values()] for entry in entries],
-        **given,
+        **options,
         **digests_of_data(data),
     }
 
 
 def digests_of_data(data: CaptionedFeatures) -> dict[str, str]:
-    """The digests that a report names its pictures by: of what made their features, of their names with their captions,
-    and of the features."""
+    """The digests of a report's pictures: of the extractor, of their names with their captions, and of the features."""
     names = data.rows.tolist() if data.names is None else data.names
     return {
         "extractor": data.extractor_digest,

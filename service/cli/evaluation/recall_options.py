@@ -1,4 +1,4 @@
-"""Measurements of `regard evaluate` besides recall over every pair and recall of the two stages."""
+"""Options for measurements of `regard evaluate` besides recall over every pair and of the two stages."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +8,10 @@ from service.errors import UserError
 
 @dataclass(frozen=True, kw_only=True)
 class RecallOptions:
-    """Further measurements, and where ranks are written."""
+    """Further measurements, and the file for ranks."""
 
     questions: int | None
-    """How many captions are asked with, the first ones; None for all."""
+    """The number of first captions to query with; None for all."""
     fold5: bool
     halves: bool
     ranks: Path | None
@@ -23,7 +23,7 @@ class RecallOptions:
 
             if pictures % FOLDS:
                 whole = pictures - pictures % FOLDS
-                what = f"leave --fold5 out, or give --first {whole}" if whole else "leave --fold5 out"
-                raise UserError(f"{pictures} pictures do not make {FOLDS} equal folds: {what}")
+                advice = f"leave --fold5 out, or give --first {whole}" if whole else "leave --fold5 out"
+                raise UserError(f"{pictures} pictures do not make {FOLDS} equal folds: {advice}")
         if self.halves and pictures < 2:
             raise UserError("--halves measures two halves of the pictures, and there is one picture")

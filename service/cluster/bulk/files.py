@@ -58,8 +58,8 @@ class SpooledFile:
 
 
 def spooled_file(offered: OfferedFile, folder: Path, max_bytes: int) -> SpooledFile:
-    """A copy in `folder`, so that the decoded bytes are the ingested ones. Raises NotTaken if copying fails, or it is
-    too large."""
+    """A copy in `folder`, so that the bytes decoded are those ingested. Raises NotTaken where that fails, or it is too
+    large."""
     path = folder / str(offered.number)
     reading = partial(_not_taken, f"A node cannot read {offered.path}", "Every node has to see the same files.")
     with _not_taken(f"A node cannot write its copy of {offered.path}", f"Make room in {folder} there."):

@@ -1,5 +1,5 @@
-"""A demonstration of a cluster that loses a machine: three local nodes under load, one of which is killed
-and restarted, and an added shard. Every answer is compared with the right one, which is known beforehand.
+"""A demonstration of a cluster that loses a machine: three local nodes under load, one killed and restarted, and an
+added shard. Every answer is compared with the right one, which is known beforehand.
 """
 
 import json

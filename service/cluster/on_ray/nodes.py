@@ -31,8 +31,8 @@ class RayNodes:
         self._replica_actor = remote(concurrency_groups=GROUPS)(ReplicaActor)
 
     def choose(self, shard: int, count: int) -> Sequence[str]:
-        """Names of `count` different nodes for a shard's replicas, by rendezvous hashing, which spreads the shards.
-        Nodes without CPUs (`ray start --num-cpus=0`) get no replicas. UserError where there are too few."""
+        """Names of `count` different nodes for a shard's replicas, by rendezvous hashing, which spreads shards over the
+        nodes. Nodes without CPUs (`ray start --num-cpus=0`) get no replicas. UserError where there are too few."""
         working = [node_name(node) for node in living_nodes() if node["Resources"].get("CPU", 0) > 0]
         if len(working) < count:
             raise UserError(

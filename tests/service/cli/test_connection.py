@@ -15,7 +15,7 @@ from service.api.app import create_routes
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
-from service.cli.connection import tell_of_waiting
+from service.cli.connection import waiting_notes
 from service.settings import ClientSettings
 from tests.support.busy_server import busy_server
 from tests.support.cli_runner import Regard
@@ -63,7 +63,7 @@ def test_what_a_number_must_be_is_said_in_plain_words(regard: Regard, k: str, wo
 
 
 def test_why_it_waits_is_said_once_for_each_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    tell = tell_of_waiting()
+    tell = waiting_notes()
     for reason in ("Too many.", "Too many.", "It loads.", "Too many."):
         tell(RequestRefused(503, {"detail": reason}), 1.0)
     assert capsys.readouterr().err.splitlines() == ["Too many. Waiting.", "It loads. Waiting.", "Too many. Waiting."]

@@ -15,7 +15,7 @@ from index.catalog.changes.description_bounds import MOST_CAPTIONS
 from index.catalog.filters import EVERY
 from index.records import Image, JobStatus
 from models.extractors.base import Detections
-from service.cluster.bulk.files import BulkLimits, NotTaken, OfferedFile, is_said_already, spooled_file
+from service.cluster.bulk.files import BulkLimits, NotTaken, OfferedFile, is_described_already, spooled_file
 from service.cluster.bulk.ingestion import finished_jobs, innermost_cause
 from service.cluster.bulk.taking import SHARD_PATIENCE_S, BulkTaker, ShardsOfBulk
 from service.cluster.directing.shard_writer import ShardWriter
@@ -328,4 +328,4 @@ def test_what_is_decided_of_a_picture_that_waits_is_something_new(
     slot: int | None, decided: tuple[str, ...], said: bool
 ) -> None:
     known = cast(Image, SimpleNamespace(slot=slot, captions=(), tags={}, taken_at=None))
-    assert is_said_already(OfferedFile(0, "a.png", "a.png", decided=decided), known) is said
+    assert is_described_already(OfferedFile(0, "a.png", "a.png", decided=decided), known) is said
