@@ -101,12 +101,19 @@ cluster-demo: $(VENV)/.dev $(KERNELS)
 image-test: $(VENV)/.dev
 	$(BIN)/python -m tests.e2e.image $(ARGS)
 
+# What a generator writes takes the place of a file once all of it is there.
+define generated
+$(BIN)/python $(1) > $(VENV)/generated
+cp $(VENV)/generated $(2)
+
+endef
+
 docs: $(VENV)/.dev
-	$(BIN)/python docs/settings_table.py settings.md > docs/settings.md
-	$(BIN)/python docs/settings_table.py .env.example > .env.example
-	$(BIN)/python -m docs.openapi_document > docs/openapi.json
-	$(BIN)/python clients/python/generate_answers.py > clients/python/regard_client/answers.py
-	client=$$($(BIN)/python clients/python/generate_client.py) && echo "$$client" > clients/python/regard_client/client.py
+	$(call generated,docs/settings_table.py settings.md,docs/settings.md)
+	$(call generated,docs/settings_table.py .env.example,.env.example)
+	$(call generated,-m docs.openapi_document,docs/openapi.json)
+	$(call generated,clients/python/generate_answers.py,clients/python/regard_client/answers.py)
+	$(call generated,clients/python/generate_client.py,clients/python/regard_client/client.py)
 
 # The built page is committed, so that nobody else needs node. esbuild builds it, Biome looks at its form, tsc at the types.
 page: docs

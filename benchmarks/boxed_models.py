@@ -13,31 +13,31 @@ from service.model_loading import device_of, load_model
 
 
 def boxes_parser(description: str | None) -> argparse.ArgumentParser:
-    """The arguments that both programs have."""
+    """The arguments of both programs."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", help="shipped models, their folders, or ensembles a+b")
     parser.add_argument("--boxes", type=Path, required=True, help="boxes of objects in COCO's format")
     parser.add_argument("--images", type=Path, help="folder of the pictures")
-    parser.add_argument("--features", type=Path, help="what `regard extract` made of them, instead")
+    parser.add_argument("--features", type=Path, help="folder that `regard extract` wrote, instead")
     parser.add_argument("--captions", type=Path, help="their captions as JSON lines")
     parser.add_argument("--detector", type=Path, help="the shipped one if not given")
-    parser.add_argument("--first", type=int, help="only that many pictures, the first")
+    parser.add_argument("--first", type=int, help="number of pictures, the first ones")
     parser.add_argument("--device", default="auto")
     return parser
 
 
-def measured_models(given: argparse.Namespace, name: str, **options: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each model with its report of one measurement, "grounding" or "short_questions"."""
-    if (given.images is None) == (given.features is None):
+def measured_models(args: argparse.Namespace, name: str, **options: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each model's name and its report of the measurement `name`, "grounding" or "short_questions"."""
+    if (args.images is None) == (args.features is None):
         raise SystemExit("give either --images or --features")
-    source = BoxedSource(given.boxes, given.images, given.features, given.captions)
-    objects = source.objects(given.first)
+    source = BoxedSource(args.boxes, args.images, args.features, args.captions)
+    objects = source.objects(args.first)
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
-        features = given.features or Path(folder) / "features"
-        if given.features is None:
-            extractor = load_detector(given.detector, given.device)
+        features = args.features or Path(folder) / "features"
+        if args.features is None:
+            extractor = load_detector(args.detector, args.device)
             extract_with_progress(extractor, source.photographs(source.lines(objects)), features, progress)
         data, boxes, objects = source.load(name, objects, features)
-        for model in given.models:
-            matcher = load_model(model, device_of(given.device))
+        for model in args.models:
+            matcher = load_model(model, device_of(args.device))
             yield matcher.name, measure_boxed(name, matcher, data, boxes, objects, progress, **options)

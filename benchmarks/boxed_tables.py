@@ -1,4 +1,4 @@
-"""Tables in Markdown of what was measured with boxes that people drew: where reasons point, what single words find."""
+"""Markdown tables of results on hand-drawn boxes: where explanations point, what single words find."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,16 +18,16 @@ def table(*columns: str, rows: Sequence[Sequence[str]]) -> str:
 
 
 def pointing(quality: dict[str, Any]) -> str:
-    """Where the default model's reasons point, among boxes that people drew."""
-    found = quality["boxes"]["grounding"]
+    """The table of where the default model's explanations point, among hand-drawn boxes."""
+    grounding = quality["boxes"]["grounding"]
 
-    def cell(points: dict[str, Any], what: str) -> str:
-        low, high = points["interval"][what]
-        return f"{points[what]:.1f} ({low:.1f} to {high:.1f})"
+    def cell(points: dict[str, Any], measure: str) -> str:
+        low, high = points["interval"][measure]
+        return f"{points[measure]:.1f} ({low:.1f} to {high:.1f})"
 
     rows = [
         [kind, POINTERS[name], cell(points, "overlap"), cell(points, "centre")]
-        for kind, pointers in found["pointing"].items()
+        for kind, pointers in grounding["pointing"].items()
         for name, points in pointers.items()
         if name in POINTERS
     ]
@@ -36,13 +36,13 @@ def pointing(quality: dict[str, Any]) -> str:
 
 def short_questions(quality: dict[str, Any]) -> str:
     """The table of single words in a few templates, asked of the default model."""
-    found = quality["boxes"]["short_questions"]
+    report = quality["boxes"]["short_questions"]
     rows = []
-    for template, searches in found["templates"].items():
-        for name, words in (("exhaustive", ""), ("stage_one", ", stage one alone")):
-            own = searches[name]
-            shares = [f"{own[measure]:.2f}" for measure in ("hits_of_possible", "first_right")]
-            missed, mean = str(len(own["without_hit"])), f"{own['mean_average_precision']:.2f}"
-            rows.append([f"{template}{words}", *shares, missed, mean])
+    for template, searches in report["templates"].items():
+        for name, suffix in (("exhaustive", ""), ("stage_one", ", stage one alone")):
+            measures = searches[name]
+            shares = [f"{measures[measure]:.2f}" for measure in ("hits_of_possible", "first_right")]
+            missed, mean = str(len(measures["without_hit"])), f"{measures['mean_average_precision']:.2f}"
+            rows.append([f"{template}{suffix}", *shares, missed, mean])
     heads = ("question", "hits among five, of the possible", "first right", "classes without a hit", "mAP")
     return table(*heads, rows=rows)

@@ -1,4 +1,4 @@
-"""Arguments that name captioned pictures and a shipped model, for programs that judge by captions."""
+"""Arguments that name captioned pictures and a shipped model, for programs that compare rankings by captions."""
 
 import argparse
 from pathlib import Path
@@ -13,20 +13,20 @@ WEIGHTS = Path(__file__).parents[1] / "models" / "weights"
 
 
 def captions_parser(description: str | None) -> argparse.ArgumentParser:
-    """The arguments that these programs have."""
+    """The arguments of these programs."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--features", type=Path, required=True, help="what `regard extract` made of the pictures")
+    parser.add_argument("--features", type=Path, required=True, help="folder that `regard extract` wrote")
     parser.add_argument("--captions", type=Path, required=True, help="their captions as JSON lines")
     parser.add_argument("--split", default="dev")
     parser.add_argument("--model", default="bfan-equal", help="a shipped model")
     return parser
 
 
-def given_pictures(given: argparse.Namespace) -> CaptionedFeatures:
+def given_pictures(args: argparse.Namespace) -> CaptionedFeatures:
     """The pictures that the arguments name."""
-    return CaptionedFeatures.join(open_features(given.features), read_captions(given.captions, given.split))
+    return CaptionedFeatures.join(open_features(args.features), read_captions(args.captions, args.split))
 
 
-def given_matcher(given: argparse.Namespace) -> SingleMatcher:
+def given_matcher(args: argparse.Namespace) -> SingleMatcher:
     """The model that the arguments name."""
-    return load_matcher(WEIGHTS / given.model)
+    return load_matcher(WEIGHTS / args.model)

@@ -1,12 +1,12 @@
-"""Do shards answer as one data directory does? The same pictures in one directory and spread over several shards.
+"""A check that shards answer as one data directory does: the same pictures in one directory and in several shards.
 
 python -m benchmarks.cluster_equality --features FEATURES --captions flickr8k/captions.jsonl --pictures 1000
 
-FEATURES is what `regard extract` made of the photographs, so that no region is found twice. Shards are directories
-that pictures are placed in as in a cluster, asked in this process; what travels is pickled on its way. Each question is
-asked without a filter and with one. Compared are ids and their order, `matched`, `left_out` and who looks alike, and
-scores within 1e-6. The last line sums up; the status is 1 where an answer differs. `--round-trips 1` compares searches
-of one round trip with those of two instead, and says which share of the best results they find.
+FEATURES is the folder that `regard extract` wrote, so that no region is found twice. Shards are data directories in
+this process; pictures are placed in them as in a cluster, and messages are pickled on their way. Each question is asked
+without a filter and with one. Ids and their order, `matched`, `left_out` and near duplicates must be equal, scores
+within 1e-6. The last line is a summary; the exit status is 1 if an answer differs. `--round-trips 1` instead compares
+searches of one round trip with those of two, and prints the share of the best results that they find.
 """
 
 import argparse
@@ -37,7 +37,7 @@ BEST = 10  # results that recall is counted in
 
 @dataclass
 class Comparison:
-    """What was compared of one number of shards."""
+    """The results of comparing one number of shards."""
 
     shards: int
     asked: int = 0
@@ -48,7 +48,7 @@ class Comparison:
     same_best: int = 0
 
     def summary(self) -> dict[str, Any]:
-        """As a line of the report."""
+        """A line of the report."""
         plain = {"shards": self.shards, "asked": self.asked, "differ": len(self.faults), "furthest": self.furthest}
         if not self.wanted:
             return plain
@@ -65,7 +65,7 @@ def answer(engine: SearchEngine, request: SearchRequest) -> Any:
 
 
 def names_of(result: Any) -> list[tuple[str, str | None]]:
-    """What was found, in its order."""
+    """Ids and texts of the results, in their order."""
     return [(hit.image_id, getattr(hit, "text", None)) for hit in result.results]
 
 
@@ -73,20 +73,20 @@ def numbers_of(result: Any) -> list[float]:
     """Every score, probability and contribution of an answer."""
     numbers: list[float] = []
     for hit in result.results:
-        numbers += [one for one in (hit.score, hit.probability) if one is not None]
+        numbers += [number for number in (hit.score, hit.probability) if number is not None]
         if hit.explanation is not None:
             numbers += hit.explanation.contributions or []
     return numbers
 
 
 def shape_of(result: Any) -> tuple[Any, ...]:
-    """What must be equal besides the order."""
+    """Everything else of an answer that must be equal."""
     hits = [
         (
             hit.rank,
             hit.shortlist_rank,
             getattr(hit, "found_by", None),
-            [(one.image_id, one.bits) for one in getattr(hit, "near_duplicates", None) or ()],
+            [(near.image_id, near.bits) for near in getattr(hit, "near_duplicates", None) or ()],
             None if hit.explanation is None else [word.text for word in hit.explanation.words],
         )
         for hit in result.results
@@ -94,23 +94,23 @@ def shape_of(result: Any) -> tuple[Any, ...]:
     return hits, getattr(result, "matched", None), result.left_out, result.origin.k
 
 
-def compare(one: Any, many: Any, comparison: Comparison, request: SearchRequest) -> None:
-    """Count a pair of answers."""
+def compare(expected: Any, actual: Any, comparison: Comparison, request: SearchRequest) -> None:
+    """Count a pair of answers, of one directory and of shards."""
     comparison.asked += 1
-    asked = request.model_dump_json(exclude_defaults=True)
-    if names_of(one) != names_of(many):
-        comparison.faults.append(f"{asked}: other results or another order")
-    elif shape_of(one) != shape_of(many):
-        comparison.faults.append(f"{asked}: {shape_of(one)} became {shape_of(many)}")
+    question = request.model_dump_json(exclude_defaults=True)
+    if names_of(expected) != names_of(actual):
+        comparison.faults.append(f"{question}: other results or another order")
+    elif shape_of(expected) != shape_of(actual):
+        comparison.faults.append(f"{question}: {shape_of(expected)} became {shape_of(actual)}")
     else:
-        off = [abs(a - b) for a, b in zip(numbers_of(one), numbers_of(many), strict=True)]
-        comparison.furthest = max([comparison.furthest, *off])
-        if max(off, default=0.0) > TOLERANCE:
-            comparison.faults.append(f"{asked}: a score is {max(off)} away")
+        errors = [abs(a - b) for a, b in zip(numbers_of(expected), numbers_of(actual), strict=True)]
+        comparison.furthest = max([comparison.furthest, *errors])
+        if max(errors, default=0.0) > TOLERANCE:
+            comparison.faults.append(f"{question}: a score is {max(errors)} away")
 
 
 def count_recall(two: Any, one: Any, comparison: Comparison) -> None:
-    """Count how much of the best of two round trips is there in one."""
+    """Count how many of the best results of two round trips are found in one."""
     comparison.asked += 1
     best, found = names_of(two)[:BEST], set(names_of(one))
     comparison.wanted += len(best)
@@ -120,7 +120,7 @@ def count_recall(two: Any, one: Any, comparison: Comparison) -> None:
 
 @dataclass(frozen=True)
 class Bench:
-    """What is compared: the models, the pictures, and where directories are made."""
+    """The models and pictures to compare with, and the folder for data directories."""
 
     loaded: LoadedModels
     sources: Sequence[Source]
@@ -133,9 +133,9 @@ class Bench:
         return directory
 
     def shards(self, count: int, stack: ExitStack) -> list[LocalDirectory]:
-        """Directories that hold the pictures as so many shards do."""
-        placed = [[one for one in self.sources if shard_of(one.image_id, count) == n] for n in range(count)]
-        return [self.directory(f"{count}-{number}", own, stack) for number, own in enumerate(placed)]
+        """Directories over which the pictures are spread as over `count` shards."""
+        placed = [[each for each in self.sources if shard_of(each.image_id, count) == n] for n in range(count)]
+        return [self.directory(f"{count}-{number}", sources, stack) for number, sources in enumerate(placed)]
 
     def against_one_machine(self, counts: Sequence[int], requests: Sequence[SearchRequest]) -> Iterator[Comparison]:
         """One comparison for each number of shards."""
@@ -143,18 +143,18 @@ class Bench:
             whole = self.directory("whole", self.sources, stack)
             expected = [answer(whole.engine, request) for request in requests]
             for count in counts:
-                with ExitStack() as own:
-                    engine = sharded_engine(self.shards(count, own), self.loaded)
+                with ExitStack() as shard_stack:
+                    engine = sharded_engine(self.shards(count, shard_stack), self.loaded)
                     comparison = Comparison(count)
-                    for request, one in zip(requests, expected, strict=True):
-                        compare(one, answer(engine, request), comparison, request)
+                    for request, single in zip(requests, expected, strict=True):
+                        compare(single, answer(engine, request), comparison, request)
                     yield comparison
 
     def of_one_round_trip(self, counts: Sequence[int], requests: Sequence[SearchRequest]) -> Iterator[Comparison]:
         """The recall of one round trip against two."""
         for count in counts:
-            with ExitStack() as own:
-                shards, comparison = self.shards(count, own), Comparison(count)
+            with ExitStack() as shard_stack:
+                shards, comparison = self.shards(count, shard_stack), Comparison(count)
                 two, one = (sharded_engine(shards, self.loaded, round_trips) for round_trips in (2, 1))
                 for request in requests:
                     count_recall(answer(two, request), answer(one, request), comparison)
@@ -162,7 +162,7 @@ class Bench:
 
 
 def read_sources(features: Path, captions: Path, split: str, pictures: int) -> list[Source]:
-    """Pictures with regions, captions, tags and dates; the latter are drawn by the pictures' ids."""
+    """Pictures with regions, captions, tags and dates; tags and dates are drawn by number."""
     lines = read_captions(captions, split)[:pictures]
     wanted = {line.image: line.captions for line in lines}
     collection = open_collection([features], captions=wanted)
@@ -188,29 +188,29 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Print a line for each number of shards, and one that sums up."""
-    given = parser().parse_args()
-    sources = read_sources(given.features, given.captions, given.split, given.pictures)
-    pairs = (pairs_of_sentences if given.round_trips == 1 else pairs_of_questions)(sources, given.questions)
-    requests = [one for pair in pairs for one in pair]
+    """Print a line for each number of shards, then a summary."""
+    args = parser().parse_args()
+    sources = read_sources(args.features, args.captions, args.split, args.pictures)
+    pairs = (pairs_of_sentences if args.round_trips == 1 else pairs_of_questions)(sources, args.questions)
+    requests = [request for pair in pairs for request in pair]
     with tempfile.TemporaryDirectory(prefix="regard-equality-") as folder:
-        # An empty directory, so that the detector is asked for nothing but its digest.
-        settings = Settings(data_dir=Path(folder) / "none", models=(given.model,), threads=given.threads)
+        # An empty directory, so that only the detector's digest is needed.
+        settings = Settings(data_dir=Path(folder) / "none", models=(args.model,), threads=args.threads)
         torch.set_grad_enabled(False)
         bench = Bench(LoadedModels.from_settings(settings), sources, Path(folder))
-        compared = bench.of_one_round_trip if given.round_trips == 1 else bench.against_one_machine
-        found = []
-        for comparison in compared(given.shards, requests):
-            found.append(comparison)
+        compare_all = bench.of_one_round_trip if args.round_trips == 1 else bench.against_one_machine
+        comparisons = []
+        for comparison in compare_all(args.shards, requests):
+            comparisons.append(comparison)
             for fault in comparison.faults[:5]:
                 print(fault, file=sys.stderr)
             print(json.dumps(comparison.summary()), flush=True)
-    differ = sum(len(one.faults) for one in found)
-    asked, furthest = sum(one.asked for one in found), max(one.furthest for one in found)
-    shards = ", ".join(str(one.shards) for one in found)
-    line = f"{len(sources)} pictures, {given.questions} questions, shards {shards}, {given.model}: {asked} answers"
-    if given.round_trips == 1:
-        recall = sum(one.found for one in found) / max(1, sum(one.wanted for one in found))
+    differ = sum(len(each.faults) for each in comparisons)
+    asked, furthest = sum(each.asked for each in comparisons), max(each.furthest for each in comparisons)
+    shards = ", ".join(str(each.shards) for each in comparisons)
+    line = f"{len(sources)} pictures, {args.questions} questions, shards {shards}, {args.model}: {asked} answers"
+    if args.round_trips == 1:
+        recall = sum(each.found for each in comparisons) / max(1, sum(each.wanted for each in comparisons))
         print(f"{line} of one round trip, {100 * recall:.2f} % of the best {BEST} of two")
     else:
         print(f"{line}, {differ} differ, scores at most {furthest:.1e} apart")

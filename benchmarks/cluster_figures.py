@@ -1,7 +1,7 @@
-"""What a picture and a query cost on this machine: bytes of every store, milliseconds of every step of a search.
+"""The cost of a picture and of a query on this machine: bytes of every store, milliseconds of every search step.
 
 `python -m benchmarks.cluster_simulation measure` writes both into benchmarks/results/; the plan and the simulation
-read them there. Vectors are random where what is measured does not depend on what is shown.
+read them there. Vectors are random where the measurement does not depend on their content.
 """
 
 import json
@@ -38,14 +38,14 @@ Figures = dict[str, Any]
 
 
 def milliseconds(call: Callable[[], object], samples: int = SAMPLES) -> list[float]:
-    """How long each of many calls takes, after a few that are not counted."""
-    spent = []
+    """Milliseconds of each of many calls, after a few that are not counted."""
+    times = []
     for number in range(samples + 10):
         began = time.perf_counter()
         call()
         if number >= 10:
-            spent.append(round(1000 * (time.perf_counter() - began), 4))
-    return spent
+            times.append(round(1000 * (time.perf_counter() - began), 4))
+    return times
 
 
 def unit_rows(count: int, dim: int, seed: int) -> np.ndarray:
@@ -56,12 +56,14 @@ def unit_rows(count: int, dim: int, seed: int) -> np.ndarray:
 
 
 def view_bytes(matcher: Matcher, layout: RecordLayout) -> Figures:
-    """Bytes that a view holds of one picture, as its files are laid out."""
+    """Bytes that a view stores of one picture, by the layout of its files."""
     empty = Regions(
         torch.zeros(1, layout.num_regions, layout.feature_dim), torch.ones(1, layout.num_regions, dtype=torch.bool)
     )
     images, _ = matcher.encode_regions(empty)
-    fields = {name: (one.shape[1:], one.dtype.str) for name, one in stored_arrays(images, matcher.wide_fields).items()}
+    fields = {
+        name: (each.shape[1:], each.dtype.str) for name, each in stored_arrays(images, matcher.wide_fields).items()
+    }
     return {
         "record": record_dtype(fields).itemsize,
         "embedding": record_dtype({"embedding": ((matcher.embed_dim,), "<f4")}).itemsize,
@@ -70,10 +72,10 @@ def view_bytes(matcher: Matcher, layout: RecordLayout) -> Figures:
 
 
 def reranking(matcher: Matcher, layout: RecordLayout, candidates: int) -> Callable[[], object]:
-    """What a search does with its candidates: one sentence against stored records, by kernels where there are any."""
+    """The reranking of one search: one sentence against stored records, by kernels where they are built."""
     shape = (candidates, layout.num_regions, layout.feature_dim)
-    drawn = torch.rand(shape, generator=torch.Generator().manual_seed(0))
-    images, _ = matcher.encode_regions(Regions(drawn, torch.ones(shape[:2], dtype=torch.bool)))
+    features = torch.rand(shape, generator=torch.Generator().manual_seed(0))
+    images, _ = matcher.encode_regions(Regions(features, torch.ones(shape[:2], dtype=torch.bool)))
     texts, _ = matcher.encode_sentences([SENTENCE])
     records, rows = stored_arrays(images, matcher.wide_fields), np.arange(candidates)
 
@@ -85,7 +87,7 @@ def reranking(matcher: Matcher, layout: RecordLayout, candidates: int) -> Callab
 
 
 def stored_bytes(folder: Path, pictures: int) -> dict[str, float]:
-    """Bytes a picture of what a data directory holds besides regions and views."""
+    """Bytes per picture of a data directory's other stores than regions and views."""
     sizes = dict[str, float]()
     for name in STORES:
         place = folder / name
@@ -114,12 +116,12 @@ def call_milliseconds(bytes_sent: int) -> list[float]:
 
 def stage_one(matcher: Matcher) -> tuple[Figures, list[float]]:
     """Nanoseconds a row of the exact and of the approximate search, and milliseconds of the approximate one."""
-    _, query = matcher.encode_sentences([SENTENCE])
-    asked = query.numpy()
+    _, embedding = matcher.encode_sentences([SENTENCE])
+    query = embedding.numpy()
     flat = Shortlist(matcher.embed_dim, [flat_part(unit_rows(FLAT_ROWS, matcher.embed_dim, 1))])
-    exact = milliseconds(lambda: flat.search(asked, CANDIDATES))
+    exact = milliseconds(lambda: flat.search(query, CANDIDATES))
     inverted = Shortlist(matcher.embed_dim, [inverted_part(unit_rows(INVERTED_ROWS, matcher.embed_dim, 2))])
-    probed = milliseconds(lambda: inverted.search(asked, CANDIDATES))
+    probed = milliseconds(lambda: inverted.search(query, CANDIDATES))
     return {
         "flat_rows": FLAT_ROWS,
         "flat_ns_per_row": round(1e6 * statistics.median(exact) / FLAT_ROWS, 2),
@@ -141,10 +143,10 @@ def measure(data_dir: Path | None, pictures: int, with_ray: bool) -> None:
     figures |= {
         "command": "python -m benchmarks.cluster_simulation measure",
         "region_record": record_dtype(layout.fields).itemsize,
-        "views": {name: view_bytes(one, layout) for name, one in loaded.matchers.items()},
+        "views": {name: view_bytes(each, layout) for name, each in loaded.matchers.items()},
         "us_per_pair": {
-            name: round(10 * statistics.median(milliseconds(reranking(one, layout, CANDIDATES), 30)), 2)
-            for name, one in loaded.matchers.items()
+            name: round(10 * statistics.median(milliseconds(reranking(each, layout, CANDIDATES), 30)), 2)
+            for name, each in loaded.matchers.items()
         },
         "stage_one": scan,
         "query_bytes": query_bytes,
@@ -169,6 +171,6 @@ def measure(data_dir: Path | None, pictures: int, with_ray: bool) -> None:
 
 
 def write(path: Path, content: Figures) -> None:
-    """Write JSON that a person can compare: one line a figure, samples in one line."""
+    """Write JSON whose versions can be compared: one line a figure, samples in one line."""
     lines = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in content.items()]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

@@ -1,13 +1,13 @@
-"""What shards on Ray cost on one machine: the same pictures in one process and in shards, asked the same in turns.
+"""The overhead of shards on Ray on one machine: one process and shards hold the same pictures and take turns.
 
 python -m benchmarks.cluster_overhead --photographs flickr8k/images --captions flickr8k/captions.jsonl --write
 
 starts three nodes of Ray and `regard serve` beside them on this machine, gives both the same pictures, and asks both
-the same sentences over HTTP: one client that keeps its connection, then four. Printed are medians and the paired
-differences with 95 % intervals (bootstrap); the status is 1 where shards are more than 15 ms slower at the median.
-Nothing is cached on either side. Between the questions of the one client a search like a router's is made in this
-process, which says how long the shards were at each step, and a call besides; with `--write` the file that
-`python -m benchmarks.cluster_simulation validate --measured` reads is written into benchmarks/results/.
+the same sentences over HTTP: one client that keeps its connection, then four. It prints medians and the paired
+differences with 95 % intervals (bootstrap); the exit status is 1 if shards are more than 15 ms slower at the median.
+Nothing is cached on either side. Between the questions of the single client, this process makes the same searches as
+a router would, which times each step on the shards, and the calls. `--write` writes the file that
+`python -m benchmarks.cluster_simulation validate --measured` reads into benchmarks/results/.
 """
 
 import argparse
@@ -45,12 +45,12 @@ READY_S = 900.0
 RESAMPLES = 5000
 WARM_UP = 10  # questions that do not count
 FORMATS = (".jpg", ".jpeg", ".png")
-BLOCK = 20  # questions that several clients ask one side before the other has its turn
+BLOCK = 20  # questions that several clients ask one side before it is the other's turn
 
 
 @dataclass
 class Latencies:
-    """Milliseconds of the same questions, asked of one process and of shards."""
+    """Milliseconds that the same questions take in one process and in shards."""
 
     clients: int
     alone_ms: list[float] = field(default_factory=list)
@@ -83,47 +83,47 @@ def bootstrap_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]
 
 
 class Asker:
-    """Asks one side by one connection."""
+    """A client that asks one side over one connection."""
 
     def __init__(self, url: str) -> None:
         self._client = httpx.Client(base_url=url, timeout=60.0)
 
     def ask(self, question: str) -> tuple[float, dict[str, Any]]:
-        """Milliseconds until the whole answer was there, and the answer, which must be a whole one."""
+        """Milliseconds until the whole answer arrived, and the answer, which must not be partial."""
         began = time.perf_counter()
         response = self._client.post("/search/text", json={"query": question})
-        spent = 1000 * (time.perf_counter() - began)
+        elapsed_ms = 1000 * (time.perf_counter() - began)
         response.raise_for_status()
         answer: dict[str, Any] = response.json()
         shards = answer.get("shards")
         assert shards is None or shards["asked"] == shards["answered"], answer
-        return spent, answer
+        return elapsed_ms, answer
 
 
 def in_turns(
     alone: Asker, shards: Asker, questions: Sequence[str], between: Callable[[str, Any, float], None]
 ) -> Latencies:
-    """One client asks both sides each question, the order changing; `between` is told of the shards' answers."""
-    found = Latencies(clients=1)
+    """One client asks both sides each question, in changing order; `between` is called with the shards' answers."""
+    latencies = Latencies(clients=1)
     for number, question in enumerate(questions):
         sides = [alone, shards] if number % 2 else [shards, alone]
         answers = {side: side.ask(question) for side in sides}
-        found.alone_ms.append(answers[alone][0])
-        found.shards_ms.append(answers[shards][0])
+        latencies.alone_ms.append(answers[alone][0])
+        latencies.shards_ms.append(answers[shards][0])
         assert_same(answers[alone][1], answers[shards][1])
         between(question, answers[shards][1], answers[shards][0])
-    return found
+    return latencies
 
 
 def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Both sides hold the same pictures and say the same."""
+    """Fail unless both answers hold the same pictures in the same order."""
     ids = [[hit["image_id"] for hit in side["results"]] for side in (one, other)]
     assert ids[0] == ids[1], f"{one['query']!r} is answered differently"
 
 
 def by_several(urls: tuple[str, str], questions: Sequence[str], clients: int) -> Latencies:
     """Several clients at a time ask one side a block of questions, then the other side the same."""
-    found = Latencies(clients)
+    latencies = Latencies(clients)
     sides = [[Asker(url) for _ in range(clients)] for url in urls]
     with ThreadPoolExecutor(clients) as pool:
         for number, start in enumerate(range(0, len(questions), BLOCK)):
@@ -131,24 +131,24 @@ def by_several(urls: tuple[str, str], questions: Sequence[str], clients: int) ->
             spent: dict[int, list[float]] = {}
             for side in ((0, 1), (1, 0))[number % 2]:
                 parts = [block[n::clients] for n in range(clients)]
-                asked = pool.map(lambda asker, part: [asker.ask(one)[0] for one in part], sides[side], parts)
+                asked = pool.map(lambda asker, part: [asker.ask(question)[0] for question in part], sides[side], parts)
                 spent[side] = list(itertools.chain(*asked))
-            found.alone_ms += spent[0]
-            found.shards_ms += spent[1]
-    return found
+            latencies.alone_ms += spent[0]
+            latencies.shards_ms += spent[1]
+    return latencies
 
 
-def wait_for(holds: Callable[[], bool], what: str) -> None:
-    """Return once it holds; TimeoutError after a quarter of an hour."""
+def wait_for(condition: Callable[[], bool], failure: str) -> None:
+    """Return once the condition holds. Raises TimeoutError with `failure` after a quarter of an hour."""
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
         try:
-            if holds():
+            if condition():
                 return
         except httpx.TransportError:
             pass
         time.sleep(0.5)
-    raise TimeoutError(f"{what} within {READY_S:.0f} s")
+    raise TimeoutError(f"{failure} within {READY_S:.0f} s")
 
 
 def is_ready(url: str) -> bool:
@@ -157,12 +157,12 @@ def is_ready(url: str) -> bool:
 
 
 @contextmanager
-def both_sides(given: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str, ClusterSettings, Settings]]:
+def both_sides(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str, ClusterSettings, Settings]]:
     """The address of the one process, that of the cluster, and the settings of the cluster."""
-    common: dict[str, Any] = {"models": (given.model,), "threads": given.threads, "cache_entries": 0}
-    # A shard that is late is waited for, so that every answer is a whole one.
+    common: dict[str, Any] = {"models": (args.model,), "threads": args.threads, "cache_entries": 0}
+    # The long deadline waits for late shards, so that no answer is partial.
     chosen = ClusterSettings(
-        shards=given.shards, replicas=given.replicas, search_round_trips=given.round_trips, search_deadline_s=30.0
+        shards=args.shards, replicas=args.replicas, search_round_trips=args.round_trips, search_deadline_s=30.0
     )
     with ExitStack() as stack:
         nodes = stack.enter_context(running_ray_cluster())
@@ -182,7 +182,7 @@ def both_sides(given: argparse.Namespace, folder: Path) -> Iterator[tuple[str, s
 
 
 def photographs(folder: Path, count: int) -> list[Path]:
-    """So many pictures of a folder, by name."""
+    """The first `count` pictures of a folder, by name."""
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in FORMATS)[:count]
     if len(paths) < count:
         raise SystemExit(f"{folder} holds {len(paths)} pictures, not {count}: name fewer with --pictures")
@@ -190,38 +190,38 @@ def photographs(folder: Path, count: int) -> list[Path]:
 
 
 def sentences(captions: Path, paths: Sequence[Path], count: int) -> list[str]:
-    """So many different captions, those of the pictures first."""
+    """`count` different captions after the warm-up, those of the pictures first."""
     lines = read_captions(captions, "train") + read_captions(captions, "dev")
-    own = {path.name for path in paths}
-    lines.sort(key=lambda line: Path(line.image).name not in own)
+    names = {path.name for path in paths}
+    lines.sort(key=lambda line: Path(line.image).name not in names)
     return list(dict.fromkeys(text for line in lines for text in line.captions))[: count + WARM_UP]
 
 
-def measured_file(probe: ShardProbe, latencies: Latencies, given: argparse.Namespace) -> Figures:
-    """What the simulation reads, in its form."""
+def measured_file(probe: ShardProbe, latencies: Latencies, args: argparse.Namespace) -> Figures:
+    """The file that the simulation reads."""
     return {
-        "about": f"{given.pictures} pictures, {given.shards} shards, {given.model}; milliseconds, searches over HTTP",
+        "about": f"{args.pictures} pictures, {args.shards} shards, {args.model}; milliseconds, searches over HTTP",
         "command": "python -m benchmarks.cluster_overhead --write",
-        "shards": given.shards,
-        "round_trips": given.round_trips,
-        "hedge": given.replicas > 1,
-        "rows": given.pictures // given.shards,
+        "shards": args.shards,
+        "round_trips": args.round_trips,
+        "hedge": args.replicas > 1,
+        "rows": args.pictures // args.shards,
         "ns_per_row": json.loads(SERVICE_TIMES.read_text(encoding="utf-8"))["ns_per_row"],
         **probe.service_times(),
-        "end_to_end_ms": [round(one, 4) for one in latencies.shards_ms],
-        "alone_ms": [round(one, 4) for one in latencies.alone_ms],
+        "end_to_end_ms": [round(each, 4) for each in latencies.shards_ms],
+        "alone_ms": [round(each, 4) for each in latencies.alone_ms],
     }
 
 
-def run(given: argparse.Namespace) -> bool:
-    """Measure and print; whether the bar is met."""
-    torch.set_num_threads(given.threads)  # of the searches in this process
-    paths = photographs(given.photographs, given.pictures)
-    questions = sentences(given.captions, paths, 2 * given.questions)
-    first, second = questions[WARM_UP : WARM_UP + given.questions], questions[WARM_UP + given.questions :]
+def run(args: argparse.Namespace) -> bool:
+    """Measure and print; whether the shards are fast enough."""
+    torch.set_num_threads(args.threads)  # for the searches in this process
+    paths = photographs(args.photographs, args.pictures)
+    questions = sentences(args.captions, paths, 2 * args.questions)
+    first, second = questions[WARM_UP : WARM_UP + args.questions], questions[WARM_UP + args.questions :]
     with (
         tempfile.TemporaryDirectory(prefix="regard-overhead-") as folder,
-        both_sides(given, Path(folder)) as (alone, url, chosen, settings),
+        both_sides(args, Path(folder)) as (alone, url, chosen, settings),
     ):
         for side in (alone, url):
             with Client(side) as client:
@@ -230,13 +230,13 @@ def run(given: argparse.Namespace) -> bool:
         askers = Asker(alone), Asker(url)
         in_turns(*askers, questions[:WARM_UP], probe.note)
         probe.forget()
-        one = in_turns(*askers, first, probe.note)
-        several = by_several((alone, url), second, given.clients)
-    for latencies in (one, several):
+        single = in_turns(*askers, first, probe.note)
+        several = by_several((alone, url), second, args.clients)
+    for latencies in (single, several):
         print(json.dumps(latencies.report()))
-    if given.write is not None:
-        write(given.write, measured_file(probe, one, given))
-    return bool(one.report()["slower at the median"] <= BAR_MS)
+    if args.write is not None:
+        write(args.write, measured_file(probe, single, args))
+    return bool(single.report()["slower at the median"] <= BAR_MS)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,6 +1,6 @@
-"""A plan for many pictures: every figure by an arithmetic that is printed beside it, from the figures measured here.
+"""A capacity plan for many pictures: every figure follows from measured ones by the arithmetic printed beside it.
 
-What is assumed and not measured stands in `Machine` and `Plan`: the size of a machine, of an original, and the bounds.
+`Machine` and `Plan` hold what is assumed and not measured: the size of a machine, of an original, and the bounds.
 """
 
 import json
@@ -25,7 +25,7 @@ ROW_BYTES = 8  # a row number in an index
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A node as it is assumed."""
+    """The assumed size of a node."""
 
     memory: float = 256e9
     memory_share: float = 0.6  # for shortlists; the rest is the page cache of records, and programs
@@ -37,7 +37,7 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is to be held and how fast it is to answer."""
+    """The requirements: what is stored, and how fast it must be searched."""
 
     machine: Machine = Machine()
     replicas: int = 2
@@ -62,35 +62,35 @@ Figures = dict[str, Any]
 
 
 def indexed_bytes(figures: Figures, plan: Plan) -> int:
-    """What stage one reads of a picture in memory: a code of a byte a number, and the row's number."""
+    """Bytes that stage one keeps in memory of a picture: a code of one byte a number, and the row number."""
     return code_width(figures["views"][plan.model]["embed_dim"]) + ROW_BYTES
 
 
 def record_bytes(figures: Figures, plan: Plan) -> int:
-    """What is on disk to search a picture: regions, one model's record, embedding and code, catalog, thumbnail."""
+    """Bytes on disk of a searchable picture: regions, one model's record, embedding and code, catalog, thumbnail."""
     view, stored = figures["views"][plan.model], figures["stored"]
     searched = figures["region_record"] + view["record"] + view["embedding"] + indexed_bytes(figures, plan)
     return int(searched + stored["catalog.sqlite"] + stored["thumbnails"])
 
 
 def shards_for_scan(pictures: float, figures: Figures, plan: Plan) -> int:
-    """Shards so that one core's stage one stays within its bound."""
+    """The number of shards that keeps stage one on one core within its bound."""
     return math.ceil(float(pictures * figures["stage_one"]["inverted_ns_per_row"] / (1e6 * plan.scan_ms)))
 
 
 def shards_for_memory(pictures: float, bytes_each: float, machine: Machine) -> int:
-    """Shards, each alone on a machine, so that all codes are in memory."""
+    """The number of shards, each alone on a machine, that holds all codes in memory."""
     return math.ceil(pictures * bytes_each / (machine.memory * machine.memory_share))
 
 
 def num_shards(pictures: float, figures: Figures, plan: Plan) -> int:
-    """Shards that both bounds allow."""
+    """The number of shards that meets both bounds."""
     memory = shards_for_memory(pictures, indexed_bytes(figures, plan), plan.machine)
     return max(memory, shards_for_scan(pictures, figures, plan))
 
 
 def nodes(pictures: float, figures: Figures, plan: Plan, originals: bool) -> dict[str, int]:
-    """Machines that each resource alone asks for, all replicas counted."""
+    """The number of machines that each resource alone requires, for all replicas."""
     machine, copies = plan.machine, plan.replicas
     disk = record_bytes(figures, plan) + (2 * plan.original if originals else 0)
     return {
@@ -101,10 +101,10 @@ def nodes(pictures: float, figures: Figures, plan: Plan, originals: bool) -> dic
 
 
 def network_bytes(shards: int, figures: Figures, plan: Plan) -> float:
-    """Bytes a sentence moves between router and shards, but for the catalog's records of pictures: each shard sends
-    those of its best ones, a few hundred bytes each.
+    """Bytes that a sentence moves between router and shards.
 
-    The second request, which one search in a hundred makes, is not counted.
+    Not counted are the catalog's records of each shard's best pictures, a few hundred bytes each, and the second
+    request, which one search in a hundred makes.
     """
     sent, share = figures["query_bytes"]["sentence"], local_candidates(plan.candidates, shards)
     return float(shards * (sent + plan.candidates * RANKED_BYTES + share * SCORE_BYTES))
@@ -118,12 +118,12 @@ def search_ms(pictures: float, figures: Figures, plan: Plan) -> tuple[float, flo
 
 
 def queries_a_second(pictures: float, figures: Figures, plan: Plan) -> float:
-    """What the cluster answers with half of its cores' time, each shard alone on a machine."""
+    """Queries a second that half of the cores' time answers, each shard alone on a machine."""
     return plan.replicas * plan.machine.cores * 0.5 * 1000 / sum(search_ms(pictures, figures, plan))
 
 
 def amount(count: float, unit: str = "B") -> str:
-    """A number of bytes (or others) in the thousands that it has."""
+    """A number of bytes or other units with an SI prefix."""
     thousands = 0
     while float(f"{count:.3g}") >= 1000:
         count, thousands = count / 1000, thousands + 1
@@ -225,7 +225,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def first_limits(figures: Figures, plan: Plan) -> dict[str, float]:
-    """How many pictures one machine alone can take, by what ends first."""
+    """The number of pictures at which one machine reaches each of its limits."""
     machine = plan.machine
     searched = record_bytes(figures, plan)
     disk = machine.disk * machine.disk_share

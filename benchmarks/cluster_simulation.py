@@ -1,7 +1,7 @@
-"""A cluster that is not there: its size by arithmetic, and the latency of its answers by simulation.
+"""A cluster that does not exist: its size by arithmetic, its latency by simulation.
 
 python -m benchmarks.cluster_simulation measure --data-dir DATA --pictures 64 --ray
-    writes the figures of this machine into benchmarks/results/; DATA is a directory with so many pictures
+    writes the figures of this machine into benchmarks/results/; DATA is a directory with that many pictures
 python -m benchmarks.cluster_simulation plan
     what 10 million, 100 million and 1 000 million pictures need, each figure with its arithmetic
 python -m benchmarks.cluster_simulation simulate --seed 1
@@ -30,9 +30,9 @@ AGREES_WITHIN = 0.2
 COMPARED = ("p50", "p95")
 
 
-def forms(given: argparse.Namespace) -> dict[str, Cluster]:
-    """What is compared, by its name in the table."""
-    plain = Cluster(shards=1, hedge=False, rate=given.rate, stragglers=given.stragglers)
+def forms(args: argparse.Namespace) -> dict[str, Cluster]:
+    """The clusters to compare, by their names in the table."""
+    plain = Cluster(shards=1, hedge=False, rate=args.rate, stragglers=args.stragglers)
     return {
         "two round trips": plain,
         "two, hedged": replace(plain, hedge=True),
@@ -43,21 +43,21 @@ def forms(given: argparse.Namespace) -> dict[str, Cluster]:
     }
 
 
-def simulated_table(given: argparse.Namespace) -> str:
-    """Rows of Markdown: p50 / p95 / p99 in milliseconds, and what else there is to say."""
-    times = ServiceTimes.from_json(json.loads(given.times.read_text(encoding="utf-8"))).for_rows(given.rows)
-    compared = forms(given)
+def simulated_table(args: argparse.Namespace) -> str:
+    """A Markdown table: p50 / p95 / p99 in milliseconds, with the share of partial answers."""
+    times = ServiceTimes.from_json(json.loads(args.times.read_text(encoding="utf-8"))).for_rows(args.rows)
+    compared = forms(args)
     lines = ["| shards | " + " | ".join(compared) + " |", "|---" * (len(compared) + 1) + "|"]
     for shards in SHARDS:
         outcomes = [
-            simulate(times, replace(cluster, shards=shards), given.queries, given.seed) for cluster in compared.values()
+            simulate(times, replace(cluster, shards=shards), args.queries, args.seed) for cluster in compared.values()
         ]
         lines.append(f"| {shards} | " + " | ".join(map(cell, outcomes)) + " |")
     return "\n".join(lines) + "\n"
 
 
 def cell(outcome: Outcome) -> str:
-    """Three percentiles; the share of partial answers and of requests sent twice, where there are any."""
+    """Three percentiles, and the share of partial answers where there are any."""
     text = " / ".join(f"{value:.0f}" for value in outcome.percentiles().values())
     partial = 1 - float(outcome.whole.mean())
     return text + (f", {100 * partial:.1f} % partial" if partial else "")
@@ -65,21 +65,21 @@ def cell(outcome: Outcome) -> str:
 
 def agreement(measured: dict[str, Any], queries: int, seed: int) -> dict[str, Any]:
     """The measured and the simulated percentiles of one cluster, and whether those compared agree."""
-    # What made shards slow is in the measured samples already.
+    # No stragglers: the measured samples contain them.
     cluster = Cluster(
         shards=measured["shards"],
         round_trips=measured["round_trips"],
         hedge=measured["hedge"],
-        candidates=measured.get("shortlisted", measured["candidates"]),  # the shards may have timed their share alone
+        candidates=measured.get("shortlisted", measured["candidates"]),  # shards may have timed only their own share
         stragglers=0.0,
         rate=measured.get("rate", 0.0),
     )
     outcome = simulate(ServiceTimes.from_json(measured), cluster, queries, seed)
-    found = replace_latency(outcome, measured["end_to_end_ms"]).percentiles()
-    told = outcome.percentiles()
-    off = {name: told[name] / found[name] - 1 for name in found}
+    percentiles = replace_latency(outcome, measured["end_to_end_ms"]).percentiles()
+    simulated = outcome.percentiles()
+    off = {name: simulated[name] / percentiles[name] - 1 for name in percentiles}
     agrees = all(abs(off[name]) <= AGREES_WITHIN for name in COMPARED)
-    return {"measured": found, "simulated": told, "off": off, "agrees": agrees}
+    return {"measured": percentiles, "simulated": simulated, "off": off, "agrees": agrees}
 
 
 def replace_latency(outcome: Outcome, latency_ms: list[float]) -> Outcome:
@@ -116,24 +116,24 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Do what was asked; `validate` ends with 1 where the simulation disagrees."""
-    given = parser().parse_args()
-    match given.kind:
+    """Run the command; `validate` exits with 1 if the simulation disagrees."""
+    args = parser().parse_args()
+    match args.kind:
         case "measure":
-            cluster_figures.measure(given.data_dir, given.pictures, given.ray)
+            cluster_figures.measure(args.data_dir, args.pictures, args.ray)
         case "plan":
             figures = json.loads(cluster_figures.FIGURES.read_text(encoding="utf-8"))
-            plan = cluster_plan.Plan(original=given.original, replicas=given.replicas, model=given.model)
+            plan = cluster_plan.Plan(original=args.original, replicas=args.replicas, model=args.model)
             print(cluster_plan.markdown(cluster_plan.plan_rows(figures, plan)), end="")
             print("\nOne machine alone ends at:\n")
-            for name, pictures in sorted(cluster_plan.first_limits(figures, plan).items(), key=lambda one: one[1]):
+            for name, pictures in sorted(cluster_plan.first_limits(figures, plan).items(), key=lambda item: item[1]):
                 print(f"- {cluster_plan.amount(pictures, '')} pictures: {name}")
         case "simulate":
-            print(simulated_table(given), end="")
+            print(simulated_table(args), end="")
         case "validate":
-            found = agreement(json.loads(given.measured.read_text(encoding="utf-8")), given.queries, given.seed)
-            print(json.dumps(found, indent=2))
-            raise SystemExit(0 if found["agrees"] else 1)
+            report = agreement(json.loads(args.measured.read_text(encoding="utf-8")), args.queries, args.seed)
+            print(json.dumps(report, indent=2))
+            raise SystemExit(0 if report["agrees"] else 1)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""The detector's time a picture: its layers one by one, boxes pooled by torchvision, and fused as it is loaded
-to extract. Then the time in which a picture's proposals are pooled in either way, on one thread.
+"""The detector's time per picture: layer by layer with torchvision's pooling, and fused as `load_extractor` loads it.
+Then the time to pool one picture's proposals in either way, on one thread.
 
     python -m benchmarks.detector_layers --photographs coco-mini-80/images [--pictures 16] [--rounds 7] [--threads 2]
 
-Detectors take turns, each in a process of its own, since what one leaves in the heap slows the other; the median of
-its passes over all pictures but the first counts. A ratio is the median over the turns, with the least and the
-greatest.
+Detectors take turns, each in a process of its own, since the heap that one leaves slows the other. The median of the
+passes after the first counts. A ratio is the median over the turns, with the least and the greatest.
 """
 
 import argparse
@@ -38,11 +37,11 @@ SIZE = (416, 640)  # height and width of a picture as the detector sees it
 CHANNELS, PROPOSALS = 128, 400
 
 
-def seconds_of_passes(form: str, given: argparse.Namespace) -> list[float]:
-    """Seconds a picture of each pass in this process."""
+def seconds_of_passes(form: str, args: argparse.Namespace) -> list[float]:
+    """Seconds per picture of each pass but the first, in this process."""
     keep_freed_memory()
-    torch.set_num_threads(given.threads)
-    files = files_to_ingest(given.photographs, given.pictures, Path())
+    torch.set_num_threads(args.threads)
+    files = files_to_ingest(args.photographs, args.pictures, Path())
     pictures = [open_upright(file) for file in files]
     load = load_extractor if form == FORMS[1] else load_detector
     extractor, seconds = load(WEIGHTS / DETECTOR), []
@@ -54,7 +53,7 @@ def seconds_of_passes(form: str, given: argparse.Namespace) -> list[float]:
 
 
 def pooling_seconds(rounds: int) -> list[list[float]]:
-    """Seconds of torchvision's pooling and of ours in each turn: of random proposals in a pyramid of the usual size."""
+    """Seconds of torchvision's pooling and of ours in each turn, for random proposals in a pyramid of usual size."""
     torch.set_num_threads(1)
     generator, (height, width) = torch.Generator().manual_seed(0), SIZE
     maps = {
@@ -68,14 +67,14 @@ def pooling_seconds(rounds: int) -> list[list[float]]:
     border = torch.tensor([width, height] * 2)
     boxes = torch.cat([middle - reach, middle + reach], 1).clamp(min=0).minimum(border)
     pooler = MultiScaleRoIAlign(list(LEVELS), POOLED_CELLS, sampling_ratio=2, canonical_scale=CANONICAL_SIDE)
-    forms = [partial(each, maps, [boxes], [SIZE]) for each in (pooler, SumPooler(pooler))]
+    forms = [partial(pool, maps, [boxes], [SIZE]) for pool in (pooler, SumPooler(pooler))]
     with torch.no_grad():
         times = time_interleaved(dict(zip(POOLERS, forms, strict=True)), rounds)
     return [list(turn) for turn in zip(*times.seconds.values(), strict=True)]
 
 
 def describe(names: Sequence[str], turns: Sequence[Sequence[float]]) -> str:
-    """Both medians in milliseconds, and how many times longer the first form takes."""
+    """Both medians in milliseconds, and the ratio of the first to the second."""
     ratios = [before / after for before, after in turns]
     medians = (statistics.median(times) for times in zip(*turns, strict=True))
     times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in zip(names, medians, strict=True))
@@ -89,19 +88,19 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--form", choices=FORMS, help="measure this one in this process, and print its seconds")
-    given = parser.parse_args()
-    if given.form:
-        print(statistics.median(seconds_of_passes(given.form, given)))
+    parser.add_argument("--form", choices=FORMS, help="measure only this form, in this process")
+    args = parser.parse_args()
+    if args.form:
+        print(statistics.median(seconds_of_passes(args.form, args)))
         return
     command = [sys.executable, "-m", "benchmarks.detector_layers", *sys.argv[1:], "--form"]
     turns = [
         [float(subprocess.run([*command, form], check=True, capture_output=True, text=True).stdout) for form in FORMS]
-        for _ in range(given.rounds)
+        for _ in range(args.rounds)
     ]
-    print(hardware() | {"threads": given.threads})
+    print(hardware() | {"threads": args.threads})
     print(f"a picture: {describe(FORMS, turns)}")
-    print(f"its proposals pooled: {describe(POOLERS, pooling_seconds(given.rounds))}")
+    print(f"its proposals pooled: {describe(POOLERS, pooling_seconds(args.rounds))}")
 
 
 if __name__ == "__main__":

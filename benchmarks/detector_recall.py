@@ -32,7 +32,7 @@ LARGE = 0.1  # share of the picture from which a box counts as large
 
 
 def covered_boxes(labels: PseudoLabels, found: Detections, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Which of the N labelled boxes a region covers, and which one of the same class does: two [N] of bool."""
+    """Whether a region covers each of the N labelled boxes, and whether one of its class does: two [N] of bool."""
     boxes = torch.from_numpy(labels.boxes * np.tile(size, 2)).float()
     mask = found.mask[0]
     covers = box_iou(boxes, found.boxes[0, mask]) >= OVERLAP
@@ -57,20 +57,18 @@ def main() -> None:
     parser.add_argument("--least-score", type=float, default=0.25)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--raw", action="store_true", help="proposals as they are, not refined by the box head")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
+    parser.add_argument("--raw", action="store_true", help="without the box head's refinement of proposals")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
     torch.set_grad_enabled(False)
-    folder = given.captions.parent
-    photographs = {
-        line.image: folder / line.image for line in read_captions(given.captions, given.split)[: given.limit]
-    }
-    begin_cache(given.lessons, [digest_of_file(given.teacher)])
-    for _ in label_photographs(PseudoLabeler(given.teacher, given.threads), photographs, given.lessons):
+    folder = args.captions.parent
+    photographs = {line.image: folder / line.image for line in read_captions(args.captions, args.split)[: args.limit]}
+    begin_cache(args.lessons, [digest_of_file(args.teacher)])
+    for _ in label_photographs(PseudoLabeler(args.teacher, args.threads), photographs, args.lessons):
         pass
-    labels_of = read_pseudo_labels(given.lessons)
-    detector = load_detector(given.detector)
-    if given.raw:
+    labels_of = read_pseudo_labels(args.lessons)
+    detector = load_detector(args.detector)
+    if args.raw:
         disable_box_head(detector)
     any_class: list[Tensor] = []
     same_class: list[Tensor] = []
@@ -78,11 +76,11 @@ def main() -> None:
     began = time.perf_counter()
     for name, path in photographs.items():
         picture = open_upright(path)
-        labels = labels_of[name].with_min_score(given.least_score)
-        for collected, one in zip(
+        labels = labels_of[name].with_min_score(args.least_score)
+        for collected, covered in zip(
             (any_class, same_class), covered_boxes(labels, detector.extract([picture]), picture.size), strict=True
         ):
-            collected.append(one)
+            collected.append(covered)
         areas.append(torch.from_numpy((labels.boxes[:, 2:] - labels.boxes[:, :2]).prod(1)))
     seconds = time.perf_counter() - began
     large = torch.cat(areas) >= LARGE

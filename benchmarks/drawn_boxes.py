@@ -1,4 +1,4 @@
-"""Draws the regions of photographs: on each photograph, and without it as SVG, which may be published.
+"""Drawings of the regions of photographs: on each photograph, and without it as SVG, which may be published.
 
 python -m benchmarks.drawn_boxes photographs drawn --most 12
 """
@@ -37,9 +37,9 @@ class DrawnBox(NamedTuple):
 
 
 def boxes_to_draw(regions: Sequence[Region], labels: Sequence[str], most: int, least: float) -> list[DrawnBox]:
-    """The `most` regions of highest confidence, from `least` on, without the whole picture; the highest comes last.
+    """The `most` regions of highest confidence, from `least` on, without the whole picture.
 
-    So it is drawn on top of the others.
+    The most confident comes last, and so is drawn on top.
     """
     scored = [(region.confidence or 0.0, region) for region in regions if region.label != PICTURE]
     best = sorted((each for each in scored if each[0] >= least), key=lambda each: each[0])[-most:]
@@ -101,13 +101,13 @@ def main() -> None:
     parser.add_argument("--detector", type=Path, help="the shipped one if not given")
     parser.add_argument("--most", type=int, default=12, help="boxes a photograph, the surest")
     parser.add_argument("--least", type=float, default=0.1, help="confidence from which a box is drawn")
-    given = parser.parse_args()
-    detector = detector_of(given.detector, "cpu")
-    for name, path in find_files([given.folder]).pictures:
+    args = parser.parse_args()
+    detector = detector_of(args.detector, "cpu")
+    for name, path in find_files([args.folder]).pictures:
         decoded = decode_picture(path)
         found, size = find_regions(detector, decoded), (decoded.width, decoded.height)
-        boxes = boxes_to_draw(found.regions, detector.labels, given.most, given.least)
-        file = given.out / name
+        boxes = boxes_to_draw(found.regions, detector.labels, args.most, args.least)
+        file = args.out / name
         file.parent.mkdir(parents=True, exist_ok=True)
         draw_on_photograph(path, boxes).save(file.with_suffix(".jpg"), quality=90)
         file.with_suffix(".svg").write_text(to_svg(size, boxes), encoding="utf-8")

@@ -1,10 +1,10 @@
-"""What a model's part of ingestion and of a question takes, with and without the kernels in C.
+"""The time of a model's part in ingestion and in a search, with and without the kernels in C.
 
     python -m benchmarks.encoding_cost [--model bfan-equal --model camp] [--rounds 15] [--threads 1]
 
-A picture: its record and embedding from its regions, encoded in eights as a worker does, with what is taken off it for
-being a hub. A question: what its words are scored with once they were read, likewise. Both forms take turns; a ratio
-is the median over the turns, with the least and the greatest. Regions are random.
+A picture: its record, embedding and hubness offset from its regions, encoded in batches of eight as in a worker.
+A question: the same from its words, which are read beforehand. Both forms take turns; a ratio is the median over the
+turns, with the least and the greatest. Regions are random.
 """
 
 import argparse
@@ -41,16 +41,17 @@ def print_model(name: str, kernels: RecordKernels | None, rounds: int) -> None:
     )
     regions = Regions(vectors, torch.ones(vectors.shape[:2], dtype=torch.bool))
     words, _ = matcher.encode_words([QUESTION])
-    for what, count, work in (
+    for name_of_work, count, work in (
         ("a picture", PICTURES_TOGETHER, partial(matcher.encode_regions, regions)),
         ("a question", 1, partial(matcher.texts_from, words)),
     ):
         forms = {
-            form: partial(with_kernels, matcher, used, work) for form, used in zip(FORMS, (None, kernels), strict=True)
+            form: partial(with_kernels, matcher, kernel_set, work)
+            for form, kernel_set in zip(FORMS, (None, kernels), strict=True)
         }
         times = time_interleaved(forms, rounds).seconds
         turns = [[seconds / count for seconds in turn] for turn in zip(*times.values(), strict=True)]
-        print(f"{name}, {what}: {describe(FORMS, turns)}")
+        print(f"{name}, {name_of_work}: {describe(FORMS, turns)}")
 
 
 def main() -> None:
@@ -59,12 +60,12 @@ def main() -> None:
     parser.add_argument("--model", action="append", help="a name or a folder; all shipped ones if none is given")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1)
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
     print(hardware())
     kernels = load_kernels(True)
-    for name in given.model or shipped_models():
-        print_model(name, kernels, given.rounds)
+    for name in args.model or shipped_models():
+        print_model(name, kernels, args.rounds)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Questions of every kind that a search takes, with every kind of filter, about pictures whose tags are drawn."""
+"""Questions of every kind, with every kind of filter, about pictures with random tags."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ DAY_S = 86_400.0
 PLACES = ("Oslo", "Bergen", "Turin", "Lima", "Kyoto")
 KINDS = ("photo", "scan", "drawing")
 MONTHS = ("May 2021", "14 May 2020", "2022-03", "2019", "August 2020")
-ALIKE = 10  # of so many pictures in a row, two look the same
+ALIKE = 10  # of that many pictures in a row, two look the same
 
 FILTERS: list[dict[str, Any]] = [
     {"tags": {"kind": "photo"}},
@@ -44,7 +44,7 @@ FILTERS: list[dict[str, Any]] = [
 
 
 def dressed(number: int, record: FeatureRecord, collection: FeatureCollection) -> Source:
-    """The picture with tags and a date drawn by its number, every fifth without a date, every seventh without tags."""
+    """A picture with tags and a date drawn by its number; every fifth has no date, every seventh no tags."""
     draw = random.Random(number)
     tags: dict[str, Any] = {
         "kind": draw.choice(KINDS),
@@ -66,29 +66,29 @@ def dressed(number: int, record: FeatureRecord, collection: FeatureCollection) -
 
 
 def pairs_of_questions(sources: Sequence[Source], count: int) -> Iterator[tuple[SearchRequest, SearchRequest]]:
-    """So many questions, each without a filter and with one; every filter has its turn."""
+    """`count` questions, each without a filter and with one; the filters take turns."""
     draw = random.Random(0)
     for number in range(count):
-        one = sources[number * 7919 % len(sources)]
+        source = sources[number * 7919 % len(sources)]
         filtered = {"filter": FILTERS[(number + number // 8) % len(FILTERS)]}
         k = draw.choice([1, 5, 10, 30])
         common: dict[str, Any] = {"k": k, "shortlist": max(k, draw.choice([20, 100, 300]))}
-        make = question_about(number, one, draw)
+        make = question_about(number, source, draw)
         yield make(**common), make(**common, **filtered)
 
 
 def pairs_of_sentences(sources: Sequence[Source], count: int) -> Iterator[tuple[SearchRequest, SearchRequest]]:
-    """So many captions as questions of the usual size, each without a filter and with one."""
+    """`count` captions as questions of default size, each without a filter and with one."""
     for number in range(count):
         captions = sources[number * 7919 % len(sources)].record.captions
         make = partial(TextSearchRequest, query=captions[number % len(captions)], match="pictures")
         yield make(), make(filter=FILTERS[number % len(FILTERS)])
 
 
-def question_about(number: int, one: Source, draw: random.Random) -> Any:
-    """A request that lacks size and filter, of the kind whose turn it is."""
-    caption = draw.choice(one.record.captions)
-    stem = PurePosixPath(one.record.name).stem
+def question_about(number: int, source: Source, draw: random.Random) -> Any:
+    """A request without size and filter; the kinds take turns by `number`."""
+    caption = draw.choice(source.record.captions)
+    stem = PurePosixPath(source.record.name).stem
     limits: dict[str, Any] = draw.choice([{"min_score": 0.0}, {"min_probability": 0.05}, {"sort": "date"}])
     kinds: list[dict[str, Any]] = [
         {"query": draw.choice([stem, stem.split("_")[0]]), "match": draw.choice(["text", "both"])},
@@ -103,4 +103,4 @@ def question_about(number: int, one: Source, draw: random.Random) -> Any:
     fields = kinds[number % len(kinds)]
     if "query" in fields:
         return partial(TextSearchRequest, **fields)
-    return partial(ImageSearchRequest, image_id=one.image_id, **fields)
+    return partial(ImageSearchRequest, image_id=source.image_id, **fields)

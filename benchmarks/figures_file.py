@@ -9,13 +9,12 @@ LONGEST_LINE = 1000  # characters, for the recalls of one ranking with their int
 
 
 def rounded(value: Any) -> Any:
-    """A report with every fraction to one digit and without what stands in `about`."""
+    """A report with every fraction to one digit and without `about`."""
     return rounded_to(value, 1)
 
 
 def rounded_to(value: Any, digits: int) -> Any:
-    """A report with every fraction to so many digits, without what stands in `about`, and of the intervals of recalls
-    with that of their sum alone."""
+    """A report with every fraction to `digits` digits, without `about`, and with no interval of recalls but rsum's."""
     if isinstance(value, dict):
         if "rsum" in value.get("interval", ()):
             value = {**value, "interval": {"rsum": value["interval"]["rsum"]}}
@@ -26,7 +25,7 @@ def rounded_to(value: Any, digits: int) -> Any:
 
 
 def as_json(value: Any, indent: str = "") -> str:
-    """JSON in which an object stands on one line where it holds no further ones, or is short."""
+    """JSON in which an object is on one line if it is short or holds no other objects."""
     line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     is_deep = isinstance(value, dict) and any(isinstance(each, dict) for each in value.values())
     if not is_deep or len(indent) + len(line) <= LONGEST_LINE:
@@ -38,5 +37,5 @@ def as_json(value: Any, indent: str = "") -> str:
 
 def read(path: Path) -> Report:
     """A JSON object."""
-    found: Report = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    report: Report = json.loads(path.read_text(encoding="utf-8"))
+    return report

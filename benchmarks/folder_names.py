@@ -1,11 +1,11 @@
-"""What the names of folders do to a search for what pictures show: hits among five, with and without them.
+"""The effect of folder names on a search for what pictures show: hits among five, with and without them.
 
 Start `regard serve --data-dir DIR` on an empty DIR, then
 python -m benchmarks.folder_names --boxes coco-mini-80/boxes.json
 
-The pictures are ingested without albums, and each class that three or more of them show is asked for ("a X"). Then a
-folder named X is thought to hold some of the pictures, drawn at random: the ranking of pictures is merged with the
-folder's as with a list of texts that ranks all its pictures first, and as `service.search.fusion.fused` raises them.
+The pictures are ingested without albums, and each class that three or more of them show is asked for ("a X"). Then
+some of the pictures, drawn at random, are assumed to be in a folder named X. The ranking is merged with the folder in
+two ways: as with a list of text matches that ranks all its pictures first, and as `service.search.fusion.fused` does.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from service.search.fusion import fused
 from service.settings import DEFAULT_URL
 
 SEEDS = range(10)
-# Pictures in the folder, and which share of those that show the class are; the others are drawn from those that do not.
+# Pictures in the folder, and the share of those that show the class that are in it; the rest do not show the class.
 FOLDERS = {
     "20, drawn from all": (20, None),
     "20, half of those that show it": (20, 0.5),
@@ -37,7 +37,7 @@ FOLDERS = {
 
 
 def folder(generator: np.random.Generator, right: Sequence[int], num: int, size: int, share: float | None) -> list[int]:
-    """The pictures of a folder among `num`, of which `right` show what it is named after."""
+    """The pictures of a folder among `num`, of which `right` show the class it is named after."""
     if share is None:
         return sorted(generator.choice(num, size, replace=False).tolist())
     inside = [place for place in right if generator.random() < share][:size]
@@ -55,15 +55,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boxes", type=Path, required=True)
     parser.add_argument("--url", default=DEFAULT_URL)
-    given = parser.parse_args()
-    objects, client = read_coco_boxes(given.boxes), Client(given.url)
+    args = parser.parse_args()
+    objects, client = read_coco_boxes(args.boxes), Client(args.url)
     names = [Path(picture.image).name for picture in objects.pictures]
-    ingest(client, [Picture(given.boxes.parent / picture.image) for picture in objects.pictures])
+    ingest(client, [Picture(args.boxes.parent / picture.image) for picture in objects.pictures])
     rankings = {}
     for name in objects.classes:
         if len(right := objects.showing(name)) >= LEAST_PICTURES:
-            found = client.search_text(f"a {name}", k=min(100, len(names)), match="pictures")["results"]
-            rankings[name] = [names.index(Path(hit["filename"]).name) for hit in found], right
+            results = client.search_text(f"a {name}", k=min(100, len(names)), match="pictures")["results"]
+            rankings[name] = [names.index(Path(hit["filename"]).name) for hit in results], right
     rows = []
     for label, (size, share) in FOLDERS.items():
         measured = defaultdict[str, list[float]](list)

@@ -1,10 +1,10 @@
-"""Where several models' explanations point, as one Markdown table (`regard evaluate --grounding` for one model).
+"""A Markdown table of where several models' explanations point (`regard evaluate --grounding` for one model).
 
 python -m benchmarks.grounding bfan-equal scan-i2t-avg --boxes coco/boxes.json --images coco --captions \
     coco/captions.jsonl
 
-For every picture and class that is marked in it, the region that a sentence's class word is answered by: the share of
-questions in which it overlaps an object of the class (IoU 0.3), and in which its centre lies inside one, in percent
+For every picture and class that is marked in it, the model gives a region for the class's word. The figures are the
+percentage of these regions that overlap an object of the class (IoU 0.3), and of those whose centre lies inside one,
 with the half width of the interval over pictures. "random" is the expectation of a random region.
 """
 
@@ -17,15 +17,16 @@ def main() -> None:
     rows = []
     covered = ""
     for model, report in measured_models(boxes_parser(__doc__).parse_args(), "grounding"):
-        for kind, own in report["pointing"].items():
-            for way in (name for name in own if name != "questions"):
+        for kind, pointers in report["pointing"].items():
+            for way in (name for name in pointers if name != "questions"):
                 shown = " (shown)" if way == report["shown_by"] else ""
+                intervals = pointers[way]["interval"]
                 cells = [
-                    f"{own[way][by]:.1f} ± {(own[way]['interval'][by][1] - own[way]['interval'][by][0]) / 2:.1f}"
+                    f"{pointers[way][by]:.1f} ± {(intervals[by][1] - intervals[by][0]) / 2:.1f}"
                     for by in ("overlap", "centre")
                 ]
-                rows.append([f"`{model}`", f"{kind} ({own['questions']})", f"{way}{shown}", *cells])
-        covered = " and ".join(f"{each['percent']:.1f} % of {what}" for what, each in report["coverage"].items())
+                rows.append([f"`{model}`", f"{kind} ({pointers['questions']})", f"{way}{shown}", *cells])
+        covered = " and ".join(f"{each['percent']:.1f} % of {objects}" for objects, each in report["coverage"].items())
     print(table("model", "question (how many)", "region by", "IoU 0.3", "centre inside", rows=rows))
     print(f"\nAny region covers (IoU 0.3) {covered}.")
 

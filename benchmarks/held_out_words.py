@@ -1,9 +1,9 @@
-"""The choice of near words, judged on 330 frequent words of the captions that are held out and read as others.
+"""The choice of near words, judged on 330 frequent words of the captions that are held out and read as near words.
 
     python -m benchmarks.held_out_words flickr8k/captions.jsonl coco/captions_val2017.json
 
-The first file's train captions make the vocabulary (4 times or more); held out are words that occur 10 times or more.
-A choice is judged by vectors learnt from all captions: its cosine with the word, over that of the best choice, and
+The vocabulary is the words that the first file's train captions hold 4 times or more; held out are words of 10 or more.
+Vectors learnt from all captions judge a choice: its cosine with the word, over that of the best choice, and
 whether it is among the 10 best. Words are held out of the first file alone ("elsewhere") or of all ("nowhere").
 """
 
@@ -28,8 +28,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captions", nargs="+", type=Path)
     parser.add_argument("--near", type=float, default=0.4, help="least cosine, as in recipes")
-    given = parser.parse_args()
-    first, *others = ([" ".join(tokenize(text)) for text in read_sentences(path)] for path in given.captions)
+    args = parser.parse_args()
+    first, *others = ([" ".join(tokenize(text)) for text in read_sentences(path)] for path in args.captions)
     other = [text for texts in others for text in texts]
     counts = Counter(word for text in first for word in text.split())
     frequent = sorted(word for word, times in counts.items() if times >= 10 and word.isalpha())
@@ -49,7 +49,7 @@ def main() -> None:
         elsewhere.vectors[[row_of[held[row]] for row in rows]]
         @ elsewhere.vectors[[row_of[known[c]] for c in columns]].T
     )
-    choices = report("elsewhere, neighbours and parts", judge[rows][:, columns], similarity, given.near)
+    choices = report("elsewhere, neighbours and parts", judge[rows][:, columns], similarity, args.near)
     examples = [
         f"{held[rows[n]]} > {known[columns[choice]]} {cosine:.2f}"
         for n, (choice, cosine) in list(enumerate(choices))[:40]
@@ -60,7 +60,7 @@ def main() -> None:
     columns = [column for column, word in enumerate(known) if word in row_of]
     from_ngrams = torch.nn.functional.normalize(subwords.vectors(held), dim=1)
     similarity = from_ngrams @ nowhere.vectors[[row_of[known[c]] for c in columns]].T
-    report("nowhere, parts", judge[:, columns], similarity, given.near)
+    report("nowhere, parts", judge[:, columns], similarity, args.near)
     spelling = SpellingIndex(known)
     nearest = [spelling.nearest(word) for word in held]
     similarity = torch.zeros_like(judge)
@@ -77,16 +77,16 @@ def without_words(captions: Sequence[str], held: Sequence[str]) -> list[str]:
 
 
 def report(name: str, judge: Tensor, similarity: Tensor, threshold: float) -> list[tuple[int, float]]:
-    """Print how good the most similar choices are, of all words and of those from a threshold on.
+    """Print the quality of the most similar choices, of all words and of those above a threshold.
 
     `judge` and `similarity` are [held, known]. Returns the choice for each word and its similarity.
     """
     highest, choice = similarity.max(1)
     worth = judge.gather(1, choice[:, None])[:, 0]
     share, best = worth / judge.max(1).values, (judge > worth[:, None]).sum(1) < 10
-    for what, kept in (("all", torch.ones_like(best)), (f"at {threshold} or more", highest >= threshold)):
+    for selection, kept in (("all", torch.ones_like(best)), (f"at {threshold} or more", highest >= threshold)):
         figures = f"{share[kept].mean():.2f} of the best cosine, {100 * best[kept].float().mean():.0f} % in its best 10"
-        print(f"{name}, {what} ({int(kept.sum())} of {len(kept)} words): {figures}", flush=True)
+        print(f"{name}, {selection} ({int(kept.sum())} of {len(kept)} words): {figures}", flush=True)
     return list(zip(choice.tolist(), highest.tolist(), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Pictures sent to a running service, and waited for."""
+"""Upload of pictures to a running service."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from rich.progress import track
 
 from regard_client import Client, Picture
 
-NOTES = Console(stderr=True)  # so that what is printed is the report alone
+NOTES = Console(stderr=True)  # standard output is for the report alone
 
 
 def ingest(client: Client, pictures: Sequence[Picture]) -> dict[str, str]:
@@ -18,4 +18,4 @@ def ingest(client: Client, pictures: Sequence[Picture]) -> dict[str, str]:
         assert receipt.job_id is not None
         job = client.wait(receipt.job_id)
         assert job["failed"] == 0, job
-    return {one["filename"]: one["image_id"] for receipt in receipts for one in receipt.accepted}
+    return {each["filename"]: each["image_id"] for receipt in receipts for each in receipt.accepted}

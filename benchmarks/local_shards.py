@@ -1,7 +1,7 @@
 """Data directories in this process, and a search engine over them as over the shards of a cluster.
 
-Without Ray and without processes: what a router sends, and what a shard answers, is pickled and read again, so that
-nothing but what travels is shared.
+There is neither Ray nor another process: all messages between router and shards are pickled and read again, so that
+they share nothing else.
 """
 
 import pickle
@@ -38,7 +38,7 @@ DEADLINE_S = 600.0
 
 @dataclass(frozen=True)
 class Source:
-    """A picture as it is taken in."""
+    """A picture to take in."""
 
     image_id: str
     record: FeatureRecord
@@ -63,9 +63,9 @@ class LocalDirectory:
             self._import(sources)
         data = DataDir(self._folder)
         self.catalog = self._open.enter_context(closing(Catalog(data.catalog)))
-        for one in sources:
-            self.catalog.change(one.image_id, one.change)
-        self.catalog.hashes.add({one.image_id: one.looks for one in sources})
+        for source in sources:
+            self.catalog.change(source.image_id, source.change)
+        self.catalog.hashes.add({source.image_id: source.looks for source in sources})
         extractor, matchers = self._loaded.extractor, self._loaded.matchers
         slab_folder = data.root / region_store_entries(self.catalog, extractor.digest)[0].folder
         with (
@@ -76,8 +76,8 @@ class LocalDirectory:
                 pass
         regions = self._open.enter_context(closing(RegionStores(data, self.catalog, extractor)))
         views = [
-            ModelView(name, one, data.view(one.header.digest), maintained=True)
-            for name, one in self._loaded.models.items()
+            ModelView(name, model, data.view(model.header.digest), maintained=True)
+            for name, model in self._loaded.models.items()
         ]
         models = self._open.enter_context(closing(ModelViews(views, self.catalog, regions)))
         models.refresh()
@@ -85,16 +85,16 @@ class LocalDirectory:
         self.engine = SearchEngine(self.galleries, models, extractor)
 
     def _import(self, sources: Sequence[Source]) -> None:
-        """One picture at a time, so that each arrives when it does everywhere."""
-        own = replace(sources[0].collection, pictures=lambda: iter([one.record for one in sources]))
-        arrivals = iter([one.added_at for one in sources])
+        """Import one picture at a time, so that each has the same arrival time in every directory."""
+        collection = replace(sources[0].collection, pictures=lambda: iter([source.record for source in sources]))
+        arrivals = iter([source.added_at for source in sources])
         for outcome in import_features(
-            own, self._folder, lambda: self._loaded.extractor, inf, batch=1, clock=arrivals.__next__
+            collection, self._folder, lambda: self._loaded.extractor, inf, batch=1, clock=arrivals.__next__
         ):
             assert not outcome.rejected, outcome.rejected
 
     def __enter__(self) -> Self:
-        """Open nothing yet: `take_in` does."""
+        """The directory, which `take_in` opens."""
         return self
 
     def __exit__(
@@ -116,7 +116,7 @@ class PickledReplica:
         return self._threads.submit(self._run, method, pickle.dumps(arguments))
 
     def _run(self, method: str, sent: bytes) -> Any:
-        # What is read was written a moment ago by this process.
+        # Safe to unpickle: this process has just pickled it.
         return pickle.loads(pickle.dumps(getattr(self._search, method)(*pickle.loads(sent))))
 
 
@@ -124,11 +124,11 @@ class RouterModels:
     """The models as a router knows them: without views."""
 
     def __init__(self, models: Mapping[str, LazyMatcher], folder: Path) -> None:
-        self._views = {name: ModelView(name, one, folder, maintained=True) for name, one in models.items()}
+        self._views = {name: ModelView(name, model, folder, maintained=True) for name, model in models.items()}
 
     @property
     def default(self) -> ModelView:
-        """The first."""
+        """The first model."""
         return next(iter(self._views.values()))
 
     def named(self, name: str | None) -> ModelView:
@@ -142,8 +142,8 @@ class RouterModels:
 def sharded_engine(shards: Sequence[LocalDirectory], loaded: LoadedModels, round_trips: int = 2) -> SearchEngine:
     """A search engine over directories, each of which is a shard of one replica."""
     replicas = [
-        [PickledReplica(f"shard-{number}", ShardSearch(one.catalog, one.galleries))]
-        for number, one in enumerate(shards)
+        [PickledReplica(f"shard-{number}", ShardSearch(shard.catalog, shard.galleries))]
+        for number, shard in enumerate(shards)
     ]
     models = RouterModels(loaded.models, Path("nowhere"))
     galleries = ShardedGalleries(

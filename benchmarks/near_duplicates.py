@@ -1,4 +1,4 @@
-"""How far perceptual hashes tell copies of a photograph from other photographs.
+"""The accuracy of perceptual hashes in telling copies of a photograph from other photographs.
 
 python -m benchmarks.near_duplicates flickr8k/images --pictures 1500
 """
@@ -26,7 +26,7 @@ def half_size(picture: PIL.Image.Image) -> PIL.Image.Image:
 
 
 def bits_between(one: bytes, other: bytes) -> int:
-    """In how many bits two hashes differ."""
+    """The number of bits in which two hashes differ."""
     return (int.from_bytes(one) ^ int.from_bytes(other)).bit_count()
 
 
@@ -35,10 +35,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pictures", type=int, default=1500)
-    given = parser.parse_args()
-    files = sorted(given.folder.rglob("*.jpg"))
+    args = parser.parse_args()
+    files = sorted(args.folder.rglob("*.jpg"))
     hashes, copies = [], []
-    for path in track(random.Random(1).sample(files, min(given.pictures, len(files))), description="Hashing"):
+    for path in track(random.Random(1).sample(files, min(args.pictures, len(files))), description="Hashing"):
         with PIL.Image.open(path) as opened:
             picture = opened.convert("RGB")
         hashes.append(perceptual_hash(picture))

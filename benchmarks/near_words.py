@@ -29,10 +29,10 @@ def main() -> None:
     parser.add_argument("--features", type=Path, required=True)
     parser.add_argument("--captions", type=Path, required=True)
     parser.add_argument("--split", default="dev")
-    given = parser.parse_args()
-    matcher = load_matcher(given.model)
+    args = parser.parse_args()
+    matcher = load_matcher(args.model)
     vocabulary = matcher.vocabulary  # before minutes of scoring: models that read by a pretrained encoder have none
-    data = CaptionedFeatures.join(open_features(given.features), read_captions(given.captions, given.split))
+    data = CaptionedFeatures.join(open_features(args.features), read_captions(args.captions, args.split))
     sentences, image_of = data.sentences()
     has_unknown = torch.tensor([bool(matcher.unknown_words(sentence)) for sentence in sentences])
     report: dict[str, Any] = {"captions": len(sentences), "with an unknown word": int(has_unknown.sum())}

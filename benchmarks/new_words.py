@@ -35,9 +35,9 @@ def with_new_word(reader: SentenceReader, sentences: Sequence[str], known: set[s
 
 
 def report_of(ranks: np.ndarray, new: np.ndarray) -> dict[str, Any]:
-    """Recalls in percent of both kinds of captions, whose ranks count from 0, and the ratio of their R@10; for JSON."""
+    """Recalls in percent of captions with and without new words, and the ratio of their R@10. Ranks count from 0."""
     kinds = {"with a new word": ranks[new], "others": ranks[~new]}
-    recalls = {kind: Recalls.of(own).as_dict() | {"captions": len(own)} for kind, own in kinds.items()}
+    recalls = {kind: Recalls.of(subset).as_dict() | {"captions": len(subset)} for kind, subset in kinds.items()}
     return recalls | {"ratio of R@10": recalls["with a new word"]["r10"] / recalls["others"]["r10"]}
 
 
@@ -48,10 +48,10 @@ def main() -> None:
         parser.add_argument(option, type=Path, required=True)
     parser.add_argument("--split", default="dev")
     parser.add_argument("--trained-on-split", default="train")
-    given = parser.parse_args()
-    matcher = load_matcher(given.model)
-    data = CaptionedFeatures.join(open_features(given.features), read_captions(given.captions, given.split))
-    trained_on = read_captions(given.trained_on, given.trained_on_split)
+    args = parser.parse_args()
+    matcher = load_matcher(args.model)
+    data = CaptionedFeatures.join(open_features(args.features), read_captions(args.captions, args.split))
+    trained_on = read_captions(args.trained_on, args.trained_on_split)
     known = words_of(matcher.reader, (text for line in trained_on for text in line.captions))
     sentences, image_of = data.sentences()
     ranks = text_to_image_ranks(score_all_pairs(matcher, data)[0].scores, image_of)

@@ -1,9 +1,9 @@
-"""How soon the page of a running service can be typed into, and how much it loads, in chromium; as a Markdown table.
+"""A Markdown table of how soon a service's page can be typed into, and how much it loads, in chromium.
 
 python -m benchmarks.page_start --url http://127.0.0.1:8000 --rounds 15
 
-Each round is a browser context of its own, with nothing kept, in a window of 1280 x 720. Milliseconds from the start of
-navigation until the search box has the focus, until the page listens to it too (its script has run), and until the
+Each round is a new browser context with empty caches, in a window of 1280 x 720. Times are milliseconds from the start
+of navigation until the search box has the focus, until the page also listens to it (its script has run), and until the
 library is shown.
 """
 
@@ -23,7 +23,7 @@ addEventListener("focusin", (event) => {{
   if (event.target.matches("{SEARCH_BOX}")) globalThis.focusedAt ??= performance.now();
 }}, true);
 """
-# Deferred scripts, of which the page's is one, have run when the content of the document counts as loaded.
+# The page's script is deferred, so it has run before DOMContentLoaded.
 TIMES = """
 () => {
   const script = performance.getEntriesByType("navigation")[0].domContentLoadedEventStart;
@@ -69,12 +69,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     parser.add_argument("--rounds", type=int, default=15)
-    given = parser.parse_args()
+    args = parser.parse_args()
     with sync_playwright() as playwright:
         options: dict[str, Any] = {"executable_path": shutil.which("chromium"), "args": ["--no-sandbox"]}
         browser = playwright.chromium.launch(**options)
-        measured_start(browser, given.url)  # the browser's own start
-        print(table([measured_start(browser, given.url) for _ in range(given.rounds)]))
+        measured_start(browser, args.url)  # the browser's own start
+        print(table([measured_start(browser, args.url) for _ in range(args.rounds)]))
         browser.close()
     print("\n" + ", ".join(f"{name} {value}" for name, value in hardware().items()))
 

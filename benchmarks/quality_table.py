@@ -1,10 +1,10 @@
-"""The measured figures that README.md, docs/quality.md and the models' cards quote from docs/quality.json.
+"""The measured figures of docs/quality.json, which README.md, docs/quality.md and the models' cards quote.
 
 python -m benchmarks.quality_table write
     puts them between the marks `<!-- figures: NAME -->` and `<!-- end of figures -->` of both pages and of the models'
     cards
 python -m benchmarks.quality_table show
-    prints all that docs/quality.json holds of the models, as Markdown
+    prints all figures of the models as Markdown
 python -m benchmarks.quality_table collect REPORT.json ...
     puts reports of `regard evaluate --json` (also with --grounding or --short-questions, or --part second), `regard
     calibrate --json` and benchmarks.service_recall into docs/quality.json
@@ -59,13 +59,13 @@ def search_row(name: str, search: Report) -> list[str]:
 
 
 def recall_heads(quality: Report) -> list[str]:
-    """The heads of the columns of `search_row` after the first."""
+    """The column heads of `search_row` without the first."""
     percent = quality["about"]["intervals"]["percent"]
     return [*(f"{words} R@1, 5, 10" for words in DIRECTIONS.values()), f"rsum ({percent} % interval)"]
 
 
 def summary_line(report: Report) -> str:
-    """The exhaustive search of one report in one line."""
+    """One line on the exhaustive search of a report."""
     search = report["exhaustive"]
     ways = [f"{words} {recalls(search, direction)}" for direction, words in DIRECTIONS.items()]
     figures = ", ".join([*ways, f"rsum {search['rsum']:.1f}"])
@@ -79,7 +79,7 @@ def searches(report: Report) -> dict[str, Report]:
 
 
 def readme_figures(quality: Report) -> str:
-    """Recall of the shortlist alone, the default model and the best ensemble; what the shortlist holds."""
+    """Recall of the shortlist alone, the default model and the best ensemble, and the shortlist's recall."""
     reports = quality["models"]["reports"]
     rows = [
         search_row("shortlist alone, no reranking", reports[DEFAULT]["stage_one"]),
@@ -95,10 +95,9 @@ def readme_figures(quality: Report) -> str:
 
 
 def models_table(quality: Report) -> str:
-    """Every model as it is served, the best sum first, and the first stage of the default one.
+    """Two-stage recall of every model, the best sum first, and stage one of the default model.
 
-    With what was measured beside stage one and in halves, where any report has that. A model that was measured on the
-    second half alone has that figure, and comes last.
+    Optional columns are there if any report has them. A model that was measured on the second half alone comes last.
     """
     reports = quality["models"]["reports"]
     columns = [column for column in OPTIONAL_COLUMNS if any(column.measured(each) for each in reports.values())]
@@ -122,17 +121,17 @@ def of_half(report: Report) -> bool:
 
 
 def half_row(name: str, report: Report, columns: Sequence["OptionalColumn"]) -> list[str]:
-    """The row of a model that was measured on the second half alone: of every pair, as the other rows' halves are."""
+    """The row of a model that was measured on the second half alone, by every pair as the other rows' halves are."""
     cells = [rsum(report["exhaustive"]) if column.needs == "halves" else "-" for column in columns]
     return [f"`{name}`", "-", "-", "-", *cells]
 
 
 @dataclass(frozen=True)
 class OptionalColumn:
-    """A column of the table of models that stands there once a report has its figures; a dash where one has not."""
+    """A column of the table of models that is there if any report has its figures; a dash for reports without."""
 
     head: str
-    needs: str  # the part of a report that it is made of
+    needs: str  # key of the report that it shows
     show: Callable[[Report], str]
 
     def measured(self, report: Report) -> bool:
@@ -179,7 +178,7 @@ def lengths(report: Report) -> list[str]:
 
 
 def seeds_table(quality: Report) -> str:
-    """The default model, and trainings of it from other seeds, by every pair; how far apart all lie."""
+    """The default model and its trainings from other seeds, by every pair, with the spread of their sums."""
     shipped = {**quality["models"]["reports"][DEFAULT], "short_questions": quality["boxes"]["short_questions"]}
     trainings = {"0, shipped": shipped, **quality["seeds"]["reports"]}
     rows = [
@@ -194,7 +193,7 @@ def seeds_table(quality: Report) -> str:
 
 
 def words(report: Report) -> list[str]:
-    """What a model finds by "a X": hits as a share of the possible, first right, classes without a hit."""
+    """Results of the question "a X": hits as a share of the possible, first right, classes without a hit."""
     found = report["short_questions"]["templates"]["a X"]["exhaustive"]
     return [f"{found['hits_of_possible']:.2f}", f"{found['first_right']:.2f}", f"{len(found['without_hit'])}"]
 
@@ -220,11 +219,11 @@ def calibration_error(quality: Report) -> str:
     """The largest calibration error of any model, direction and gallery, and those of the default model."""
     errors = {name: each["calibration_error"] for name, each in quality["models"]["reports"].items() if "+" not in name}
     largest = max(error for sizes in errors.values() for both in sizes.values() for error in both.values())
-    told = "\nand ".join(
+    figures = "\nand ".join(
         f"{' and '.join(f'{found[way]:.3f} from {words}' for way, words in DIRECTIONS.items())} among {size} pictures"
         for size, found in errors[DEFAULT].items()
     )
-    lines = [f"`{DEFAULT}` {told}.", f"No model's error is above {largest:.3f}."]
+    lines = [f"`{DEFAULT}` {figures}.", f"No model's error is above {largest:.3f}."]
     if first := quality["models"]["reports"][DEFAULT].get("first_answer"):
         size = max(first, key=int)
         each = " and ".join(
@@ -236,7 +235,7 @@ def calibration_error(quality: Report) -> str:
 
 
 def matched(quality: Report) -> str:
-    """How well the default model tells questions that have an answer from those that have none."""
+    """How well the default model distinguishes questions with an answer from those without."""
     found = quality["models"]["reports"][DEFAULT]["matched"]
     rows = [
         [
@@ -291,7 +290,7 @@ PAGES: dict[str, dict[str, Callable[[Report], str]]] = {
 
 
 def filled(page: str, text: str, quality: Report) -> str:
-    """The text of a page with its figures put in anew. ValueError where a block is missing, unknown or twice there."""
+    """The text of a page with new figures. Raises ValueError for a block that is missing, unknown or there twice."""
     blocks = PAGES[page]
     names = [name for _, name, _ in BLOCK.findall(text)]
     if sorted(names) != sorted(blocks):
@@ -300,7 +299,7 @@ def filled(page: str, text: str, quality: Report) -> str:
 
 
 def full_tables(quality: Report) -> Iterator[str]:
-    """Everything measured of every model: a table of recalls, and one of what shortlists hold."""
+    """Tables of all recalls of every model, and of the recalls of their shortlists."""
     reports = quality["models"]["reports"]
     rows = [
         search_row(f"`{name}`, {way}", search)
@@ -318,23 +317,23 @@ def full_tables(quality: Report) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write, show, collect or print a line."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["write", "show", "collect", "line"])
     parser.add_argument("--seed", type=int, help="of another training of the default model")
     parser.add_argument("reports", nargs="*", type=Path, metavar="REPORT.json")
-    given = parser.parse_intermixed_args()  # --seed may stand before the reports
-    reports = [read(path) for path in given.reports]
-    if given.what == "line":
+    args = parser.parse_intermixed_args()  # --seed may stand before the reports
+    reports = [read(path) for path in args.reports]
+    if args.what == "line":
         print("\n".join(map(summary_line, reports)))
         return
     quality = read(FIGURES)
-    if given.what == "show":
+    if args.what == "show":
         print("\n\n".join(full_tables(quality)))
-    elif given.what == "collect":
+    elif args.what == "collect":
         try:
             for report in reports:
-                collect(quality, report) if given.seed is None else collect_seed(quality, given.seed, report)
+                collect(quality, report) if args.seed is None else collect_seed(quality, args.seed, report)
         except ValueError as fault:
             parser.error(f"{fault}; nothing was written")
         FIGURES.write_text(as_json(quality) + "\n", encoding="utf-8")

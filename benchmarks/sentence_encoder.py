@@ -31,13 +31,13 @@ def main() -> None:
     arguments.add_argument("--captions", type=Path, required=True)
     arguments.add_argument("--split", default="dev")
     arguments.add_argument("--pictures", type=int, default=500)
-    given = arguments.parse_args()
+    args = arguments.parse_args()
     torch.set_num_threads(1)
-    lines = read_captions(given.captions, given.split)[: given.pictures]
+    lines = read_captions(args.captions, args.split)[: args.pictures]
     captions = [text for line in lines for text in line.captions]
     image_of = torch.tensor([number for number, line in enumerate(lines) for _ in line.captions])
     reader = load_pretrained_reader(SENTENCE_ENCODER)
-    published, shipped = load_bert_encoder(given.published).embed(captions), reader.encoder.embed(captions)
+    published, shipped = load_bert_encoder(args.published).embed(captions), reader.encoder.embed(captions)
     cosines = (published * shipped).sum(1)
     print(f"{len(captions)} captions: sibling first, published {siblings_first(published, image_of):.1f} %")
     print(f"sibling first, shipped {siblings_first(shipped, image_of):.1f} %")

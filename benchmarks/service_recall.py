@@ -4,9 +4,8 @@ Start `regard serve --data-dir DIR` on an empty DIR, then one of:
 python -m benchmarks.service_recall --captions flickr8k/captions.jsonl --direction text
 python -m benchmarks.service_recall --captions flickr8k/captions.jsonl --direction image --pictures 200
 
-`text` ingests the pictures without any caption and asks with every caption, of the pictures alone (`match`); `image`
-ingests them with their captions and asks with every picture. Shortlist recall is how often the right answer is reranked
-at all.
+`text` ingests the pictures without captions and asks with every caption, matched with pictures alone; `image` ingests
+them with their captions and asks with every picture. Shortlist recall is how often the right answer is reranked at all.
 """
 
 import argparse
@@ -26,7 +25,7 @@ SHORTLIST = 100
 
 
 def text_ranks(client: Client, lines: Sequence[CaptionLine], ids: dict[str, str]) -> Iterator[int | None]:
-    """The rank (from 0) of its picture for every caption; None where it is not in the shortlist."""
+    """For every caption, the rank (from 0) of its picture; None if the shortlist lacks it."""
 
     def rank(question: tuple[str, str]) -> int | None:
         text, image_id = question
@@ -40,12 +39,12 @@ def text_ranks(client: Client, lines: Sequence[CaptionLine], ids: dict[str, str]
 
 
 def image_ranks(client: Client, lines: Sequence[CaptionLine], folder: Path) -> Iterator[int | None]:
-    """The rank of the best of its own captions for every picture; None where none is in the shortlist."""
+    """For every picture, the rank (from 0) of the best of its captions; None if the shortlist has none."""
     for line in track(lines, description="Asking", console=NOTES):
         answer = client.search_captions(folder / line.image, k=SHORTLIST, shortlist=SHORTLIST)
         found = [hit["text"] for hit in answer["results"]]
-        own = {text.strip() for text in line.captions}
-        yield next((rank for rank, text in enumerate(found) if text.strip() in own), None)
+        captions = {text.strip() for text in line.captions}
+        yield next((rank for rank, text in enumerate(found) if text.strip() in captions), None)
 
 
 def main() -> None:
@@ -56,14 +55,15 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=1000)
     parser.add_argument("--direction", choices=["text", "image"], default="text")
     parser.add_argument("--url", default=DEFAULT_URL)
-    given = parser.parse_args()
-    lines, folder = read_captions(given.captions, given.split)[: given.pictures], given.captions.parent
-    client = Client(given.url)
-    with_captions = given.direction == "image"
-    ids = ingest(client, [Picture(folder / one.image, captions=one.captions if with_captions else ()) for one in lines])
-    ranks = list(text_ranks(client, lines, ids) if given.direction == "text" else image_ranks(client, lines, folder))
+    args = parser.parse_args()
+    lines, folder = read_captions(args.captions, args.split)[: args.pictures], args.captions.parent
+    client = Client(args.url)
+    with_captions = args.direction == "image"
+    pictures = [Picture(folder / line.image, captions=line.captions if with_captions else ()) for line in lines]
+    ids = ingest(client, pictures)
+    ranks = list(text_ranks(client, lines, ids) if args.direction == "text" else image_ranks(client, lines, folder))
     share = {f"r{k}": 100 * sum(r is not None and r < k for r in ranks) / len(ranks) for k in (1, 5, 10, SHORTLIST)}
-    print(json.dumps({"direction": given.direction, "pictures": len(lines), "questions": len(ranks), **share}))
+    print(json.dumps({"direction": args.direction, "pictures": len(lines), "questions": len(ranks), **share}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the shards of a cluster that runs take for each step of a search, and what a call takes besides."""
+"""Times of each step of a search on the shards of a running cluster, and of the calls."""
 
 import itertools
 import statistics
@@ -25,10 +25,10 @@ CALL_S = 60.0
 
 
 class ShardProbe:
-    """Makes searches like a router's, and remembers milliseconds."""
+    """Measures searches that it makes as a router would, in milliseconds."""
 
     def __init__(self, chosen: ClusterSettings, settings: Settings) -> None:
-        """The first replica of each shard is asked."""
+        """Connect to the first replica of each shard."""
         self._matcher = load_model(settings.models[0], "cpu")
         plan = running_cluster(chosen).plan()
         assert plan is not None
@@ -38,35 +38,35 @@ class ShardProbe:
         self._orders = itertools.cycle(itertools.permutations((self._share, 1, 0)))
 
     def note(self, question: str, answer: dict[str, Any], end_to_end_ms: float) -> None:
-        """Take up what a router said of a search, and make the same one here."""
+        """Record the times of a router's answer, and make the same search here."""
         stages = {name: float(answer["timings_ms"][name]) for name in STAGES}
         self._spent["encode"].append(stages["encode"])
         self._spent["front"].append(end_to_end_ms - sum(stages.values()))
         self._search(question)
 
     def forget(self) -> None:
-        """What was noted so far does not count."""
+        """Discard the times recorded so far."""
         self._spent.clear()
 
     def service_times(self) -> dict[str, Any]:
-        """In the form that the simulation reads."""
+        """The recorded times in the form that the simulation reads."""
         names = ("encode", "front", "call", "shortlist", "rerank")
-        times: dict[str, Any] = {f"{name}_ms": [round(one, 4) for one in self._spent[name]] for name in names}
-        one = statistics.median(self._spent["rerank one"])
-        return {"candidates": self._share, "shortlisted": CANDIDATES, "rerank_one_ms": one, **times}
+        times: dict[str, Any] = {f"{name}_ms": [round(each, 4) for each in self._spent[name]] for name in names}
+        rerank_one_ms = statistics.median(self._spent["rerank one"])
+        return {"candidates": self._share, "shortlisted": CANDIDATES, "rerank_one_ms": rerank_one_ms, **times}
 
     def _search(self, question: str) -> None:
-        """The call that a router makes of all shards at once, and the same without scoring, and with one picture."""
+        """Call all shards at once as a router does: to score the usual share of candidates, one, and none."""
         request = TextSearchRequest(query=question, model=self._matcher.name)
         with torch.inference_mode():
             ((texts, embedding),) = encoded_sentences(self._matcher, [question])
         vector, sent = embedding.float().cpu().numpy(), SentTexts.of(texts)
         spent = {scored: self._ask((request, scored, vector, sent)) for scored in next(self._orders)}
-        nothing = [one.work_ms for one in spent[0]]
-        self._spent["shortlist"] += nothing
+        without_scoring = [one.work_ms for one in spent[0]]
+        self._spent["shortlist"] += without_scoring
         self._spent["call"] += [one.call_ms for one in spent[self._share]]
-        self._spent["rerank"] += beyond([one.work_ms for one in spent[self._share]], nothing)
-        self._spent["rerank one"] += beyond([one.work_ms for one in spent[1]], nothing)
+        self._spent["rerank"] += beyond([one.work_ms for one in spent[self._share]], without_scoring)
+        self._spent["rerank one"] += beyond([one.work_ms for one in spent[1]], without_scoring)
 
     def _ask(self, arguments: tuple[Any, ...]) -> list["_Spent"]:
         running = [one.begin("first_answer", *arguments) for one in self._replicas]
@@ -81,24 +81,24 @@ class ShardProbe:
 
 
 def beyond(whole: Sequence[float], part: Sequence[float]) -> list[float]:
-    """What each took more than its part, which a disturbance may have made the longer one."""
+    """The time of each beyond its part; 0 where a disturbance made the part longer."""
     return [max(0.0, one - other) for one, other in zip(whole, part, strict=True)]
 
 
 class _Spent(NamedTuple):
     work_ms: float
     call_ms: float
-    """Besides the work."""
+    """Without the work."""
 
 
 class _TimedReplica(RemoteReplica):
-    """A replica whose answers say how long they took, here and there."""
+    """A replica whose answers carry the seconds they took, on the shard and in all."""
 
     def __init__(self, shard: int) -> None:
         super().__init__(shard, 0)
 
     def begin(self, method: str, *arguments: Any) -> "Future[Any]":
-        """Begin a call of a search; the answer is an Outcome, and the seconds until it was here."""
+        """Begin a call of a search; its result is an Outcome and the seconds until it arrived."""
         began = time.perf_counter()
         timed: Future[tuple[Outcome, float]] = Future()
 

@@ -1,4 +1,4 @@
-"""Short questions, the names of classes, put to several models: hits as one Markdown table.
+"""A Markdown table of several models' hits for short questions, which are the names of classes.
 
 `regard evaluate --short-questions` measures one model.
 
@@ -17,18 +17,18 @@ def main() -> None:
     """Print the table."""
     parser = boxes_parser(__doc__)
     parser.add_argument("--least", type=int, default=3, help="pictures that must show a class")
-    given = parser.parse_args()
+    args = parser.parse_args()
     rows = [
         [
             f"`{model}`",
             template,
             search.replace("_", " "),
-            *(f"{found[name]:.2f}" for name in ANSWER_MEASURES),
-            str(len(found["without_hit"])),
+            *(f"{measures[name]:.2f}" for name in ANSWER_MEASURES),
+            str(len(measures["without_hit"])),
         ]
-        for model, report in measured_models(given, "short_questions", least=given.least)
+        for model, report in measured_models(args, "short_questions", least=args.least)
         for template, searches in report["templates"].items()
-        for search, found in searches.items()
+        for search, measures in searches.items()
     ]
     print(table("model", "question", "search", *ANSWER_MEASURES.values(), "classes without a hit", rows=rows))
 

@@ -1,9 +1,9 @@
-"""Pictures like a picture: stage one's cosine beside a second stage over regions, judged by what captions say.
+"""Pictures like a picture: stage one's cosine beside a second stage over regions, judged by captions.
 
     python -m benchmarks.similar_pictures --features FEATURES --captions captions.jsonl --split dev
 
-How alike two pictures are is the cosine of their captions' mean MiniLM vectors; what another picture is worth is that
-cosine's excess over the 95th percentile of all pairs, and nDCG@10 (Jarvelin and Kekalainen, 2002) compares rankings.
+The similarity of two pictures is the cosine of their captions' mean MiniLM vectors. The gain of another picture is its
+similarity's excess over the 95th percentile of all pairs; nDCG@10 (Jarvelin and Kekalainen, 2002) compares rankings.
 The second stage takes the query's regions in the place of words: Sum-Max, the mean over regions of the best cosine with
 a region of the other picture, both ways. Rankings are chosen on the first half of the pictures as queries and reported
 on the second, with 95 % intervals of the paired difference to the cosine.
@@ -25,28 +25,28 @@ from models.matching.single_matcher import SingleMatcher
 from models.text.pretrained_reader import shipped_reader
 
 CUTOFF = 10
-WORTH_FROM = 0.95  # of all pairs lie below: one picture in twenty is an answer
-NEAREST = 20  # others by which a hub is told, and half of their mean is taken off
+WORTH_FROM = 0.95  # share of all pairs below: one picture in twenty is an answer
+NEAREST = 20  # queries whose mean score with an answer measures its hubness
 BATCH = 20
 
 
 def caption_similarities(captions: list[list[str]]) -> Float[Tensor, "N N"]:
     """Cosine of the mean sentence vectors of every two pictures' captions."""
     embed = shipped_reader().encoder.embed
-    means = torch.stack([embed(own).mean(0) for own in captions])
+    means = torch.stack([embed(texts).mean(0) for texts in captions])
     unit = torch.nn.functional.normalize(means, dim=1)
     return unit @ unit.T
 
 
 def gains(similarities: Float[Tensor, "N N"]) -> Float[Tensor, "N N"]:
-    """What each other picture is worth as an answer; 0 for the query itself."""
+    """The gain of each other picture as an answer; 0 for the query itself."""
     others = similarities[~torch.eye(len(similarities), dtype=torch.bool)]
     worth: Tensor = (similarities - float(np.quantile(others.numpy(), WORTH_FROM))).clamp_min(0)
     return worth.fill_diagonal_(0).float()
 
 
 def ndcg(scores: Float[Tensor, "Q N"], worth: Float[Tensor, "Q N"], own: Int64[Tensor, " Q"]) -> Float[Tensor, " Q"]:
-    """nDCG@10 of every query, whose `own` picture is left out; NaN where no other is worth anything."""
+    """nDCG@10 of every query, whose `own` picture is left out; NaN if no other has any gain."""
     left = torch.ones_like(scores, dtype=torch.bool).scatter_(1, own[:, None], False)
     first = scores.masked_fill(~left, -torch.inf).topk(min(CUTOFF, scores.shape[1] - 1)).indices
     discounts = 1 / torch.log2(torch.arange(first.shape[1]) + 2.0)
@@ -101,34 +101,34 @@ def compared_with(
     base: str, values: Mapping[str, Tensor], chosen: "np.ndarray[Any, np.dtype[np.bool_]]"
 ) -> dict[str, Any]:
     """Mean nDCG of every ranking over the chosen queries, and its difference to that of `base` with an interval."""
-    own = {name: value.numpy()[chosen] for name, value in values.items()}
+    chosen_values = {name: value.numpy()[chosen] for name, value in values.items()}
     counts = resample_counts(int(chosen.sum()))
     shares = counts / counts.sum(1, keepdims=True)
     return {
         name: {
             "ndcg": float(value.mean()),
-            "difference": float((value - own[base]).mean()),
-            "interval": percentile_interval(shares @ (value - own[base])),
+            "difference": float((value - chosen_values[base]).mean()),
+            "interval": percentile_interval(shares @ (value - chosen_values[base])),
         }
-        for name, value in own.items()
+        for name, value in chosen_values.items()
     }
 
 
 def main() -> None:
     """Print one JSON object."""
-    given = captions_parser(__doc__).parse_args()
+    args = captions_parser(__doc__).parse_args()
     torch.set_num_threads(1)
-    pictures = given_pictures(given)
-    worth = gains(caption_similarities([list(own) for own in pictures.captions]))
-    scores = rankings(given_matcher(given), pictures)
-    values = {name: ndcg(one, worth, torch.arange(len(one))) for name, one in scores.items()}
-    told = ~torch.isnan(values["cosine"]).numpy()
-    is_first = np.arange(len(told)) < len(told) // 2
+    pictures = given_pictures(args)
+    worth = gains(caption_similarities([list(texts) for texts in pictures.captions]))
+    scores = rankings(given_matcher(args), pictures)
+    values = {name: ndcg(each, worth, torch.arange(len(each))) for name, each in scores.items()}
+    is_defined = ~torch.isnan(values["cosine"]).numpy()
+    is_first = np.arange(len(is_defined)) < len(is_defined) // 2
     halves = {
-        "first half": compared_with("cosine", values, told & is_first),
-        "second half": compared_with("cosine", values, told & ~is_first),
+        "first half": compared_with("cosine", values, is_defined & is_first),
+        "second half": compared_with("cosine", values, is_defined & ~is_first),
     }
-    print(json.dumps({"model": given.model, "pictures": len(told), **halves}, indent=1))
+    print(json.dumps({"model": args.model, "pictures": len(is_defined), **halves}, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The figures and plots of docs/speed.md: recorded by one command, written into the page by another.
 
 python -m benchmarks.speed_page record
-    runs `regard bench` in turn and keeps each report, with its command, in benchmarks/results/speed/; about 25 minutes
-    on two idle cores. Names of runs may follow, to repeat these alone.
+    runs each benchmark and keeps its report, with its command, in benchmarks/results/speed/; about 25 minutes
+    on two idle cores. Names of runs may follow, to repeat only these.
 python -m benchmarks.speed_page write
     draws the plots into docs/images/ and puts them, the tables and the commands into docs/speed.md
 """
@@ -39,7 +39,7 @@ def of_models(names: Sequence[str]) -> str:
     return "".join(f" --model {name}" for name in names)
 
 
-RUNS: Mapping[str, str] = {  # what stands behind `regard bench`
+RUNS: Mapping[str, str] = {  # arguments of `regard bench`
     "rerank": "rerank --threads 1 --rounds 7 --candidates 100 --candidates 1000" + of_models(FAMILY),
     "rerank-others": "rerank --threads 1 --rounds 5 --candidates 100" + of_models(OTHERS),
     "evaluate": "evaluate --threads 1 --captions 2560" + of_models(["scan-t2i-avg", "bfan-prob"]),
@@ -122,7 +122,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {  # benchmark -> column of the repor
 
 
 def command_of(run: str) -> str:
-    """What a person types for a run."""
+    """The command line of a run."""
     return f"regard bench {RUNS[run]}"
 
 
@@ -133,12 +133,12 @@ def fenced(command: str) -> str:
 
 
 def benchmark_of(run: str) -> str:
-    """The benchmark that a run is one of."""
+    """The benchmark of a run."""
     return RUNS[run].split()[0]
 
 
 def record(run: str) -> None:
-    """Run it and keep the report."""
+    """Run a benchmark and keep its report."""
     began = time.monotonic()
     command = [sys.executable, "-m", "service.cli.main", "bench", *RUNS[run].split(), "--json"]
     ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
@@ -149,7 +149,7 @@ def record(run: str) -> None:
 
 
 def rounded_to_digits(value: Any) -> Any:
-    """A report with so many digits of every fraction as a measurement is worth."""
+    """A report with every fraction to DIGITS significant digits."""
     if isinstance(value, dict):
         return {key: rounded_to_digits(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -158,29 +158,31 @@ def rounded_to_digits(value: Any) -> Any:
 
 
 def recorded() -> dict[str, dict[str, Any]]:
-    """The reports that there are, by run."""
+    """The recorded reports, by run."""
     paths = {run: RESULTS / f"{run}.json" for run in RUNS}
     return {run: json.loads(path.read_text(encoding="utf-8")) for run, path in paths.items() if path.is_file()}
 
 
 def block_of(run: str, report: Mapping[str, Any] | None) -> str:
-    """The Markdown of a run: plot, table, command and machine; without a report the command alone."""
+    """The Markdown of a run: plot, table, command and machine; only the command if there is no report."""
     if report is None:
         return "Not recorded yet:\n\n" + fenced(command_of(run))
-    what = benchmark_of(run)
-    columns = {name: heading for name, heading in COLUMNS[what].items() if any(row.get(name) for row in report["rows"])}
+    benchmark = benchmark_of(run)
+    columns = {
+        name: heading for name, heading in COLUMNS[benchmark].items() if any(row.get(name) for row in report["rows"])
+    }
     lines = ["| " + " | ".join(columns.values()) + " |", "|---" * len(columns) + "|"]
     lines += ["| " + " | ".join(format_cell(row.get(name)) for name in columns) + " |" for row in report["rows"]]
-    image = [f"![{chart_of(what, report['rows']).title}](images/speed-{run}.webp)", ""] if run in PLOTTED else []
+    image = [f"![{chart_of(benchmark, report['rows']).title}](images/speed-{run}.webp)", ""] if run in PLOTTED else []
     machine = report["hardware"]
-    told = f"{machine['cpu']}, {machine['cores']} cores, torch {machine['torch']}, {report['month']}"
+    conditions = f"{machine['cpu']}, {machine['cores']} cores, torch {machine['torch']}, {report['month']}"
     flops, read = (format_cell(machine[name]) for name in ("gflop_per_second", "gb_read_per_second"))
     rates = f"{flops} GFLOP/s, {read} GB/s read"
-    return "\n".join([*image, *lines, "", fenced(report["command"]), f"{told}; {rates}.", ""])
+    return "\n".join([*image, *lines, "", fenced(report["command"]), f"{conditions}; {rates}.", ""])
 
 
 def page_with(text: str, reports: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page with every marked block written anew. KeyError for a block of a run that there is not."""
+    """The page with every marked block replaced. Raises KeyError for an unknown run."""
 
     def written(found: re.Match[str]) -> str:
         run = found.group(1)
@@ -197,22 +199,22 @@ def write() -> None:
     for run in PLOTTED:
         if run in reports:
             plot = chart_of(benchmark_of(run), reports[run]["rows"]).to_png()
-            with PIL.Image.open(io.BytesIO(plot)) as chart:  # half of the bytes, in a checkout whose size is bounded
+            with PIL.Image.open(io.BytesIO(plot)) as chart:  # half the bytes: the checkout's size is bounded
                 chart.convert("RGB").save(IMAGES / f"speed-{run}.webp", lossless=True, quality=100, method=6)
     PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), reports), encoding="utf-8")
 
 
 def main() -> None:
-    """Record, or write."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("do", choices=["record", "write"])
     parser.add_argument("runs", nargs="*", help=f"of record: some of {', '.join(RUNS)}")
-    given = parser.parse_args()
-    if unknown := set(given.runs) - set(RUNS):
+    args = parser.parse_args()
+    if unknown := set(args.runs) - set(RUNS):
         parser.error(f"no run is called {', '.join(sorted(unknown))}; there are {', '.join(RUNS)}")
-    if given.do == "write":
+    if args.do == "write":
         write()
-    for run in (given.runs or RUNS) if given.do == "record" else ():
+    for run in (args.runs or RUNS) if args.do == "record" else ():
         record(run)
 
 

@@ -1,9 +1,9 @@
-"""How often misspelt words are read rightly, other words are left alone, and keyboard noise is told from words.
+"""How often misspelt words are corrected, other words are left alone, and keyboard noise is recognised.
 
     python -m benchmarks.spelling flickr8k/captions.jsonl coco/captions_val2017.json
 
-The threshold of noise is judged on words of the last file that neither the tokenizer nor the other files have: one half
-to choose it (a hundredth of them below), the other to report. The lexicon is made without that file then.
+The threshold of noise is judged on words of the last file that neither the tokenizer nor the other files have, by a
+lexicon that is made without that file: one half chooses it (a hundredth of them below), the other is reported.
 """
 
 import argparse
@@ -24,7 +24,7 @@ NUM_TYPOS = NUM_NOISE = 2000
 
 
 def misspelt(word: str, draw: random.Random) -> str:
-    """The word with a letter left out, put in, replaced or swapped with the next; never the first."""
+    """The word with a letter other than the first left out, inserted, replaced or swapped with the next."""
     place, letter = draw.randrange(1, len(word) - 1), draw.choice(ALPHABET)
     head, here, following, tail = word[:place], word[place], word[place + 1], word[place + 2 :]
     forms = (following + tail, letter + here + following + tail, letter + following + tail, following + here + tail)
@@ -50,14 +50,14 @@ def sweep(length: int, draw: random.Random) -> str:
 
 
 def lexicon_of(reader: PretrainedReader, captions: Sequence[str]) -> Lexicon:
-    """The lexicon as it would be with these captions alone."""
+    """The lexicon made of these captions alone."""
     words, num_common = known_words(reader, captions, ())
     return PretrainedReader(reader.encoder, words, num_common).lexicon
 
 
 def report_spelling(lexicon: Lexicon, counts: Counter[str]) -> None:
-    """Print how misspelt common words are read, and which share of known words would be read as others were they not
-    known."""
+    """Print how misspelt common words are read, and the share of rare words that would be read as others if they were
+    unknown."""
     draw = random.Random(0)
     common = [word for word in lexicon.words if counts[word] >= 5 and len(word) >= 5]
     drawn = draw.choices(common, [counts[word] ** 0.5 for word in common], k=NUM_TYPOS)
@@ -74,7 +74,7 @@ def report_spelling(lexicon: Lexicon, counts: Counter[str]) -> None:
 
 
 def report_noise(lexicon: Lexicon, words: Sequence[str]) -> None:
-    """Print the threshold that one half of the words gives, and what it does to the other half and to noise."""
+    """Print the threshold that one half of the words gives, and how it treats the other half and noise."""
     draw = random.Random(1)
     unseen = sorted(word for word in words if word not in lexicon and len(word) >= SHORTEST_JUDGED)
     draw.shuffle(unseen)
@@ -83,15 +83,15 @@ def report_noise(lexicon: Lexicon, words: Sequence[str]) -> None:
     print(f"threshold {threshold:.2f} by {len(half)} words; in use {LEAST_LOG_PROBABILITY}")
     noise = {kind.__name__: kind for kind in (any_letters, one_row, sweep)}
     for limit in (threshold, LEAST_LOG_PROBABILITY):
-        taken = [word for word in unseen[1::2] if lexicon.mean_log_probability(word) < limit]
-        shares = [f"{len(taken) / len(unseen[1::2]):.1%} of the other half taken for noise ({' '.join(taken)})"]
+        mistaken = [word for word in unseen[1::2] if lexicon.mean_log_probability(word) < limit]
+        shares = [f"{len(mistaken) / len(unseen[1::2]):.1%} of the other half taken for noise ({' '.join(mistaken)})"]
         for name, kind in noise.items():
-            told = []
+            rates = []
             for length in LENGTHS:
                 strings = [kind(length, draw) for _ in range(NUM_NOISE)]
                 hits = sum(s not in lexicon and lexicon.mean_log_probability(s) < limit for s in strings)
-                told.append(f"{length}: {hits / NUM_NOISE:.0%}")
-            shares.append(f"{name} by length {', '.join(told)}")
+                rates.append(f"{length}: {hits / NUM_NOISE:.0%}")
+            shares.append(f"{name} by length {', '.join(rates)}")
         print(f"below {limit:.2f}: " + "; ".join(shares))
 
 

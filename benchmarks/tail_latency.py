@@ -1,14 +1,14 @@
-"""The latency of a query that many shards answer, simulated from measured times of one shard. Nothing here is measured.
+"""A simulation of the latency of a query that many shards answer, from measured times of one shard.
 
-A query is encoded once, then sent to one replica of every shard; each gives its best candidates of stage one, and
-reranks its likely share of the best `candidates` of all at once. In two round trips the shards that hold more of these
-are asked for the rest; in one round trip the search ends there. A round trip ends with its slowest shard.
+A query is encoded once, then sent to one replica of every shard. Each shard returns its best candidates of stage one
+and reranks its likely share of the best `candidates` of all shards. With one round trip the search ends there; with
+two, shards that hold more of the best are asked for the rest. A round trip ends with its slowest shard.
 
 Every request draws its own times (bootstrap), so that shards are slow independently of each other. A straggler takes
-a multiple of its time. Where a shard has a second replica, a request that has taken longer than the hedge's delay is
-sent to it too, and the first answer counts; a request to a lost replica fails after the time in which that is noticed.
-With a rate of queries, each request also waits as in a queue with one server (Lindley's recursion), independently.
-Not simulated: a network that is full, hedges that add load, a cache, machines whose shards disturb each other.
+a multiple of its time. If a shard has a second replica, a request that takes longer than the hedge's delay is also sent
+there, and the first answer counts; a request to a lost replica fails after `notice_ms`. With a rate of queries, each
+request also waits independently as in a queue with one server (Lindley's recursion). Not simulated: a full network,
+the load of hedges, a cache, shards that slow each other on one machine.
 """
 
 import math
@@ -32,8 +32,8 @@ PERCENTILES = (50, 95, 99)
 class ServiceTimes:
     """Measured milliseconds: one-dimensional samples, each drawn independently.
 
-    `shortlist` belongs to a shard of `rows` pictures, `rerank` to `candidates` of them and takes `rerank_one` for one.
-    `ns_per_row` is what stage one takes for each row more.
+    `shortlist` is for a shard of `rows` pictures, `rerank` for `candidates` of them, `rerank_one` for one. `ns_per_row`
+    is stage one's time for each further row.
     """
 
     encode: Floats
@@ -44,28 +44,28 @@ class ServiceTimes:
     candidates: int
     rerank_one: float
     ns_per_row: float = 0.0
-    front: Floats = field(default_factory=lambda: np.zeros(1))  # of what stands before the router, such as HTTP
+    front: Floats = field(default_factory=lambda: np.zeros(1))  # before the router, such as HTTP
 
     @classmethod
-    def from_json(cls, held: dict[str, Any]) -> Self:
-        """The times that `measure` wrote, or a file in its form."""
-        samples = {name: np.asarray(held[f"{name}_ms"], float) for name in ("encode", "shortlist", "rerank", "call")}
-        if "front_ms" in held:
-            samples["front"] = np.asarray(held["front_ms"], float)
+    def from_json(cls, report: dict[str, Any]) -> Self:
+        """The times of a file that `measure` wrote, or of its form."""
+        samples = {name: np.asarray(report[f"{name}_ms"], float) for name in ("encode", "shortlist", "rerank", "call")}
+        if "front_ms" in report:
+            samples["front"] = np.asarray(report["front_ms"], float)
         return cls(
             **samples,
-            rows=held["rows"],
-            candidates=held["candidates"],
-            rerank_one=held["rerank_one_ms"],
-            ns_per_row=held["ns_per_row"],
+            rows=report["rows"],
+            candidates=report["candidates"],
+            rerank_one=report["rerank_one_ms"],
+            ns_per_row=report["ns_per_row"],
         )
 
     def for_rows(self, rows: float) -> Self:
-        """The times of a larger shard: the work grows with its rows, what disturbs it does not."""
+        """The times of a larger shard: work grows with its rows, disturbances do not."""
         return replace(self, shortlist=self.shortlist + (rows - self.rows) * self.ns_per_row / 1e6, rows=round(rows))
 
     def rerank_share(self, candidates: npt.ArrayLike) -> Floats:
-        """How long it takes to rerank so many candidates, as a share of the measured number; nothing for none."""
+        """The time to rerank that many candidates, as a share of the measured number's; 0 for none."""
         count = np.asarray(candidates, float)
         whole = float(np.median(self.rerank))
         one = min(1.0, self.rerank_one / whole) if whole > 0 else 1.0
@@ -75,14 +75,14 @@ class ServiceTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """What is simulated."""
+    """The simulated cluster."""
 
     shards: int
     replicas: int = 2
     round_trips: int = 2
     hedge: bool = True
     lost: float = 0.0  # share of replicas that are away
-    notice_ms: float = 100.0  # after which a request to one of those fails
+    notice_ms: float = 100.0  # after which a request to a lost replica fails
     stragglers: float = 0.01  # share of requests
     straggler_factor: float = 10.0
     deadline_ms: float = 2000.0
@@ -100,17 +100,17 @@ class Outcome:
 
     def percentiles(self) -> dict[str, float]:
         """p50, p95 and p99."""
-        return {f"p{one}": float(np.percentile(self.latency_ms, one)) for one in PERCENTILES}
+        return {f"p{p}": float(np.percentile(self.latency_ms, p)) for p in PERCENTILES}
 
 
 def simulate(times: ServiceTimes, cluster: Cluster, queries: int, seed: int) -> Outcome:
-    """So many queries; the same seed draws the same ones."""
+    """The outcome of `queries` simulated queries, the same ones for the same seed."""
     rng = np.random.default_rng(seed)
     visits = _visits(times, cluster, queries, rng)
     works = sum(visit.work_ms[:, 0] for visit in visits) + np.zeros(queries)
     away = rng.random((2, queries, cluster.shards)) < cluster.lost
     away[1] |= cluster.replicas < 2
-    spent = rng.choice(times.front, queries) + rng.choice(times.encode, queries)
+    latency = rng.choice(times.front, queries) + rng.choice(times.encode, queries)
     whole, sent, twice = np.ones(queries, bool), 0, 0
     for visit in visits:
         first, second = (_requests(work, times, cluster, works, rng) for work in (visit.work_ms, visit.again_ms))
@@ -118,20 +118,20 @@ def simulate(times: ServiceTimes, cluster: Cluster, queries: int, seed: int) -> 
             continue
         delay = float(np.percentile(first[visit.asked], HEDGE_PERCENTILE)) if cluster.hedge else math.inf
         answers, begins = hedged(first, second, away, delay, cluster.notice_ms)
-        # Who has no replica to answer says so as soon as the last one has failed.
+        # A request without a replica to answer it fails as soon as the last one has failed.
         gives_up = begins + cluster.notice_ms if cluster.replicas > 1 else np.full(answers.shape, cluster.notice_ms)
         answered = np.isfinite(answers) & (answers <= cluster.deadline_ms)
-        spent = spent + np.where(visit.asked, np.where(answered, answers, gives_up), 0.0).max(axis=1)
+        latency = latency + np.where(visit.asked, np.where(answered, answers, gives_up), 0.0).max(axis=1)
         whole &= (answered | ~visit.asked).all(axis=1)
         sent += int(visit.asked.sum())
         twice += int(np.count_nonzero(visit.asked & (np.minimum(answers, gives_up) > begins)))
-    late = spent > cluster.deadline_ms
-    return Outcome(np.minimum(spent, cluster.deadline_ms), whole & ~late, twice / max(1, sent))
+    late = latency > cluster.deadline_ms
+    return Outcome(np.minimum(latency, cluster.deadline_ms), whole & ~late, twice / max(1, sent))
 
 
 @dataclass(frozen=True)
 class _Visit:
-    """One round trip: [queries, shards] work of the first request and of a second one, and who is asked at all."""
+    """One round trip: [queries, shards] work of the first request and of its hedge, and which shards are asked."""
 
     work_ms: Floats
     again_ms: Floats
@@ -141,17 +141,17 @@ class _Visit:
 def _visits(times: ServiceTimes, cluster: Cluster, queries: int, rng: Generator) -> list[_Visit]:
     shape = (queries, cluster.shards)
     shortlist, shortlist_again = rng.choice(times.shortlist, shape), rng.choice(times.shortlist, shape)
-    rerank, again = rng.choice(times.rerank, shape), rng.choice(times.rerank, shape)
+    rerank, rerank_again = rng.choice(times.rerank, shape), rng.choice(times.rerank, shape)
     likely = local_candidates(cluster.candidates, cluster.shards)
     share = times.rerank_share(likely)
-    first = _Visit(shortlist + share * rerank, shortlist_again + share * again, np.ones(shape, bool))
+    first = _Visit(shortlist + share * rerank, shortlist_again + share * rerank_again, np.ones(shape, bool))
     if cluster.round_trips == 1:
         return [first]
-    held = rng.multinomial(cluster.candidates, np.full(cluster.shards, 1 / cluster.shards), size=queries)
-    rest = times.rerank_share(held - likely)
+    candidates = rng.multinomial(cluster.candidates, np.full(cluster.shards, 1 / cluster.shards), size=queries)
+    rest = times.rerank_share(candidates - likely)
     return [
         first,
-        _Visit(rest * rng.choice(times.rerank, shape), rest * rng.choice(times.rerank, shape), held > likely),
+        _Visit(rest * rng.choice(times.rerank, shape), rest * rng.choice(times.rerank, shape), candidates > likely),
     ]
 
 
@@ -164,9 +164,9 @@ def _requests(work: Floats, times: ServiceTimes, cluster: Cluster, works: Floats
 def hedged(
     first: Floats, second: Floats, away: npt.NDArray[np.bool_], delay: float, notice_ms: float
 ) -> tuple[Floats, Floats]:
-    """Milliseconds until the earlier of two answers, inf where both replicas are away; when the second is asked.
+    """Milliseconds until the earlier of two answers, inf if both replicas are away, and until the second is asked.
 
-    That is after `delay`, or once the first is known to be away. `away` is [2, ...].
+    The second is asked after `delay`, or once the first is known to be away. `away` is [2, ...].
     """
     begins = np.where(away[0], min(delay, notice_ms), delay)
     answer, other = np.where(away[0], np.inf, first), np.where(away[1], np.inf, second)
@@ -175,7 +175,7 @@ def hedged(
 
 
 def _waits(cluster: Cluster, works: Floats, shape: tuple[int, ...], rng: Generator) -> Floats:
-    """[queries, shards] milliseconds in the queue of a replica that does such works at its part of the rate."""
+    """[queries, shards] milliseconds in the queue of a replica that does such work at its part of the rate."""
     if not cluster.rate:
         return np.zeros(shape)
     rate = cluster.rate / cluster.replicas
@@ -184,7 +184,7 @@ def _waits(cluster: Cluster, works: Floats, shape: tuple[int, ...], rng: Generat
 
 
 def queue_waits(gaps_ms: Floats, works_ms: Floats) -> Floats:
-    """How long each of many requests waits for those before it: Lindley's recursion."""
+    """Milliseconds that each request waits for those before it, by Lindley's recursion."""
     # Each wait is the walk of (work - gap) above its lowest point so far.
     steps = np.concatenate([[0.0], (works_ms[:-1] - gaps_ms[1:])])
     walk = np.cumsum(steps)

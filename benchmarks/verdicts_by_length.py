@@ -1,10 +1,10 @@
-"""Whether a gallery holds what a sentence says, told by the first answer: how often rightly, by the sentence's length.
+"""The accuracy of the verdict whether a gallery has an answer, judged by the first one, by the sentence's length.
 
     python -m benchmarks.verdicts_by_length --features FEATURES --captions captions.jsonl --split dev
 
-Each caption asks a gallery of random pictures, once with its own among them and once without. Given are the area under
-the ROC curve of the test's probability, and the shares of verdicts that nothing matches and that something does, where
-it does and where it does not.
+Each caption asks a gallery of random pictures, once with its own among them and once without. The figures are the area
+under the ROC curve of the test's probability, and the shares of verdicts that nothing matches and that something does,
+with and without a right answer.
 """
 
 import json
@@ -31,17 +31,17 @@ MOST = 600  # captions of a length
 def probabilities(
     test: MatchTest, scores: Floats, own: int, size: int, random: np.random.Generator
 ) -> tuple[float, float]:
-    """The probability that a gallery holds an answer, for one with the own picture and one without it."""
+    """The probability that a gallery has an answer, for one with the caption's own picture and one without."""
     others = random.choice(np.delete(np.arange(len(scores)), own), size, replace=False)
-    found = []
+    values = []
     for gallery in (np.append(others[1:], own), others):
         second, first = np.sort(scores[gallery])[-2:]
-        found.append(float(test.probability(first, first - second, prior_log_odds(size, 1.0))))
-    return found[0], found[1]
+        values.append(float(test.probability(first, first - second, prior_log_odds(size, 1.0))))
+    return values[0], values[1]
 
 
 def judged(test: MatchTest, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """The area, and the shares of each verdict."""
+    """The area under the ROC curve, and the shares of each verdict."""
     with_own, without = np.array(pairs).T
     both, holds = np.concatenate([with_own, without]), np.repeat([True, False], len(pairs))
     shares = {
@@ -50,28 +50,28 @@ def judged(test: MatchTest, pairs: Sequence[tuple[float, float]]) -> dict[str, A
         "something, where it is": with_own >= test.present_from,
         "something, where it is not": without >= test.present_from,
     }
-    told = {name: round(float(share.mean()), 3) for name, share in shares.items()}
-    return {"captions": len(pairs), "area": round(area_under_roc(both, holds), 3), **told}
+    rounded = {name: round(float(share.mean()), 3) for name, share in shares.items()}
+    return {"captions": len(pairs), "area": round(area_under_roc(both, holds), 3), **rounded}
 
 
 def main() -> None:
     """Print one JSON object."""
-    given = captions_parser(__doc__).parse_args()
+    args = captions_parser(__doc__).parse_args()
     torch.set_num_threads(1)
-    pictures, matcher = given_pictures(given), given_matcher(given)
+    pictures, matcher = given_pictures(args), given_matcher(args)
     assert matcher.calibration is not None
     assert matcher.calibration.text_match is not None
     test = matcher.calibration.text_match
     lengths = np.array([len(matcher.words(text)) - MARKS for text in pictures.sentences()[0]])
     pairs, _ = score_all_pairs(matcher, pictures)
     scores, image_of, random = pairs.scores.double().numpy(), pairs.image_of.numpy(), np.random.default_rng(0)
-    found: dict[str, Any] = {}
+    reports: dict[str, Any] = {}
     for size in SIZES:
         for least, most in LENGTHS:
             asked = random.permutation(np.flatnonzero((lengths >= least) & (lengths <= most)))[:MOST]
             each = [probabilities(test, scores[n], int(image_of[n]), size, random) for n in asked]
-            found[f"{size} pictures, {least} to {most} words"] = judged(test, each)
-    print(json.dumps({"model": given.model, **found}, indent=1))
+            reports[f"{size} pictures, {least} to {most} words"] = judged(test, each)
+    print(json.dumps({"model": args.model, **reports}, indent=1))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python -m benchmarks.whole_pictures --captions flickr8k/captions.jsonl [--detector DIR] [--share 0 0.55 1]
 
-One vector a picture, compared with the sentence encoder's vectors of captions by the cosine; no model above it, no
-correction for hubs. A share of 0 is the detector's own map alone, 1 its second network alone. rsum of the first half
-of the split's pictures, of the second, and of all as one gallery.
+Each picture has one vector, which is compared with the sentence encoder's vectors of captions by the cosine, without a
+model above it and without hubness correction. A share of 0 is the detector's own map alone, 1 its second network alone.
+Printed is rsum of the first half of the split's pictures, of the second, and of all as one gallery.
 """
 
 import argparse
@@ -45,12 +45,12 @@ def main() -> None:
     parser.add_argument("--split", default="dev")
     parser.add_argument("--detector", type=Path, default=WEIGHTS / DETECTOR)
     parser.add_argument("--share", type=float, nargs="+", default=[0.0, 0.55, 1.0])
-    given = parser.parse_args()
-    lines = read_captions(given.captions, given.split)
+    args = parser.parse_args()
+    lines = read_captions(args.captions, args.split)
     sentences = load_bert_encoder(SENTENCE_ENCODER).embed([text for line in lines for text in line.captions])
     image_of = torch.tensor([number for number, line in enumerate(lines) for _ in line.captions])
-    for share in given.share:
-        vectors = whole_vectors(load_detector(given.detector, picture_share=share), given.captions.parent, lines)
+    for share in args.share:
+        vectors = whole_vectors(load_detector(args.detector, picture_share=share), args.captions.parent, lines)
         sums = []
         for part in (*half_slices(len(lines)).values(), slice(0, len(lines))):
             inside = (image_of >= part.start) & (image_of < part.stop)

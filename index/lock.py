@@ -32,13 +32,16 @@ class WriterLock:
         # The file stays when the lock is given back: removing it would let two processes lock two files.
         self._file = (data_dir / LOCK_NAME).open("a+", encoding="utf-8")
         try:
-            take_lock(self._file.fileno())
+            take_lock(self._file.fileno(), data_dir)
         except BlockingIOError:
             self._file.seek(0)
             holder = self._file.read().strip() or "another process"
             self._file.close()
             told = f"{data_dir} is already written by {holder}; only one worker may write a data directory"
             raise Locked(told, holder) from None
+        except OSError:
+            self._file.close()
+            raise
         self._file.truncate(0)
         self._file.write(f"process {os.getpid()} on {socket.gethostname()}")
         self._file.flush()
@@ -58,8 +61,9 @@ class WriterLock:
         self.close()
 
 
-def take_lock(file: int) -> None:
-    """Take the lock of an open file; BlockingIOError where another process keeps it."""
+def take_lock(file: int, folder: Path) -> None:
+    """Take the lock of an open file; BlockingIOError where another process keeps it, another OSError, which says what
+    to do, where the file system of `folder` gives none."""
     for look in range(LOOKS):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -68,6 +72,9 @@ def take_lock(file: int) -> None:
             if look == LOOKS - 1:
                 raise
             time.sleep(LOOK_EVERY_S)
+        except OSError as fault:
+            advice = "name a folder on a file system with locks, as a local disk has"
+            raise OSError(fault.errno, f"{fault.strerror}; {advice}", str(folder)) from fault
 
 
 def has_writer(data_dir: Path) -> bool | None:

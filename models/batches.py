@@ -17,7 +17,7 @@ from torch import Tensor
 
 AnyRows = TypeVar("AnyRows", bound="Rows")
 
-MARKS = 2  # <start> and <end>, which every sentence has beside its words
+MARKS = 2  # <start> and <end>, which every sentence has in addition to its words
 
 
 def tiles(length: int, size: int) -> Sequence[slice]:
@@ -26,10 +26,10 @@ def tiles(length: int, size: int) -> Sequence[slice]:
 
 
 def take_rows(tensor: Tensor, rows: "slice | Tensor | list[int]") -> Tensor:
-    """`tensor[rows]`, whose gradient is the same every time, bit for bit.
+    """`tensor[rows]` with a gradient that is reproducible bit for bit.
 
-    Where a row is taken several times, threads on a CPU add up the gradients of plain indexing in any order; those of
-    `index_select` are added one after the other.
+    If a row is taken several times, threads on a CPU add the gradients of plain indexing in any order; those of
+    `index_select` are added in sequence.
     """
     if isinstance(rows, Tensor) and rows.dtype == torch.long and tensor.device.type == "cpu":
         return tensor.index_select(0, rows)
@@ -40,7 +40,7 @@ def take_rows(tensor: Tensor, rows: "slice | Tensor | list[int]") -> Tensor:
 class Rows:
     """Tensors with one common first axis, sliced, moved and joined as one value.
 
-    A subclass whose fields are not all tensors says with `tensors` and `with_tensors` what it is made of.
+    A subclass whose fields are not all tensors overrides `tensors` and `with_tensors`.
     """
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class Rows:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def with_tensors(self: AnyRows, tensors: Mapping[str, Tensor]) -> AnyRows:
-        """A value of the same structure made of other tensors, by the names that `tensors` gives."""
+        """A value of the same structure with other tensors, keyed as in `tensors`."""
         return type(self)(**tensors)
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Rows:
         return self.with_tensors({name: take_rows(tensor, rows) for name, tensor in self.tensors().items()})
 
     def to(self: AnyRows, device: "torch.device | str | None" = None, dtype: torch.dtype | None = None) -> AnyRows:
-        """A copy on `device`; `dtype` concerns the floating tensors alone."""
+        """A copy on `device`; `dtype` applies to floating-point tensors only."""
         return self.with_tensors(
             {
                 name: tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
@@ -87,9 +87,9 @@ class Regions(Rows):
 
     @classmethod
     def from_arrays(cls, vectors: np.ndarray, mask: np.ndarray | None = None) -> "Regions":
-        """Regions of NumPy arrays [K R D] and [K R], in float32; without a mask every region is real.
+        """Regions from NumPy arrays [K R D] and [K R], in float32; without a mask every region is real.
 
-        ValueError for arrays of other shapes, and for numbers that are not finite.
+        Raises ValueError for arrays of other shapes and for numbers that are not finite.
         """
         real = np.ones(vectors.shape[:2], bool) if mask is None else np.asarray(mask, bool)
         if vectors.ndim != 3 or real.shape != vectors.shape[:2]:
@@ -117,13 +117,13 @@ class Words(Rows):
 
     @property
     def num_words(self) -> Int64[Tensor, " Q"]:
-        """The count of each sentence's words, punctuation marks included and <start> and <end> not."""
+        """The number of words of each sentence, including punctuation but not <start> and <end>."""
         return self.mask.sum(1) - MARKS
 
 
 @dataclass(frozen=True)
 class SeveralReadings(Rows):
-    """Sentences as several readers give the same words of them."""
+    """One batch of sentences as several readers give it, with equal words."""
 
     readings: tuple[Tokens | Words, ...]
 
@@ -133,26 +133,26 @@ class SeveralReadings(Rows):
         return self.readings[0].mask
 
     def tensors(self) -> dict[str, Tensor]:
-        """Field of a reading, its name ending in the reading's number -> tensor [Q, ...]."""
+        """Field name with the number of its reading at the end -> tensor [Q, ...]."""
         return numbered_tensors(self.readings)
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "SeveralReadings":
         """Readings of the same kinds with other tensors."""
-        own = (one.with_tensors(numbered_fields(tensors, n)) for n, one in enumerate(self.readings))
-        return SeveralReadings(tuple(own))
+        readings = (reading.with_tensors(numbered_fields(tensors, n)) for n, reading in enumerate(self.readings))
+        return SeveralReadings(tuple(readings))
 
 
 ReadSentences: TypeAlias = Tokens | Words | SeveralReadings
-"""Sentences as matchers take them: word ids, or states of a pretrained encoder, as a reader gives them
-(models/text/reader.py), or several of these for an ensemble."""
+"""Sentences as matchers take them: a reader's word ids or states of a pretrained encoder (models/text/reader.py), or
+several of these for an ensemble."""
 
 
 def numbered_tensors(parts: Sequence[Rows]) -> dict[str, Tensor]:
-    """The tensors of several parts, one part after the other; names end in `_` and the part's number."""
+    """The tensors of several parts in their order; names end in `_` and the part's number."""
     return {f"{name}_{number}": tensor for number, part in enumerate(parts) for name, tensor in part.tensors().items()}
 
 
 def numbered_fields(fields: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """The fields whose names end in `_number`, by their names without it."""
+    """The fields whose names end in `_` and the number, keyed without that ending."""
     ending = f"_{number}"
     return {name.removesuffix(ending): value for name, value in fields.items() if name.endswith(ending)}

@@ -1,4 +1,4 @@
-"""Colours that a profile describes, as sRGB: what screens show, and what networks learnt from."""
+"""Conversion of a picture's colour profile to sRGB, which screens show and networks are trained on."""
 
 import io
 from functools import cache, lru_cache
@@ -9,17 +9,17 @@ import PIL.Image
 from PIL import ImageChops, ImageCms
 
 LARGEST_PROFILE = 4 * 2**20  # bytes; those of presses and films take up to three megabytes
-DEVICES = {"mntr", "scnr", "prtr", "spac"}  # a profile of another class says nothing of one picture's colours
+DEVICES = {"mntr", "scnr", "prtr", "spac"}  # other classes of profile do not describe a picture's colours
 MODES = {"RGB": ("RGB", "RGBA"), "GRAY": ("L",), "CMYK": ("CMYK",)}  # colour space of a profile: modes it describes
-LARGEST_UNSEEN = 2  # of 255: a profile that changes no colour by more is one of sRGB, of which there are many
+LARGEST_UNSEEN = 2  # of 255: a profile that changes no colour by more is a variant of sRGB
 BAD_PROFILE = (ImageCms.PyCMSError, OSError, ValueError, TypeError)
-STEP = 17  # between two values of a band of the colours that are tried
+STEP = 17  # between two values of a channel of the test colours
 
 
 def to_srgb(picture: PIL.Image.Image, profile: Any) -> PIL.Image.Image:
-    """An L, RGB, RGBA or CMYK picture with its colours in sRGB; CMYK and L become RGB by that.
+    """An L, RGB, RGBA or CMYK picture converted to sRGB; CMYK and L become RGB.
 
-    The picture itself where that changes nothing, and where the profile is damaged, absurd or of other modes.
+    The picture itself if that changes nothing, or if the profile is damaged, too large or of other modes.
     """
     if not isinstance(profile, bytes) or not 0 < len(profile) <= LARGEST_PROFILE:
         return picture
@@ -30,23 +30,25 @@ def to_srgb(picture: PIL.Image.Image, profile: Any) -> PIL.Image.Image:
         return picture
 
 
-@lru_cache(maxsize=4)  # one camera's pictures come together, and a transform takes longer to make than most to apply
+@lru_cache(
+    maxsize=4
+)  # one camera's pictures come together, and making a transform mostly takes longer than applying it
 def _transform(profile: bytes, mode: str) -> ImageCms.ImageCmsTransform | None:
-    """The way from pictures of a mode to sRGB; None where there is none, or it would change nothing. Raises one of
-    BAD_PROFILE where the profile cannot be read."""
+    """The transform from a mode to sRGB; None if there is none, or it would change nothing. Raises one of BAD_PROFILE
+    if the profile cannot be read."""
     source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
     described = source.profile
     if described.device_class.strip() not in DEVICES or mode not in MODES.get(described.xcolor_space.strip(), ()):
         return None
     transform = ImageCms.buildTransform(source, _srgb(), mode, mode if mode == "RGBA" else "RGB")
-    tried = _colours().convert(mode)
-    difference = ImageChops.difference(_applied(transform, tried).convert("RGB"), tried.convert("RGB"))
+    samples = _colours().convert(mode)
+    difference = ImageChops.difference(_applied(transform, samples).convert("RGB"), samples.convert("RGB"))
     return transform if max(difference.tobytes()) > LARGEST_UNSEEN else None
 
 
 def _applied(transform: ImageCms.ImageCmsTransform, picture: PIL.Image.Image) -> PIL.Image.Image:
     converted = ImageCms.applyTransform(picture, transform)
-    assert converted is not None  # it is a new one
+    assert converted is not None  # since the picture is not changed in place
     return converted
 
 
@@ -57,6 +59,6 @@ def _srgb() -> ImageCms.ImageCmsProfile:
 
 @cache
 def _colours() -> PIL.Image.Image:
-    """A picture of colours of all kinds."""
+    """A picture of evenly spaced colours, to test transforms with."""
     values = bytes(value for colour in product(range(0, 256, STEP), repeat=3) for value in colour)
     return PIL.Image.frombytes("RGB", (len(values) // 3, 1), values)

@@ -1,4 +1,4 @@
-"""Lists of words and of pieces, which are shipped compressed: vocab.txt as vocab.txt.xz, a fifth of it."""
+"""Lists of words and word pieces, shipped compressed: vocab.txt as vocab.txt.xz, a fifth of its size."""
 
 import lzma
 from pathlib import Path
@@ -7,19 +7,19 @@ from models.whole_files import write_whole
 
 
 def compressed(path: Path) -> Path:
-    """The file with the compressed content of another."""
+    """The path of a file's compressed form."""
     return path.with_name(f"{path.name}.xz")
 
 
 def is_stored(path: Path) -> bool:
-    """Whether the file is there, compressed or as it is."""
+    """Whether the file exists, compressed or not."""
     return compressed(path).is_file() or path.is_file()
 
 
 def stored_text(path: Path) -> bytes:
-    """The content of a file, as the compressed one has it, or the file itself where there is none.
+    """The content of a file, from its compressed form if that exists.
 
-    ValueError where the compressed one is damaged, OSError where there is neither.
+    Raises ValueError if the compressed file is damaged, OSError if there is neither.
     """
     packed = compressed(path)
     if not packed.is_file():
@@ -31,5 +31,5 @@ def stored_text(path: Path) -> bytes:
 
 
 def write_compressed(path: Path, content: bytes) -> None:
-    """Write the content of the file, compressed."""
+    """Write a file in its compressed form."""
     write_whole(compressed(path), lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))

@@ -1,4 +1,4 @@
-"""Digests of folders of weights: what a model is called by wherever its results are stored."""
+"""Digests of folders of weights, which identify a model wherever its results are stored."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Values from outside, for fields of dataclasses whose types say what they may be."""
+"""Validation of external values for the typed fields of dataclasses."""
 
 import math
 import types
@@ -7,14 +7,14 @@ from typing import Any, get_args, get_origin
 
 
 def is_of_kind(value: object, kind: Any) -> bool:
-    """Whether a value is one that a field of this type may have; whole numbers are numbers, truth values are none."""
+    """Whether a field of this type may have the value; whole numbers are numbers, booleans are not."""
     match get_origin(kind):
         case typing.Literal:
             return value in get_args(kind)
         case typing.Union | types.UnionType:
-            return any(is_of_kind(value, one) for one in get_args(kind))
+            return any(is_of_kind(value, option) for option in get_args(kind))
         case origin if origin is tuple:  # of any length
-            return isinstance(value, tuple) and all(is_of_kind(one, get_args(kind)[0]) for one in value)
+            return isinstance(value, tuple) and all(is_of_kind(item, get_args(kind)[0]) for item in value)
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if kind is int:
@@ -23,7 +23,7 @@ def is_of_kind(value: object, kind: Any) -> bool:
 
 
 def in_words(kind: Any) -> str:
-    """The values that a field of this type may have."""
+    """A description of the values that a field of this type may have."""
     match get_origin(kind):
         case typing.Literal:
             return "one of " + ", ".join(map(repr, get_args(kind)))

@@ -1,8 +1,8 @@
-"""Memory that freed tensors leave behind: kept in the process for the next ones, or given back to the system.
+"""Memory of freed tensors: kept in the process for the next ones, or returned to the system.
 
-By default glibc's malloc gives a large block back as soon as it is free, and the kernel clears every page of the next
-one. A network's maps are such blocks, layer after layer. That takes some of every picture's time, more where other
-processes want the processor too. With other C libraries nothing is changed here.
+By default glibc's malloc returns a large block as soon as it is free, and the operating system clears every page of the
+next one. A network's maps are such blocks, layer after layer, so this costs time for every picture, more on a busy
+machine. With other C libraries nothing changes.
 """
 
 import ctypes
@@ -17,8 +17,8 @@ KEPT_BYTES = 1 << 30
 def keep_freed_memory() -> None:
     """Keep up to 1 GiB of freed memory in this process from now on, in one pool for all threads.
 
-    With a pool for each thread none would hold blocks of more than 64 MiB, and what one thread freed would serve no
-    other. For processes that run networks on a few threads, not for those that serve many at once.
+    Pools for each thread would hold no blocks above 64 MiB, and would not share freed memory. This is for processes
+    that run networks on a few threads, not for those that serve many at once.
     """
     library = _glibc()
     if library is None:
@@ -28,7 +28,7 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Give the pages that no block lies on back to the system."""
+    """Return unused pages to the system."""
     library = _glibc()
     if library is not None:
         library.malloc_trim(0)
@@ -36,6 +36,6 @@ def give_back_freed_memory() -> None:
 
 @cache
 def _glibc() -> ctypes.CDLL | None:
-    """The process's C library, where it is glibc."""
+    """The process's C library if it is glibc."""
     library = ctypes.CDLL(None)
     return library if hasattr(library, "gnu_get_libc_version") else None

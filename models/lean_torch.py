@@ -1,8 +1,8 @@
-"""PyTorch, imported without what only its compiler and tensors without data need, for processes that serve.
+"""PyTorch, imported without parts that only its compiler and fake tensors need, for processes that serve.
 
-Its last import registers kernels in Python that tell the shapes of results (`torch._meta_registrations`), of hundreds
-of operators, and brings the decompositions of as many: a quarter of the time that PyTorch takes, and 17 MB. A stand-in
-is there during the import. Whoever compiles, exports or fakes tensors must import PyTorch as it is.
+Its last import, `torch._meta_registrations`, registers Python kernels for the shapes of the results of hundreds of
+operators, and loads their decompositions: a quarter of PyTorch's import time, and 17 MB. A stand-in replaces it. Code
+that compiles, exports or fakes tensors must import all of PyTorch.
 """
 
 import sys

@@ -1,13 +1,13 @@
-"""Pictures of any mode and profile as upright sRGB pixels: what is learnt from, measured and served sees the same."""
+"""Pictures of any mode and profile as upright sRGB pixels, the same in training, evaluation and service."""
 
 import PIL.Image
 
 from models.colour_profiles import to_srgb
 
-LONGEST_SIDE = 1333  # pixels, of a picture given to a detector
+LONGEST_SIDE = 1333  # pixels of a picture for a detector
 
 ORIENTATION = 0x0112  # the EXIF tag
-TRANSPOSE_OF = {  # EXIF orientation -> what turns the picture upright
+TRANSPOSE_OF = {  # EXIF orientation -> operation that turns the picture upright
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
     3: PIL.Image.Transpose.ROTATE_180,
     4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
@@ -19,13 +19,13 @@ TRANSPOSE_OF = {  # EXIF orientation -> what turns the picture upright
 
 
 def upright_rgb(image: PIL.Image.Image, orientation: int, size: tuple[int, int] | None = None) -> PIL.Image.Image:
-    """A loaded picture at `size`, which it has already for None, in sRGB, white where it is transparent, and turned as
-    its EXIF orientation says."""
+    """A loaded picture in sRGB, white where it is transparent, and turned by its EXIF orientation; reduced to `size`
+    before it is turned, unless that is None."""
     profile = image.info.get("icc_profile")
     picture = image if image.mode == "CMYK" and profile else to_direct_colours(image)
     if size is not None:
         picture = downscale(picture, size)
-    picture = to_srgb(picture, profile)  # fewer pixels are sooner converted
+    picture = to_srgb(picture, profile)  # after downscaling, since fewer pixels are faster to convert
     if picture.mode == "RGBA":
         picture = composite_on_white(picture)
     elif picture.mode != "RGB" or picture is image:
@@ -47,9 +47,9 @@ def downscale(picture: PIL.Image.Image, size: tuple[int, int]) -> PIL.Image.Imag
 
 
 def to_direct_colours(image: PIL.Image.Image) -> PIL.Image.Image:
-    """The image as L, RGB or RGBA, whatever its mode: values that may be averaged, unlike those of a palette."""
+    """The image as L, RGB or RGBA, whatever its mode: values that can be averaged, unlike a palette's."""
     if image.mode.startswith("I;16"):
-        numbers = image if image.mode == "I;16" else image.convert("I")  # Pillow scales those of no other byte order
+        numbers = image if image.mode == "I;16" else image.convert("I")  # Pillow scales no other byte order
         return numbers.point(lambda value: value / 256).convert("L")
     if image.mode in ("I", "F"):
         return to_eight_bits(image)
@@ -59,9 +59,9 @@ def to_direct_colours(image: PIL.Image.Image) -> PIL.Image.Image:
 
 
 def to_eight_bits(image: PIL.Image.Image) -> PIL.Image.Image:
-    """A single band of 16 or 32 bits as L: scaled by the range of 16-bit values, or else by the range that occurs."""
+    """A single band of 16 or 32 bits as L, scaled from the range of 16-bit values, or else from its actual range."""
     low, high = image.getextrema()
-    assert not isinstance(low, tuple)  # there is one band
+    assert not isinstance(low, tuple)  # a single band
     assert not isinstance(high, tuple)
     if image.mode == "I" and low >= 0 and 255 < high < 2**16:
         low, high = 0, 2**16 - 1

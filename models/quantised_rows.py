@@ -1,8 +1,8 @@
 """Matrices in a few bits a weight: whole numbers as planes of bits, and a scale for each row.
 
 A row w is stored as whole numbers n, |n| < 2^(bits - 1), and a scale s in half precision, so that w ~ s n. Of 17 scales
-from 0.6 to 1 times the one that clips nothing, s is the one with the least squared error. Bit k of n + 2^(bits - 1) of
-all weights is plane k, eight weights to a byte, so that any number of bits takes no more room than it needs.
+from 0.6 to 1 times the least one that clips nothing, s is the one with the least squared error. Plane k holds bit k of
+n + 2^(bits - 1) of all weights, eight weights to a byte, so that no bits are wasted.
 """
 
 from collections.abc import Mapping
@@ -36,12 +36,12 @@ def quantise_rows(matrix: Float[Tensor, "N D"], bits: int) -> dict[str, Tensor]:
 
 
 def dequantise_rows(planes: Tensor, scale: Tensor) -> Float[Tensor, "N D"]:
-    """The matrix that the planes and scales of `quantise_rows` stand for."""
+    """The matrix from the planes and scales of `quantise_rows`."""
     return _shifted(planes).float().sub_(2 ** (len(planes) - 1)).mul_(scale.float()[:, None])
 
 
 def whole_rows(planes: Tensor) -> Int8[Tensor, "N D"]:
-    """The whole numbers n that planes of at most 8 bits stand for."""
+    """The whole numbers n from planes of at most 8 bits."""
     return _shifted(planes).to(torch.int16).sub_(2 ** (len(planes) - 1)).to(torch.int8)
 
 
@@ -53,7 +53,7 @@ def _shifted(planes: Tensor) -> UInt8[Tensor, "N D"]:
 
 
 def dequantise_all(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors by their names, where some are stored as planes and scales; all floating ones in float32."""
+    """Name -> tensor, from tensors of which some are stored as planes and scales; floating-point ones in float32."""
     matrices = [name.removesuffix(PLANES) for name in stored if name.endswith(PLANES)]
     parts = {name + ending for name in matrices for ending in (PLANES, SCALE)}
     plain = {name: t.float() if t.is_floating_point() else t for name, t in stored.items() if name not in parts}
@@ -61,7 +61,7 @@ def dequantise_all(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def quantise_matrices(state: Mapping[str, Tensor], bits: int) -> dict[str, Tensor]:
-    """Tensors by their names as `dequantise_all` reads them: matrices with rows of whole eights in few bits."""
+    """Tensors in the form that `dequantise_all` reads; matrices whose row length is a multiple of 8 in few bits."""
     stored: dict[str, Tensor] = {}
     for name, tensor in state.items():
         if tensor.dim() == 2 and tensor.shape[1] % 8 == 0 and tensor.is_floating_point():
@@ -72,7 +72,7 @@ def quantise_matrices(state: Mapping[str, Tensor], bits: int) -> dict[str, Tenso
 
 
 def stored_shape(stored: Mapping[str, Tensor], name: str) -> tuple[int, int]:
-    """Rows and columns of a matrix that may be stored as planes and scales. KeyError where it is not stored."""
+    """Rows and columns of a matrix that may be stored as planes and scales. Raises KeyError if it is not stored."""
     if name + PLANES in stored:
         _, rows, eighths = stored[name + PLANES].shape
         return rows, 8 * eighths
@@ -81,9 +81,9 @@ def stored_shape(stored: Mapping[str, Tensor], name: str) -> tuple[int, int]:
 
 
 class QuantisedEmbedding(nn.Module):
-    """An embedding whose rows stay as they are stored and are made when they are asked for; never trained.
+    """A frozen embedding whose rows stay quantised until they are used.
 
-    Its planes may lie in a file that several processes have mapped.
+    Its planes may be in a file that several processes have mapped.
     """
 
     planes: UInt8[Tensor, "bits N D/8"]

@@ -1,7 +1,7 @@
-"""Threads that each do a whole piece of work, with PyTorch's operators in one thread.
+"""Threads that each process whole items, with PyTorch's operators in one thread.
 
-Threads inside an operator meet at a barrier hundreds of times a picture or query. Where another process has one of the
-processors, each barrier waits for the scheduler; a whole piece a thread waits for nobody.
+Threads inside an operator meet at a barrier hundreds of times per picture or query. If another process occupies one of
+the processors, each barrier waits for the scheduler; threads with whole items do not wait for each other.
 """
 
 import os
@@ -13,68 +13,68 @@ from typing import TypeVar
 
 import torch
 
-Given = TypeVar("Given")
+Argument = TypeVar("Argument")
 T = TypeVar("T")
 
 _of_thread = threading.local()
 
 
 class SingleThreads:
-    """So many threads; operators that they call use no further one."""
+    """A pool of `count` threads, whose operators use no further thread."""
 
     def __init__(self, count: int, name: str = "single") -> None:
         started, before = threading.Barrier(count + 1), torch.get_num_threads()
 
         def begin() -> None:
             _of_thread.usual = before
-            torch.get_num_threads()  # the first call in a thread takes the default, and would undo the next line later
-            torch.set_num_threads(1)  # of this thread, and the default of those that are yet to come
+            torch.get_num_threads()  # the first call in a thread sets the default, and would later undo the next line
+            torch.set_num_threads(1)  # of this thread, and the default of later threads
             started.wait()
 
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
         try:
-            begun = [self._pool.submit(begin) for _ in range(count)]
-        except BaseException:  # no more threads may be had: those that there are must not wait for them
+            starts = [self._pool.submit(begin) for _ in range(count)]
+        except BaseException:  # no more threads are available: the existing ones must not wait for them
             started.abort()
             raise
         started.wait()
-        torch.set_num_threads(before)  # the default again
-        for one in begun:
-            one.result()
+        torch.set_num_threads(before)  # restores the default
+        for start in starts:
+            start.result()
 
     @property
     def executor(self) -> Executor:
         """The threads, for work of every kind."""
         return self._pool
 
-    def map(self, work: Callable[[Given], T], items: Iterable[Given]) -> list[T]:
-        """The result of each item in order; the first fault, once nothing runs any more."""
+    def map(self, work: Callable[[Argument], T], items: Iterable[Argument]) -> list[T]:
+        """The results in order, or the first exception after all work has ended."""
         return ended(self.start(work, items))
 
-    def start(self, work: Callable[[Given], T], items: Iterable[Given]) -> "list[Future[T]]":
-        """The work on each item in order, begun; its end is for the caller to wait for."""
+    def start(self, work: Callable[[Argument], T], items: Iterable[Argument]) -> "list[Future[T]]":
+        """Futures of the work on each item in order, for which the caller waits."""
         return [self._pool.submit(work, item) for item in items]
 
 
 def usual_threads() -> int:
-    """The number of threads inside an operator where nobody asked for one alone, whichever thread wants to know."""
+    """The number of threads inside an operator of other threads, also when asked in one of these."""
     usual: int | None = getattr(_of_thread, "usual", None)
     return torch.get_num_threads() if usual is None else usual
 
 
 def ended(running: "Sequence[Future[T]]") -> list[T]:
-    """The results in order; the first fault, once nothing runs any more."""
-    faults = [fault for one in running if (fault := one.exception()) is not None]
+    """The results in order, or the first exception after all have ended."""
+    faults = [fault for future in running if (fault := future.exception()) is not None]
     if faults:
         raise faults[0]
-    return [one.result() for one in running]
+    return [future.result() for future in running]
 
 
 @lru_cache
 def single_threads(count: int) -> SingleThreads:
-    """The threads of this process, `count` of them."""
+    """The `count` threads of this process, shared by all callers."""
     return SingleThreads(count)
 
 
-# A child has none of its parent's threads, and makes its own.
+# A forked child has none of its parent's threads, and starts new ones.
 os.register_at_fork(after_in_child=single_threads.cache_clear)

@@ -1,4 +1,4 @@
-"""Libraries that ask for another one when they are imported, and hardly ever use it, are imported without it."""
+"""Stand-ins for modules that a library imports but hardly ever uses."""
 
 import sys
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from types import ModuleType
 
 @contextmanager
 def stand_ins(*modules: ModuleType) -> Iterator[None]:
-    """Modules that are found under their names while the block imports what asks for them, and not afterwards."""
+    """Register modules under their names for imports in the block, and remove them afterwards."""
     named = {module.__name__: module for module in modules}
     sys.modules.update(named)
     try:

@@ -1,4 +1,4 @@
-"""Files that are written whole: whoever reads one finds what was there before, or all that is there now."""
+"""Files that are replaced atomically: a reader finds the old content or all of the new."""
 
 import fcntl
 import os
@@ -12,15 +12,15 @@ from typing import IO
 from safetensors.torch import save
 from torch import Tensor
 
-LONGEST_STEM = 200  # bytes of a temporary file's name that are of the file's own, which may have all of 255
+LONGEST_STEM = 200  # bytes of the file's name in a temporary file's; a name may have 255
 EIGHT_DIGITS = "[0-9a-f]" * 8
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file, durably. OSError names it, and leaves what was there before and nothing beside it.
+    """Replace a file, durably. An OSError names the file, keeps the old content and leaves no temporary file.
 
-    Of several writers at once each writes a file of its own, and the last one's stays. What writers that were killed
-    left beside it is removed.
+    Concurrent writers write temporary files of their own, and the last content stays. Temporary files of killed
+    writers are removed.
     """
     try:
         with _partial_beside(path) as file:
@@ -35,15 +35,15 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Replace a safetensors file. Others may read it as any file (safetensors' own `save_file` keeps them from it)."""
+    """Replace a safetensors file, with the usual permissions (`save_file` of safetensors lets only the owner read)."""
     write_whole(path, save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}))
 
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """A block that no other one of the same folder runs beside, in this process or another; they wait.
+    """A lock on a folder, exclusive among processes and threads.
 
-    Where the file system locks no folders, nobody waits.
+    It has no effect if the file system cannot lock folders.
     """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -56,14 +56,14 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _partial_beside(path: Path) -> Iterator[IO[bytes]]:
-    """A new file beside `path`, to be renamed in the block, under a name of this writer's own; removed where it fails.
+    """A temporary file of this writer, beside `path`, to be renamed in the block; removed if the block fails.
 
-    It is locked, so that `_remove_strays` of no process takes it for a stray.
+    It is locked, so that no process's `_remove_strays` removes it.
     """
     while True:
         partial = path.with_name(f"{_stem(path)}.{secrets.token_hex(4)}.partial")
         file = partial.open("xb")
-        with suppress(OSError):  # a file system without locks, where no strays are removed either
+        with suppress(OSError):  # without locks, no strays are removed either
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:  # otherwise it was removed as a stray before it was locked
             break
@@ -77,9 +77,9 @@ def _partial_beside(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _remove_strays(path: Path) -> None:
-    """Remove what killed writers of `path` left beside it; the files of living ones stay."""
+    """Remove temporary files of killed writers of `path`, but not of running ones."""
     for stray in path.parent.glob(f"{escape(_stem(path))}.{EIGHT_DIGITS}.partial"):
-        with suppress(OSError), stray.open("rb") as file:  # it is being written, or gone by now
+        with suppress(OSError), stray.open("rb") as file:  # locked by its writer, or removed since
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             stray.unlink()
 
@@ -89,7 +89,7 @@ def _stem(path: Path) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Return when the names in the folder are on disk."""
+    """Wait until the folder's names are on disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -8,9 +8,10 @@ import math
 import re
 from datetime import UTC, datetime
 
+from service.units import SECONDS_A_DAY
+
 RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 CALENDAR = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
-SECONDS_A_DAY = 86_400
 EXPECTED = (
     "must be a year, month or day (2024, 2024-05, 2024-05-06), or a date and time with its timezone as in RFC 3339,"
     " such as 2024-05-06T07:08:09+02:00"

@@ -16,11 +16,11 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service.model_names import model_name
 from service.redis_url import check_redis_url
+from service.units import MB, SECONDS_A_DAY
 
 PREFIX = "REGARD_"
 MAX_HEAD_BYTES = 32 * 1024  # of a request's address and headers
-MB = 2**20
-A_YEAR_S = 366 * 86_400.0  # the longest timeout
+A_YEAR_S = 366.0 * SECONDS_A_DAY  # the longest timeout
 # Kubernetes and Docker set such variables for every service whose name begins with `regard`, REGARD_PORT among them.
 SERVICE_LINK = re.compile(r"REGARD_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")  # the value of a ..._PORT among them
@@ -241,7 +241,7 @@ class Settings(BaseSettings):
         " checksums; 0 for none.",
     )
     delete_grace_s: float = Field(
-        86_400.0,
+        float(SECONDS_A_DAY),
         ge=0,
         description="Seconds during which a deletion can be undone; then all is erased.",
     )

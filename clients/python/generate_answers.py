@@ -1,4 +1,4 @@
-"""Writes the types of the client's answers from the OpenAPI document; a test compares them with what is checked in.
+"""Writes the types of the client's answers from the OpenAPI document; a test compares them with the committed file.
 
 python clients/python/generate_answers.py > clients/python/regard_client/answers.py
 """
@@ -12,9 +12,9 @@ from typing import Any
 
 OPENAPI = Path(__file__).parents[2] / "docs" / "openapi.json"
 LONGEST_LINE = 120
-# A search with a picture answers with captions or with pictures, as the request says: a type of its own for each.
+# The answer to a picture holds captions or pictures, as the request says; each form gets its own type.
 NARROWED = {"CaptionsAnswer": ("captions", "CaptionHit"), "SimilarAnswer": ("images", "PictureHit")}
-# What only browsers send, and the search's body, whose fields are arguments here.
+# Schemas that only browsers send, and the search's body, whose fields are arguments here.
 LEFT_OUT = {"SessionAnswer", "SessionRequest", "Permission", "TextSearchRequest"}
 HEAD = '''"""Types of a server's answers and requests. Written by generate_answers.py from the OpenAPI document."""
 
@@ -25,12 +25,12 @@ Schema = Mapping[str, Any]
 
 
 def written(document: Schema) -> str:
-    """The module's source: a TypedDict for each schema of an object, those that others need first."""
+    """The module's source: a TypedDict for each object schema, after those it refers to."""
     schemas = {name: schema for name, schema in document["components"]["schemas"].items() if name not in LEFT_OUT}
-    either = schemas.pop("ImageAnswer")
+    image_answer = schemas.pop("ImageAnswer")
     for name, (target, hit) in NARROWED.items():
         fields = {"target": {"const": target}, "results": {"type": "array", "items": {"$ref": f"/{hit}"}}}
-        schemas[name] = {**either, "properties": {**either["properties"], **fields}}
+        schemas[name] = {**image_answer, "properties": {**image_answer["properties"], **fields}}
     done: dict[str, str] = {}
     for name in sorted(schemas):
         _add(name, schemas, done)
@@ -62,11 +62,11 @@ def _name_of(reference: str) -> str:
 def _typed_dict(name: str, schema: Schema) -> str:
     required = schema.get("required", ())
     lines = [f"class {name}(TypedDict):"]
-    words = '"""' + schema["description"].strip().replace("\n", " ") + '"""'
-    lines += textwrap.wrap(words, LONGEST_LINE, initial_indent="    ", subsequent_indent="    ")
+    docstring = '"""' + schema["description"].strip().replace("\n", " ") + '"""'
+    lines += textwrap.wrap(docstring, LONGEST_LINE, initial_indent="    ", subsequent_indent="    ")
     lines.append("")
-    for field, of in schema["properties"].items():
-        kind = _type_of(of)
+    for field, field_schema in schema["properties"].items():
+        kind = _type_of(field_schema)
         lines.append(f"    {field}: {kind if field in required else f'NotRequired[{kind}]'}")
     return "\n".join(lines) + "\n"
 
@@ -78,9 +78,9 @@ def _type_of(schema: Schema) -> str:
         values = schema.get("enum", [schema.get("const")])
         return f"Literal[{', '.join(json.dumps(value) for value in values)}]"
     if "anyOf" in schema:
-        return " | ".join(dict.fromkeys(_type_of(one) for one in schema["anyOf"]))
+        return " | ".join(dict.fromkeys(_type_of(option) for option in schema["anyOf"]))
     match schema.get("type"):
-        case "array":  # one of fixed length is a list all the same once it was read from JSON
+        case "array":  # of fixed length too: JSON is read into lists
             items = schema["items"] if "items" in schema else {"anyOf": schema["prefixItems"]}
             return f"list[{_type_of(items)}]"
         case "object":

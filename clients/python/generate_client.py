@@ -1,4 +1,4 @@
-"""Writes the client that waits for its answers from the one for event loops; a test compares it with what is there.
+"""Writes the synchronous client from the asynchronous one; a test compares it with the committed file.
 
 python clients/python/generate_client.py > clients/python/regard_client/client.py
 """
@@ -15,7 +15,7 @@ NAMES = {
     "aclose": "close",
     "asyncio": "time",
 }
-# What is another text, and not another name: each occurs once.
+# Replaced texts that are not names; each occurs once.
 TEXTS = {
     '"""The client for programs on an event loop; its methods are those of Client."""': (
         '"""The client that waits for its answers. Written by generate_client.py from async_client.py."""'
@@ -30,23 +30,23 @@ TEXTS = {
 
 
 def waiting_client(source: str) -> str:
-    """The module's source. ValueError where one of TEXTS is not found exactly once."""
-    from unasync import Rule, unasync_files  # noqa: PLC0415 - it is there where the client is developed, with tests
+    """The module's source. Raises ValueError unless each of TEXTS occurs exactly once."""
+    from unasync import Rule, unasync_files  # noqa: PLC0415 - only needed for development
 
-    for text, other in TEXTS.items():
+    for text, replacement in TEXTS.items():
         if source.count(text) != 1:
             raise ValueError(f"async_client.py has this {source.count(text)} times, not once: {text}")
-        source = source.replace(text, other)
+        source = source.replace(text, replacement)
     with tempfile.TemporaryDirectory() as folder:
-        given, made = Path(folder, "event_loop", "client.py"), Path(folder, "waiting", "client.py")
-        given.parent.mkdir()
-        given.write_text(source, encoding="utf-8")
-        unasync_files([str(given)], [Rule("/event_loop/", "/waiting/", additional_replacements=NAMES)])
-        return _tidied(made.read_text(encoding="utf-8"))
+        original, converted = Path(folder, "event_loop", "client.py"), Path(folder, "waiting", "client.py")
+        original.parent.mkdir()
+        original.write_text(source, encoding="utf-8")
+        unasync_files([str(original)], [Rule("/event_loop/", "/waiting/", additional_replacements=NAMES)])
+        return _tidied(converted.read_text(encoding="utf-8"))
 
 
 def _tidied(source: str) -> str:
-    """The source as it is written where nothing is awaited: `yield from` for loops, imports in their order."""
+    """The source with the style of synchronous code: `yield from` instead of loops, sorted imports."""
     for command in (["check", "--fix", "--unsafe-fixes", "--quiet", "--select", "I,UP028"], ["format"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(SOURCE.with_name("client.py")), "-"]
         source = subprocess.run(ruff, input=source, capture_output=True, text=True, check=True).stdout

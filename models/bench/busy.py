@@ -1,6 +1,6 @@
-"""Busy processes beside a measurement: what is fast on an empty machine alone shows here.
+"""Busy processes beside a measurement, which show what is fast only on an idle machine.
 
-They compute without end in Python, each on a core of its own as far as there are any.
+They run endless Python loops, each on a core of its own as far as there are enough.
 """
 
 import subprocess
@@ -14,11 +14,11 @@ BUSY = f"{LOOP}\nwhile True: pass"
 
 @contextmanager
 def busy_processes(count: int) -> Iterator[list[int]]:
-    """So many busy processes until the block ends, their ids. They end with this process too, however it ends."""
+    """Ids of `count` busy processes that run until the block ends, or this process ends in any way."""
     with ExitStack() as stack:
         started = []
         for _ in range(count):
-            # Its stdin is a pipe that this process alone holds, so it ends once nobody is left to write.
+            # Only this process holds the other end of its stdin, so it ends when this process does.
             process = stack.enter_context(subprocess.Popen([sys.executable, "-c", BUSY], stdin=subprocess.PIPE))
             stack.callback(process.kill)
             started.append(process.pid)

@@ -1,9 +1,8 @@
-"""All captions with all pictures, as an evaluation scores them, compared with the caption loop.
+"""The time to score all captions with all pictures as in an evaluation, compared with the caption loop.
 
-Ours is timed in full, batch by batch. The loop would take a quarter of an hour: between two batches it is given a few
-captions, drawn at random, and what one takes is taken for all. Three loops are measured: in float32 with all pictures
-at once, in float32 with 128 at a time, and in float64 with 128 at a time, which is what the published code of SCAN and
-BFAN does.
+Our form is timed in full, batch by batch. The loop would take a quarter of an hour, so it scores a few random captions
+between two batches, and its total is extrapolated. Three loops are measured: in float32 with all pictures at once, in
+float32 with 128 at a time, and in float64 with 128 at a time, as in the published code of SCAN and BFAN.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +36,7 @@ def evaluation_row(
     kernels: KernelLibrary | None = None,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """The figures of one model; `form` says what attended. A few captions of every batch go through the loops."""
+    """The figures of one model; `form` says what computed attention. The loops score a few captions of every batch."""
     projected, words = projected.to(device), words.to(device)
     reranker = random_reranker(name, projected.vectors.shape[2]).to(device)
     images = reranker.precompute(projected)
@@ -46,7 +45,7 @@ def evaluation_row(
     loops = caption_loops(reranker, projected)
     generator = torch.Generator().manual_seed(4)
     turns: dict[str, list[float]] = {name: [] for name in ("ours", *loops)}
-    order = words.mask.sum(1).argsort(stable=True)  # short ones first, as an evaluation hands them out
+    order = words.mask.sum(1).argsort(stable=True)  # short ones first, as in an evaluation
     for part in tiles(len(words), CAPTION_BATCH):
         batch = words[order[part]]
         chosen = batch[torch.randperm(len(batch), generator=generator)[:SAMPLE].to(device)]
@@ -55,7 +54,7 @@ def evaluation_row(
             turns[form].append(seconds_of_call(partial(loop, chosen)) * len(batch) / len(chosen))
     pairs = len(projected) * len(words)
     seconds = sum(turns["ours"]) + precomputing
-    block = images[: reranker.block[0]]  # operations are counted on as many pictures as are scored at once
+    block = images[: reranker.block[0]]  # operations are counted on one block of pictures
     floor = rates.floor(pairs * matrix_flops(reranker, block, words) / (len(block) * len(words)))
     return {
         "model": name,
@@ -91,7 +90,7 @@ def evaluation_rows(
     kernels: KernelLibrary | None = None,
     device: str = "cpu",
 ) -> Iterator[dict[str, Any]]:
-    """A row for every model and number of pictures; captions are as long as captions are, whatever `sizes` say."""
+    """A row for every model and number of pictures; captions have realistic lengths, not that of `sizes`."""
     words = random_words(caption_lengths(captions), sizes.width)
     for count in candidates:
         projected = random_regions(count, sizes.regions, sizes.width)

@@ -1,4 +1,4 @@
-"""Sizes of a benchmark, and random models, pictures and sentences: a score costs the same whatever they show."""
+"""Sizes of a benchmark, and random models, pictures and sentences; the time of a score does not depend on values."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,12 +1,12 @@
-"""The models' scores in their literal form: as the authors compute them, sentence by sentence with all pictures.
+"""The models' scores in their literal form: as their authors compute them, sentence by sentence with all pictures.
 
-`regard bench` measures against it; nothing else uses it. Padding of a sentence is cut off before its turn, as in the
-published code; regions are taken to be real, all of them.
+Only `regard bench` uses it, to compare with. The padding of each sentence is cut off first, as in the published code;
+all regions are assumed to be real.
 
-SCAN and BFAN follow the order of operations of the published code: every attended vector is built. CAAN, CAMP and SMAN
-are as their papers or published code write them: nothing is done before the pair is known. Sum-Max has no published
-code; it is the paper's equations 9 and 10 in the same manner. CAMP's two released networks pad every sentence to 50
-places, as published. Of SMAN's pictures v0 and v1 are given, which need no sentence in its paper either.
+SCAN and BFAN follow the published code's order of operations: every attended vector is built. CAAN, CAMP and SMAN
+follow their papers or published code: nothing is computed before the pair is known, except SMAN's v0 and v1 of each
+picture, which need no sentence in its paper either. Sum-Max has no published code; it is the paper's equations 9 and
+10 in the same manner. CAMP's two released networks pad every sentence to 50 places, as published.
 """
 
 import math
@@ -50,7 +50,7 @@ def row_cosines(a: Float[Tensor, "K N D"], b: Float[Tensor, "K N D"]) -> Float[T
 
 
 def attended_sum(context: Float[Tensor, "K M D"], weights: Float[Tensor, "K N M"]) -> Float[Tensor, "K N D"]:
-    """The weighted sum of the context for every query; both sides are transposed and the result back, as published."""
+    """The weighted sum of the context for every query; inputs and result are transposed, as in the published code."""
     return torch.bmm(context.mT, weights.mT.contiguous()).mT
 
 
@@ -236,7 +236,7 @@ def sman_first_steps(model: Sman, vectors: Float[Tensor, "K R F"]) -> SmanFirstS
 
 
 def sman(model: Sman, pictures: SmanFirstSteps, sentence: Float[Tensor, "W D"]) -> Float[Tensor, " K"]:
-    """The gates, the last step of attention and three cosines, of every pair."""
+    """The gates, the last step of attention and the three cosines of every pair."""
     config, vectors = model.config, pictures.vectors
     words = repeat_words(sentence, len(vectors))
     text_whole = words.mean(1)
@@ -260,7 +260,7 @@ def sman(model: Sman, pictures: SmanFirstSteps, sentence: Float[Tensor, "W D"]) 
     return torch.stack([torch.cosine_similarity(v, t) for v, t in zip(images, texts, strict=True)]).sum(0)
 
 
-# Model, what it needs of K pictures and the words [W D] of one sentence -> scores [K].
+# Model, its data of K pictures, and the words [W D] of one sentence -> scores [K].
 Form = Callable[[Any, Any, Tensor], Tensor]
 
 LITERAL_FORMS: Mapping[type[Reranker[Any]], Form] = {
@@ -276,13 +276,13 @@ LITERAL_FORMS: Mapping[type[Reranker[Any]], Form] = {
 
 
 class NoLiteralForm(ValueError):
-    """A model has no form here as its authors wrote it; the message says where one is to be added."""
+    """A model without a literal form; the message says where to add one."""
 
 
 class CaptionLoop:
     """A model's literal form on given pictures, one caption after the other.
 
-    `block` pictures are scored at a time where it is given; the published evaluations of SCAN and BFAN have 128.
+    If `block` is set, that many pictures are scored at a time; the published evaluations of SCAN and BFAN use 128.
     """
 
     def __init__(self, reranker: Reranker[Any], projected: Regions, block: int | None = None) -> None:
@@ -294,7 +294,7 @@ class CaptionLoop:
             )
         self.reranker, self.form = reranker, LITERAL_FORMS[type(reranker)]
         parts = [projected.vectors[part] for part in tiles(len(projected), block or len(projected))]
-        # Vectors of regions are all that a form needs of pictures, except SMAN's.
+        # All forms but SMAN's need only the region vectors of pictures.
         self.pictures = [sman_first_steps(reranker, part) if isinstance(reranker, Sman) else part for part in parts]
 
     def score(self, words: Words) -> Float[Tensor, "Q K"]:

@@ -1,4 +1,4 @@
-"""Bar charts as PNG: groups of bars to the right, each with its number. Drawn with Pillow, which is there anyway."""
+"""Bar charts as PNG: groups of horizontal bars, each with its number, drawn with Pillow."""
 
 import io
 import math
@@ -29,12 +29,12 @@ class BarChart:
 
     @property
     def series(self) -> Sequence[str]:
-        """Names of all series, in the order in which they come."""
+        """Names of all series, in order of first appearance."""
         return list(dict.fromkeys(name for values in self.groups.values() for name in values))
 
     @property
     def largest(self) -> float:
-        """The value whose bar takes the whole width; 1 where there is none."""
+        """The value whose bar has the full width; 1 if there is none."""
         finite = [value for values in self.groups.values() for value in values.values() if math.isfinite(value)]
         return max(finite, default=0.0) or 1.0
 
@@ -48,7 +48,7 @@ class BarChart:
         return max(1, round(self.bar_width * min(value, self.largest) / self.largest))
 
     def to_png(self) -> bytes:
-        """The chart as a PNG file, WIDTH pixels wide. ValueError where it has no bars."""
+        """The chart as a PNG file, WIDTH pixels wide. Raises ValueError if it has no bars."""
         if not self.series:
             raise ValueError(f"there is nothing to draw in {self.title!r}")
         bars = sum(map(len, self.groups.values()))

@@ -1,4 +1,4 @@
-"""One sentence against its candidates, as the service scores them: every registered model."""
+"""The time of one sentence against its candidates, as the service scores them, for every registered model."""
 
 import importlib
 import importlib.util
@@ -25,17 +25,17 @@ from models.rerankers.blocks import score_in_blocks
 from models.rerankers.products import ONEDNN_PRODUCT
 from models.rerankers.summax import SumMax
 
-MAXSIM = "maxsim_cpu"  # a package with a fast Sum-Max for CPUs, compared with where it is installed
+MAXSIM = "maxsim_cpu"  # a package with a fast Sum-Max for CPUs, compared with if it is installed
 MAXSIM_WORDS = 7
 
 
 def linear_flops(rows: Sequence[int], matrix: Sequence[int], *further: Any, **named: Any) -> int:
-    """Operations of a product of rows with a matrix, given their shapes."""
+    """Operations of a product of rows with a matrix, from their shapes."""
     return 2 * math.prod(rows) * matrix[0]
 
 
 FURTHER_PRODUCTS = {} if ONEDNN_PRODUCT is None else {ONEDNN_PRODUCT: linear_flops}
-"""What PyTorch's counter does not know."""
+"""Products that PyTorch's counter does not know."""
 
 
 def num_bytes(rows: Rows) -> float:
@@ -60,7 +60,7 @@ def records_of(rows: Rows) -> dict[str, npt.NDArray[Any]]:
 def kernel_call(
     reranker: Reranker[Any], images: Rows, words: Words, kernels: KernelLibrary | None
 ) -> Callable[[], Tensor] | None:
-    """The scores by the kernels, from records as they are stored; None where the kernels do not know the model."""
+    """A call of the kernels on stored records; None if the kernels do not support the model."""
     form = reranker.kernel_form
     if kernels is None or form is None:
         return None
@@ -70,15 +70,15 @@ def kernel_call(
 
 
 def maxsim_call(reranker: Reranker[Any], images: Rows, words: Words) -> Callable[[], Any] | None:
-    """Sum-Max of one sentence by the package maxsim-cpu, from float32 vectors that are there already; None for another
-    model, or where the package is not installed.
+    """A call of the package maxsim-cpu for Sum-Max of one sentence, from float32 vectors in memory; None for another
+    model, or if the package is not installed.
 
-    It does not survive queries of eight words and more at this width, so it is asked for up to seven words at a time:
-    a sum over words may be cut anywhere.
+    It crashes on queries of eight or more words at this width, so it gets up to seven words at a time: a sum over words
+    can be split anywhere.
     """
     if not isinstance(reranker, SumMax) or importlib.util.find_spec(MAXSIM) is None:
         return None
-    os.environ.setdefault("RAYON_NUM_THREADS", str(torch.get_num_threads()))  # read once, when it is first called
+    os.environ.setdefault("RAYON_NUM_THREADS", str(torch.get_num_threads()))  # read once, at its first call
     scores = importlib.import_module(MAXSIM).maxsim_scores
     vectors, queries = images.tensors()["vectors"].numpy(), words.vectors[0][words.mask[0]].numpy()
     if reranker.config.direction == "i2t":

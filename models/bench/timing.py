@@ -1,4 +1,4 @@
-"""Times that can be compared on a machine that others use too: measured in turns, compared turn by turn."""
+"""Times that can be compared on a shared machine: measured in turns, compared turn by turn."""
 
 import os
 import platform
@@ -38,13 +38,13 @@ class InterleavedTimes:
         return min(self.seconds[name])
 
     def ratio(self, name: str, beside: str) -> float:
-        """Median over the turns of how many times longer `name` took than `beside`."""
+        """Median over the turns of the time of `name` divided by that of `beside`."""
         pairs = zip(self.seconds[name], self.seconds[beside], strict=True)
-        return statistics.median(one / other for one, other in pairs)
+        return statistics.median(mine / other for mine, other in pairs)
 
 
 def seconds_of_call(form: Callable[[], Any]) -> float:
-    """Seconds that one call takes, with all that it leaves to a GPU."""
+    """Seconds that one call takes, including its work on a GPU."""
     finish_device()
     began = time.perf_counter()
     form()
@@ -53,13 +53,13 @@ def seconds_of_call(form: Callable[[], Any]) -> float:
 
 
 def finish_device() -> None:
-    """Wait until a GPU, if this process uses one, has done what it was given."""
+    """Wait until a GPU, if this process uses one, has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def time_interleaved(forms: Mapping[str, Callable[[], Any]], rounds: int, warm: bool = False) -> InterleavedTimes:
-    """Every form timed once in each round; unless `warm`, each is called once before, which does not count."""
+    """Times of every form, once in each round; unless `warm`, each is first called once without being timed."""
     for form in forms.values() if not warm else ():
         form()
     turns = [{name: seconds_of_call(form) for name, form in forms.items()} for _ in range(rounds)]
@@ -69,9 +69,9 @@ def time_interleaved(forms: Mapping[str, Callable[[], Any]], rounds: int, warm: 
 def time_runs_interleaved(
     forms: Mapping[str, Callable[[], Any]], rounds: int
 ) -> tuple[InterleavedTimes, InterleavedTimes]:
-    """The first and the last of CALLS_OF_A_RUN calls that every form makes one after the other in each round.
+    """Times of the first and the last of CALLS_OF_A_RUN consecutive calls of every form in each round.
 
-    The first one finds in the processor's cache what another form left there, the last one what it works with itself.
+    In the first, the processor's cache holds another form's data; in the last, its own.
     """
     for form in forms.values():
         form()
@@ -85,25 +85,25 @@ def time_runs_interleaved(
 
 @dataclass(frozen=True)
 class MachineRates:
-    """The best rates of this machine with the threads given: the base of every floor."""
+    """The best rates of this machine with the current threads, from which every floor follows."""
 
     flops: float  # a second, of float32 matrix products
     reads: float  # bytes a second, from memory
-    products: Mapping[str, float] = field(default_factory=dict)  # operations a second by what multiplied
+    products: Mapping[str, float] = field(default_factory=dict)  # operations a second by each library
 
     def as_dict(self) -> dict[str, float]:
-        """The rates in units for people."""
+        """The rates in GFLOP/s and GB/s."""
         each = {f"{name}_gflop_per_second": 1e-9 * rate for name, rate in self.products.items()}
         return {"gflop_per_second": 1e-9 * self.flops, "gb_read_per_second": 1e-9 * self.reads, **each}
 
     def floor(self, flops: float, num_bytes: float = 0.0) -> float:
-        """Seconds below which no form can be that computes and reads so much."""
+        """The least seconds that any form needs for these operations and bytes."""
         return max(flops / self.flops, num_bytes / self.reads)
 
 
 def measure_rates(kernels: KernelLibrary | None = None, device: str = "cpu") -> MachineRates:
-    """The rates of this machine, measured now. The best of what can multiply here counts: PyTorch's own product, on a
-    CPU also oneDNN's and that of our kernels, where these are given."""
+    """The rates of this machine, measured now: the best of PyTorch's matrix product and, on a CPU, those of oneDNN and
+    of `kernels`."""
     matrix = torch.randn(PEAK_SIZE, PEAK_SIZE, device=device)
     numbers = torch.ones(READ_NUMBERS, device=device)
     square = 2.0 * PEAK_SIZE**3
@@ -121,9 +121,9 @@ def measure_rates(kernels: KernelLibrary | None = None, device: str = "cpu") -> 
 
 
 def kernel_product(kernels: KernelLibrary) -> tuple[float, Callable[[], Any]]:
-    """Operations and a call of the kernels' matrix product: one picture that stays in the cache, again and again.
+    """The operations and a call of the kernels' matrix product, for one picture that stays in the cache.
 
-    What it does besides, a maximum of every column, counts as nothing.
+    The maximum of every column, which the call also computes, is not counted.
     """
     regions, width, words = 36, 1024, BLOCK
     records = {"vectors": np.ones((1, regions, width), np.float16), "mask": np.ones((1, regions), np.bool_)}

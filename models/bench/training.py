@@ -1,7 +1,7 @@
 """One training step on hardest negatives, compared with the caption loop that scores every pair with gradient.
 
 A step goes from encoded regions and words through scores and the hinge loss back to gradients of regions and words.
-Encoders and optimizer are the same for both forms: they are timed apart, and a ratio with them is given too.
+Encoders and optimizer are the same for both forms: they are timed separately, and a ratio includes them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from models.rerankers.encoders import EncoderConfig, RegionEncoder, SentenceEnco
 from models.training.losses import hardest_triplets, hinge_loss
 
 MARGIN = 0.2
-# Flickr30K as SCAN has it: numbers of a region's feature, words of the vocabulary.
+# SCAN's sizes on Flickr30K: width of a region's feature, words of the vocabulary.
 FEATURE_DIM, NUM_WORDS, WORD_DIM = 2048, 8481, 300
 FORMS = ("ours", "literal")
 TRAINED_MODELS = ("scan-t2i-avg", "scan-i2t-avg", "bfan-prob", "bfan-equal")
@@ -48,7 +48,7 @@ class StepResult(NamedTuple):
     def error(self, other: "StepResult") -> float:
         """Largest difference of a gradient, in units of the largest gradient."""
         pairs = zip(self.gradients, other.gradients, strict=True)
-        return max(float((one - two).abs().max() / two.abs().max()) for one, two in pairs)
+        return max(float((mine - theirs).abs().max() / theirs.abs().max()) for mine, theirs in pairs)
 
 
 def random_batch(sizes: Sizes) -> EncodedBatch:
@@ -63,11 +63,11 @@ def random_batch(sizes: Sizes) -> EncodedBatch:
 
 
 def all_pairs_hinge(scores: Float[Tensor, "Q Q"]) -> Float[Tensor, ""]:
-    """The authors' loss: the costs of all pairs, of which the largest of each row and column count."""
-    own = scores.diagonal()
-    itself = torch.eye(len(scores), dtype=torch.bool)
-    wrong_image = (MARGIN + scores - own[:, None]).clamp_min(0).masked_fill(itself, 0)
-    wrong_sentence = (MARGIN + scores - own).clamp_min(0).masked_fill(itself, 0)
+    """The authors' loss: the sum of the largest costs of each row and column of all pairs."""
+    matching = scores.diagonal()
+    diagonal = torch.eye(len(scores), dtype=torch.bool)
+    wrong_image = (MARGIN + scores - matching[:, None]).clamp_min(0).masked_fill(diagonal, 0)
+    wrong_sentence = (MARGIN + scores - matching).clamp_min(0).masked_fill(diagonal, 0)
     return wrong_image.amax(1).sum() + wrong_sentence.amax(0).sum()
 
 
@@ -88,7 +88,7 @@ def training_step(form: str, reranker: Reranker[Any], batch: EncodedBatch) -> St
 
 
 def encoders_step(sizes: Sizes) -> Callable[[], None]:
-    """One step of both encoders, given gradients of what they encode."""
+    """One step of both encoders, from gradients of their outputs."""
     config = EncoderConfig(num_words=NUM_WORDS, feature_dim=FEATURE_DIM, word_dim=WORD_DIM, width=sizes.width)
     encoders = torch.nn.ModuleList([RegionEncoder(config), SentenceEncoder(config)])
     optimizer = torch.optim.Adam(encoders.parameters())
@@ -110,7 +110,7 @@ def training_row(name: str, sizes: Sizes, rounds: int, rates: MachineRates) -> d
     """The figures of one model with one size of batch."""
     reranker, batch = random_reranker(name, sizes.width), random_batch(sizes)
     with FlopCounterMode(display=False, custom_mapping=FURTHER_PRODUCTS) as counter:
-        found = training_step("ours", reranker, batch)
+        result = training_step("ours", reranker, batch)
     expected = training_step("literal", reranker, batch)
     forms = {form: partial(training_step, form, reranker, batch) for form in FORMS}
     turns = time_interleaved({**forms, "encoders": encoders_step(sizes)}, rounds, warm=True)
@@ -126,8 +126,8 @@ def training_row(name: str, sizes: Sizes, rounds: int, rates: MachineRates) -> d
         "literal_step_ms": 1e3 * literal,
         "encoders_ms": 1e3 * encoders,
         "ratio_with_encoders": (literal + encoders) / (ours + encoders),
-        "loss": found.loss,
-        "gradient_error": found.error(expected),
+        "loss": result.loss,
+        "gradient_error": result.error(expected),
         **{f"{form}_peak_mb": peak_memory(partial(step_on_random_batch, form, name), sizes) for form in FORMS},
     }
 

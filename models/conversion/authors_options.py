@@ -8,7 +8,7 @@ from models.safe_load.restricted_pickle import RefusedFile
 
 CheckpointKind = Literal["scan", "bfan", "camp"]
 
-# Options of training and files, on which no score depends. The last two lines are CAMP's; nothing reads some of them.
+# Options of training and files, on which no score depends. The last two lines are CAMP's, some of which it never reads.
 TRAINING_OPTIONS = frozenset(
     """
     data_path data_name vocab_path margin num_epochs batch_size grad_clip learning_rate lr_update workers log_step
@@ -20,23 +20,23 @@ TRAINING_OPTIONS = frozenset(
 POOLINGS = {"LogSumExp": "lse", "Mean": "avg", "Max": "avg", "Sum": "avg"}
 NORMALISATIONS = ("softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm")
 SIGNS: Mapping[CheckpointKind, str] = {"scan": "agg_func", "bfan": "focal_type", "camp": "cross_model"}
-"""An option that the checkpoints of one kind have, and those of no other."""
+"""An option that only checkpoints of this kind have."""
 CAMP_NETWORKS = {"gate_fusion_new": "camp-released", "cross_attention_new": "camp-released-attention"}
 
 
 class ConversionError(RefusedFile):
-    """A file holds something that the conversion does not know; the message names it."""
+    """A file with something that the conversion does not know; the message names it."""
 
 
 class AuthorsOptions:
-    """The options of a checkpoint, read one by one; `unread` are those left that do not concern training alone."""
+    """The options of a checkpoint, read one by one; `unread` are the remaining ones that affect scores."""
 
     def __init__(self, stored: Mapping[str, Any]) -> None:
         self.stored = stored
         self.unread = set(stored) - TRAINING_OPTIONS
 
     def value(self, name: str, type_: type) -> Any:
-        """The value of an option; ConversionError where it is missing or not of `type_`. An int is read as a float."""
+        """An option's value; an int is read as a float. Raises ConversionError if it is missing or not of `type_`."""
         self.unread.discard(name)
         value = self.stored.get(name)
         if type_ is float and type(value) is int:
@@ -46,7 +46,7 @@ class AuthorsOptions:
         return value
 
     def one_of(self, name: str, known: Collection[Any]) -> Any:
-        """The value of an option; ConversionError where it is not among `known`."""
+        """The value of an option. Raises ConversionError if it is not among `known`."""
         self.unread.discard(name)
         value = self.stored.get(name)
         if value not in list(known):
@@ -54,7 +54,7 @@ class AuthorsOptions:
         return value
 
     def check_kind(self, kind: CheckpointKind) -> None:
-        """ConversionError where the options are plainly those of another kind of checkpoint."""
+        """Check the kind of checkpoint. Raises ConversionError if the options are those of another kind."""
         others = [other for other, sign in SIGNS.items() if sign in self.stored]
         if others and kind not in others:
             raise ConversionError(

@@ -1,7 +1,7 @@
 """Conversion of checkpoints of the SCAN, BFAN and CAMP authors' training code to our folders; nothing in them is run.
 
 Their files hold `model`, a list of state dicts (pictures, sentences and, for CAMP, fusion), and `opt`, all options of
-the training. Whatever the scores depend on is taken over; what is not known here is refused by its name.
+the training. Everything that affects scores is converted; an error names what is unknown.
 """
 
 import hashlib
@@ -37,8 +37,8 @@ def convert_checkpoint(
 ) -> str:
     """Write the authors' checkpoint `file`, with its vocabulary, to the new folder `out`; returns the digest.
 
-    `features` names the extractor whose features it was trained on. RefusedFile names what is not known, and
-    FileExistsError says that `out` holds a checkpoint already.
+    `features` names the extractor whose features it was trained on. Raises RefusedFile, which names what is unknown,
+    and FileExistsError if `out` already holds a checkpoint.
     """
     if (out / "config.json").exists():
         raise FileExistsError(f"{out} holds a checkpoint already")
@@ -57,7 +57,7 @@ def convert_checkpoint(
 
 
 def read_authors_checkpoint(file: Path) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
-    """The state dicts and the options in a checkpoint; ConversionError where it is none of these authors'."""
+    """The state dicts and the options in a checkpoint. Raises ConversionError if it is not from these authors."""
     stored = read_torch_file(file)
     if not isinstance(stored, dict) or not {"model", "opt"} <= stored.keys():
         raise ConversionError(f"{file} has no `model` and `opt`: not a checkpoint of these authors' training")
@@ -74,7 +74,7 @@ def read_authors_checkpoint(file: Path) -> tuple[list[Mapping[str, Any]], Mappin
 
 
 def read_authors_vocabulary(path: Path) -> tuple[Vocabulary, bytes | None]:
-    """The vocabulary in SCAN's JSON or CAMP's pickle, and the file's bytes where our folders can keep it as it is."""
+    """The vocabulary in SCAN's JSON or CAMP's pickle, and the file's bytes if our folders can keep it unchanged."""
     content = path.read_bytes()
     if not content.startswith(b"\x80"):
         return Vocabulary.load(path), content
@@ -87,7 +87,7 @@ def read_authors_vocabulary(path: Path) -> tuple[Vocabulary, bytes | None]:
 
 
 def untrained_model(model: ConvertedModel, opt: AuthorsOptions, vocabulary: Vocabulary, features: str) -> SingleMatcher:
-    """The matcher that the options describe, with random weights in the reranker and none in stage one."""
+    """The matcher that the options describe, with random weights in the reranker and no stage-one weights."""
     if opt.value("vocab_size", int) != len(vocabulary):
         raise ConversionError(
             f"option vocab_size is {opt.stored['vocab_size']}, the vocabulary has {len(vocabulary)} words"
@@ -124,7 +124,7 @@ def named_weights(parts: list[Mapping[str, Any]]) -> dict[str, Tensor]:
 
 
 def load_authors_weights(matcher: SingleMatcher, weights: Mapping[str, Tensor]) -> None:
-    """Copy the authors' weights into the reranker; ConversionError names each that does not fit."""
+    """Copy the authors' weights into the reranker. Raises ConversionError, which names each that does not fit."""
     state = matcher.reranker.state_dict()
     theirs = {name: authors_name(name) for name in state}
     expected = {theirs[name]: tuple(tensor.shape) for name, tensor in state.items()}
@@ -135,7 +135,7 @@ def load_authors_weights(matcher: SingleMatcher, weights: Mapping[str, Tensor]) 
 
 
 def authors_name(name: str) -> str:
-    """The authors' name of a reranker's weight, after the part of their file that holds it."""
+    """The authors' name of a reranker's weight, prefixed with the part of their file that holds it."""
     for ours, theirs in {"region_encoder": "img", "sentence_encoder": "txt"}.items():
         if name.startswith(f"{ours}."):
             return f"{theirs}{name.removeprefix(ours)}"

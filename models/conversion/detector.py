@@ -20,17 +20,17 @@ from models.extractors.imagenet_classes import IMAGENET_CLASSES
 from models.safe_load.weight_files import read_safetensors, weight_mismatches
 from models.text.bert_encoder import BertEncoder, load_bert_encoder
 
-# With concepts, instead of a plain detector's.
+# Settings of a detector with concepts that differ from a plain detector's.
 CONCEPT_SETTINGS: Mapping[str, Any] = {"num_proposals": 400, "any_overlap": 0.45, "feature": "map-mean"}
 CLASSIFIER_KEY_PREFIX = "classifier."
 MAP_LAYERS = ("of_picture", "of_region")
-TUNED_MAP = "project"  # the name of the one map in what a tuning against sentence vectors leaves
+TUNED_MAP = "project"  # the name of the single map in the output of tuning against sentence vectors
 
 
 def concept_config(file: Path) -> DetectorConfig:
-    """The configuration of a detector's weights `file`, config.json beside it, with what concepts change.
+    """The configuration beside a detector's weights `file`, with the settings that concepts change.
 
-    ConversionError where there is none. `concept_dim` is not set yet: it is that of the sentence encoder.
+    `concept_dim` is not set yet: the sentence encoder decides it. Raises ConversionError if there is no config.json.
     """
     if not (file.parent / CONFIG_FILE).is_file():
         raise ConversionError(f"there is no {CONFIG_FILE} beside {file}")
@@ -49,14 +49,14 @@ def convert_detector(
     picture_networks: Sequence[Path] = (),
     in_bytes: bool = False,
 ) -> str:
-    """Write to `out` the detector whose weights are `file`, with that configuration and with concepts; its digest.
+    """Write the detector with the weights `file`, that configuration and concepts to `out`; returns its digest.
 
     `one_stage` is YOLOX-nano (ONNX or safetensors), `classifier` an ImageNet classifier over the means of the
     detector's last map (the head.safetensors that `regard train backbone --sentence-encoder` writes, or the published
-    weights of the backbone), `sentence_encoder` MiniLM's folder, `sentence_map` a file as `read_sentence_map` reads it,
-    by which features are then in MiniLM's space, and `picture_networks` the folders of further such tunings, the mean
-    of whose backbones describes whole pictures. What is not named stays as the detector has it. With `in_bytes` a
-    weight of the larger layers takes a byte. ConversionError or ValueError names what does not fit.
+    weights of the backbone), `sentence_encoder` MiniLM's folder, `sentence_map` a file for `read_sentence_map` that
+    maps features to MiniLM's space, and `picture_networks` the folders of further such tunings, the mean of whose
+    backbones describes whole pictures. Parts that are None stay as the detector has them. With `in_bytes` a weight of
+    the larger layers takes a byte. Raises ConversionError or ValueError for what does not fit.
     """
     if (out / CONFIG_FILE).exists():
         raise FileExistsError(f"{out} holds a detector already")
@@ -88,11 +88,11 @@ def assemble_detector(
     sentence_map: Mapping[str, Tensor] | None = None,
     picture_network: Mapping[str, Tensor] | None = None,
 ) -> FasterRcnn:
-    """The detector of these parts, ready to be saved, with that configuration but for what the parts decide.
+    """The detector of these parts, ready to be saved, with that configuration except what the parts decide.
 
     `detector` are the weights that it starts from: of a plain detector (backbone, neck, proposer, heads), or one with
     further parts. `one_stage` are YOLOX-nano's, `classifier` the ImageNet classifier's weights and biases,
-    `sentence_map` those of a `SentenceMap`, `picture_network` those of a `PictureNetwork`. ConversionError names
+    `sentence_map` those of a `SentenceMap`, `picture_network` those of a `PictureNetwork`. Raises ConversionError for
     weights that do not fit.
     """
     state = dict(detector)
@@ -122,23 +122,23 @@ def assemble_detector(
 
 
 def mean_picture_network(folders: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of the weights of tunings that began with the same published network, which may differ in their seeds.
+    """The mean of the weights of several tunings of the same published network, such as from different seeds.
 
-    It ranks better than each of them, at the cost of one (Wortsman et al., "Model soups", ICML 2022).
-    ConversionError where they are not of one network.
+    The mean ranks better than each of them, at the cost of one (Wortsman et al., "Model soups", ICML 2022).
+    Raises ConversionError if they are not of one network.
     """
     first, *others = (read_picture_network(folder) for folder in folders)
     shapes = {name: tuple(tensor.shape) for name, tensor in first.items()}
     for folder, other in zip(folders[1:], others, strict=True):
         if wrong := weight_mismatches({name: tuple(tensor.shape) for name, tensor in other.items()}, shapes):
             raise ConversionError(f"{folder} and {folders[0]} are not of one network: {'; '.join(wrong)}")
-    return {name: torch.stack([tensor, *(one[name] for one in others)]).mean(0) for name, tensor in first.items()}
+    return {name: torch.stack([tensor, *(other[name] for other in others)]).mean(0) for name, tensor in first.items()}
 
 
 def read_picture_network(folder: Path) -> dict[str, Tensor]:
-    """The weights of a `PictureNetwork` in the folder of a tuning; ConversionError where one of its files is missing.
+    """The weights of a `PictureNetwork` in the folder of a tuning. Raises ConversionError if a file is missing.
 
-    Of head.safetensors the one map, or that of whole pictures, is read.
+    From head.safetensors the map of whole pictures, or the only one, is read.
     """
     for name in (BACKBONE_FILE, HEAD_FILE):
         if not (folder / name).is_file():
@@ -156,7 +156,7 @@ def read_picture_network(folder: Path) -> dict[str, Tensor]:
 
 
 def read_classifier(file: Path, backbone: str) -> tuple[Tensor, Tensor]:
-    """Weights [1000, 1280] and biases [1000] of an ImageNet classifier; ValueError where `file` holds none."""
+    """Weights [1000, 1280] and biases [1000] of an ImageNet classifier. Raises ValueError if `file` holds none."""
     if file.suffix == ".safetensors":
         state = read_safetensors(file)
         if {f"{CLASSIFIER_KEY_PREFIX}weight", f"{CLASSIFIER_KEY_PREFIX}bias"} <= state.keys():
@@ -165,10 +165,10 @@ def read_classifier(file: Path, backbone: str) -> tuple[Tensor, Tensor]:
 
 
 def read_sentence_map(file: Path) -> dict[str, Tensor]:
-    """The weights of a `SentenceMap` in `file`; ConversionError where it holds none.
+    """The weights of a `SentenceMap` in `file`. Raises ConversionError if it holds none.
 
-    The head.safetensors of `regard train backbone --sentence-encoder` has one map, of whole pictures, which then stands
-    for that of regions too.
+    The head.safetensors of `regard train backbone --sentence-encoder` has only a map of whole pictures, which is then
+    used for regions too.
     """
     state = read_safetensors(file)
     maps = {name: tensor for name, tensor in state.items() if name.startswith(MAP_LAYERS)}

@@ -1,11 +1,11 @@
-r"""The list of rare words that are right as they are written, made from lists of English words.
+r"""The list of correctly spelt rare words, made from lists of English words.
 
     python -m models.conversion.right_words american-english british-english \
       --rarer american-english-large british-english-large
 
 writes it to models/text/right_words.txt.xz, from the lists of SCOWL that Debian packages as wamerican, wbritish and
-their -large forms. The rarer ones are taken from SHORTEST_RARE letters on: shorter ones are abbreviations mostly, and
-as likely misspelt.
+their -large forms. Of the rarer words, only those of SHORTEST_RARE letters or more are taken: shorter ones are mostly
+abbreviations, and as likely misspelt.
 """
 
 import argparse
@@ -18,8 +18,8 @@ from models.text.pretrained_reader import shipped_reader
 from models.text.spellings import RIGHT_FILE, misspelt_words
 
 SHORTEST_RARE = 5
-# What the lists lack: words that are younger, that came with a kitchen or a feast, common ones of other languages that
-# are told as such, and names of people.
+# Words that the lists lack: recent words, food and holidays, common words of other languages that language detection
+# knows, and names of people.
 MORE = """
 airpods aperol app apps boba burka byob chai cosplay covid crocs emoji emojis fitbit floof gopro hijab hijabs holi
 hoodie hoverboard ipad iphone keffiyeh lego legos lmao macbook niqab omg onesie pics pix pikachu playstation podcast
@@ -41,26 +41,26 @@ tereza torsten ulrike uwe valentina wolfgang xavier yuki yusuf zeynep zuzana mes
 
 
 def misjudged(lexicon: Lexicon, words: Iterable[str]) -> list[str]:
-    """The words, each once and in order, that a lexicon would read as others, or as no words at all."""
+    """The sorted words that a lexicon would correct, or take for noise."""
     return [word for word in sorted(set(words)) if lexicon.correction(word) is not None or lexicon.is_noise(word)]
 
 
 def listed_words(paths: Iterable[Path]) -> list[str]:
-    """Words of a to z in text files, in small letters."""
+    """The words of text files that consist of a to z, in lower case."""
     lines = [line for path in paths for line in path.read_text("utf-8").lower().splitlines()]
     return [word for word in lines if LETTERS.fullmatch(word)]
 
 
 def write_right_words() -> None:
-    """Write the words of the lists, and of MORE, that the shipped encoder's lexicon misjudges by its rules alone."""
+    """Write the words of the lists and of MORE that the shipped encoder's lexicon misjudges by its rules alone."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("lists", type=Path, nargs="+", help="text files with a word a line")
-    arguments.add_argument("--rarer", type=Path, nargs="*", default=[], help="the same of rarer words")
-    given = arguments.parse_args()
-    rarer = [word for word in listed_words(given.rarer) if len(word) >= SHORTEST_RARE]
+    arguments.add_argument("--rarer", type=Path, nargs="*", default=[], help="the same for rarer words")
+    args = arguments.parse_args()
+    rarer = [word for word in listed_words(args.rarer) if len(word) >= SHORTEST_RARE]
     shipped = shipped_reader().lexicon
     by_rules = Lexicon(shipped.words, shipped.num_common)
-    words = misjudged(by_rules, [*MORE.split(), *listed_words(given.lists), *rarer])
+    words = misjudged(by_rules, [*MORE.split(), *listed_words(args.lists), *rarer])
     lines = [f"{word}\n" for word in words if word not in misspelt_words()]
     write_compressed(RIGHT_FILE, "".join(lines).encode())
 

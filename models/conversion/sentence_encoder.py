@@ -1,8 +1,8 @@
 """The published sentence encoder in the form that is shipped: a few bits a weight, and a list of known words.
 
-Word pieces take 4 bits a weight, the layers' matrices 7, all else half precision; the positions beyond
-NUM_POSITIONS are left out, since captions and queries are shorter. The pieces themselves are all kept: a word in a few
-bits says more than the same word taken apart (models/weights/sentence-encoder/card.md).
+Word pieces take 4 bits a weight, the layers' matrices 7, all else half precision; positions beyond NUM_POSITIONS are
+dropped, since captions and queries are shorter. All pieces are kept: a whole word in a few bits is more accurate than
+the same word in several pieces (models/weights/sentence-encoder/card.md).
 """
 
 import json
@@ -39,12 +39,12 @@ UNUSED = ("pooler.", "embeddings.position_ids")
 
 
 def convert_sentence_encoder(folder: Path, captions: Iterable[str], names: Iterable[str], out: Path) -> str:
-    """Write the encoder in `folder` as it is shipped; returns its digest.
+    """Write the encoder in `folder` in the shipped form to `out`; returns its digest.
 
-    Words of `captions` are known where they occur often enough, those of `names` always. ValueError where the folder
-    holds another kind of model, OSError where it lacks a file.
+    Words of `captions` are known if they occur often enough, those of `names` always. Raises ValueError if the folder
+    holds another kind of model, OSError if it lacks a file.
     """
-    published = load_bert_encoder(folder)  # refuses what is none
+    published = load_bert_encoder(folder)  # raises for any other kind of model
     out.mkdir(parents=True, exist_ok=True)
     weights = {
         name.removeprefix("bert."): tensor for name, tensor in read_safetensors(folder / BERT_WEIGHTS_FILE).items()
@@ -64,7 +64,7 @@ def convert_sentence_encoder(folder: Path, captions: Iterable[str], names: Itera
 
 
 def few_bits(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Published weights by their names as `dequantise_all` reads them, without those that no sentence needs."""
+    """Published weights in the form that `dequantise_all` reads, without those that no sentence needs."""
     stored: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         if name.startswith(UNUSED):
@@ -78,7 +78,7 @@ def few_bits(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def known_words(reader: PretrainedReader, captions: Iterable[str], names: Iterable[str]) -> tuple[list[str], int]:
-    """Words of the letters a to z, the most frequent first, and how many of them are common."""
+    """Words of the letters a to z, the most frequent first, and the number of common ones."""
     counts = Counter(word for caption in captions for word in _words(reader, caption))
     named = {word for name in names for word in _words(reader, name)}
     frequent = [word for word, count in counts.items() if count >= KNOWN_COUNT]

@@ -15,7 +15,7 @@ YOLOX_FILE = "yolox.safetensors"
 
 
 def convert_yolox(file: Path, out: Path) -> Path:
-    """Write the weights of YOLOX-nano's ONNX file to the folder `out`, as fp32; the file that was written."""
+    """Write the weights of YOLOX-nano's ONNX file to the folder `out`, as fp32; returns the new file."""
     network = read_yolox(file)
     written = out / YOLOX_FILE
     if written.exists():
@@ -28,7 +28,7 @@ def convert_yolox(file: Path, out: Path) -> Path:
 def read_yolox(file: Path) -> YoloxNano:
     """YOLOX-nano with the weights in an ONNX file, or in a safetensors file as `regard convert yolox` writes it.
 
-    ConversionError where they are those of another network.
+    Raises ConversionError if they are those of another network.
     """
     state = read_safetensors(file) if file.suffix == ".safetensors" else read_yolox_onnx(file)
     network = YoloxNano(len(COCO_CLASSES))
@@ -42,7 +42,7 @@ def read_yolox(file: Path) -> YoloxNano:
 def read_yolox_onnx(file: Path) -> dict[str, Tensor]:
     """Our name -> weight of every convolution of the graph, whose nodes come in the order of our modules.
 
-    ConversionError where number or shapes of the convolutions are those of another network.
+    Raises ConversionError if number or shapes of the convolutions differ.
     """
     graph = _convolutions(file)
     ours = [

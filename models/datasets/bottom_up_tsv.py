@@ -1,7 +1,7 @@
 """Bottom-up attention's TSV files of region features (Anderson et al., 2018), and their conversion to feature folders.
 
 Two layouts are public, both with numbers in base64: the authors' six columns, and LXMERT's ten, which also name the
-object in each box. Which boxes of a picture are kept was decided by whoever wrote the file.
+object in each box. The files' authors decided which boxes of a picture are kept.
 """
 
 import base64
@@ -62,11 +62,11 @@ def convert_tsv(
     objects: Path | None = None,
     batch: int = 64,
 ) -> Iterator[int]:
-    """Write the pictures of bottom-up TSVs to the feature folder `out`, going on where an earlier run stopped.
+    """Write the pictures of bottom-up TSVs to the feature folder `out`, resuming an earlier run.
 
-    `extractor` names what made the features, `objects` is a file with the names of LXMERT's labels, a line each. A
-    picture that comes twice counts once. Yields how many pictures are done. ValueError for a line of neither layout,
-    for no boxes and for more than `num_regions`.
+    `extractor` names what made the features, `objects` is a file with the names of LXMERT's labels, one a line.
+    Repeated pictures count once. Yields the number of pictures done. Raises ValueError for a line of neither layout,
+    without boxes or with more than `num_regions`.
     """
     ids = tuple(dict.fromkeys(line.split(b"\t", 1)[0].decode("utf-8") for _, line in _numbered_lines(files)))
     first = next(read_tsv(files), None)
@@ -81,7 +81,7 @@ def convert_tsv(
 
 
 def _numbered_lines(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
-    """Every line of the files after its position "FILE:NUMBER"."""
+    """Every line of the files with its position "FILE:NUMBER" before it."""
     for path in files:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
@@ -89,7 +89,7 @@ def _numbered_lines(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
 
 
 def read_tsv(files: Sequence[Path]) -> Iterator[TsvRecord]:
-    """The pictures of the files in their order, each once; ValueError names a line of neither layout."""
+    """The pictures of the files in their order, each once. Raises ValueError for a line of neither layout."""
     seen: set[str] = set()
     for position, line in _numbered_lines(files):
         record = _parse_line(position, line)
@@ -99,7 +99,7 @@ def read_tsv(files: Sequence[Path]) -> Iterator[TsvRecord]:
 
 
 def _parse_line(position: str, line: bytes) -> TsvRecord:
-    """The record in a line of either layout; ValueError begins with `position`."""
+    """The record in a line of either layout. Raises ValueError, whose message begins with `position`."""
     values = line.split(b"\t")
     columns = {len(names): names for names in (SIX_COLUMNS, TEN_COLUMNS)}.get(len(values))
     if columns is None:
@@ -133,7 +133,7 @@ def _decode_array(text: bytes, dtype: str) -> np.ndarray:
 
 
 def object_names(first: TsvRecord, objects: Path | None) -> tuple[str, ...]:
-    """Names of the labels in a TSV whose first record is `first`; of synonyms in the file `objects` the first."""
+    """Names of the labels in a TSV whose first record is `first`; of each line in `objects`, the first synonym."""
     if not first.has_objects:
         return ("region",)
     if objects is None:
@@ -142,8 +142,8 @@ def object_names(first: TsvRecord, objects: Path | None) -> tuple[str, ...]:
 
 
 def _padded_arrays(records: Sequence[TsvRecord], source: TsvSource) -> Mapping[str, np.ndarray]:
-    """Field -> array of several pictures, each padded to the source's number of regions; ValueError where one has
-    more, or features or labels unlike the first picture's."""
+    """Field -> array of several pictures, each padded to the source's number of regions. Raises ValueError for a
+    picture with more, or with features or labels unlike the first picture's."""
     K, R = len(records), source.num_regions
     padded: dict[str, np.ndarray] = {
         "features": np.zeros((K, R, source.feature_dim), np.float16),

@@ -35,7 +35,7 @@ class CaptionedFeatures:
     def from_arrays(
         cls, features: np.ndarray, mask: np.ndarray, captions: Sequence[Sequence[str]], digest: str
     ) -> "CaptionedFeatures":
-        """Every row of the arrays with the list of captions at its place; ValueError where numbers differ."""
+        """Every row of the arrays with its list of captions. Raises ValueError if their numbers differ."""
         if not len(features) == len(mask) == len(captions):
             counts = len(features), len(mask), len(captions)
             raise ValueError(f"features, masks and caption lists differ in number: {counts}")
@@ -43,7 +43,7 @@ class CaptionedFeatures:
 
     @classmethod
     def join(cls, features: ExtractedFeatures, lines: Sequence[CaptionLine]) -> "CaptionedFeatures":
-        """The pictures of `lines` with their extracted features; ValueError names one that was not extracted."""
+        """The pictures of `lines` with their features. Raises ValueError for a picture that was not extracted."""
         row_of = {name: row for row, name in enumerate(features.ids)}
         missing = [line.image for line in lines if line.image not in row_of]
         if missing:
@@ -62,21 +62,21 @@ class CaptionedFeatures:
 
     def regions(self, pictures: "slice | Sequence[int] | np.ndarray") -> Regions:
         """Raw features of some of the N pictures, as float32."""
-        rows = self.rows[pictures]  # an array, so that what it takes of others is copied already
+        rows = self.rows[pictures]  # an index array, so that the selected features are a copy
         features = self.features[rows].astype(np.float32, copy=False)
         return Regions(torch.from_numpy(features), torch.from_numpy(self.mask[rows]))
 
     def first(self, num: int) -> "CaptionedFeatures":
-        """The first `num` pictures, or all where there are fewer."""
+        """The first `num` pictures, or all if there are fewer."""
         return self.pictures(slice(num))
 
     def pictures(self, chosen: slice) -> "CaptionedFeatures":
-        """Consecutive pictures of these."""
+        """A slice of the pictures."""
         names = None if self.names is None else self.names[chosen]
         return replace(self, captions=self.captions[chosen], rows=self.rows[chosen], names=names)
 
     def not_finite(self, pictures: "slice | np.ndarray" = slice(None)) -> str:
-        """A sentence that names those of the pictures whose features hold numbers that are not finite, or ""."""
+        """A message that names the pictures whose features are not all finite, or ""."""
         places = np.arange(len(self))[pictures]
         bad = sorted(int(place) for place in places if not np.isfinite(self.features[self.rows[place]]).all())
         if not bad:
@@ -86,10 +86,10 @@ class CaptionedFeatures:
         return f"the features of {', '.join(named)}{others} hold numbers that are not finite"
 
     def first_regions(self, num: int) -> "CaptionedFeatures":
-        """Only the first `num` regions of every picture; ValueError where pictures have fewer.
+        """Only the first `num` regions of every picture. Raises ValueError if pictures have fewer.
 
         The shipped detector's first region is the whole picture, the others follow by confidence. The extractor's
-        digest is marked with the number, so that no model learns from these and is then given all regions.
+        digest is marked with the number, so that a model trained on these is not used with all regions.
         """
         num_regions = self.features.shape[1]
         if not 1 <= num <= num_regions:
@@ -99,11 +99,11 @@ class CaptionedFeatures:
         return replace(self, features=self.features[kept], mask=self.mask[kept], extractor_digest=digest)
 
     def first_captions(self, num: int) -> "CaptionedFeatures":
-        """All pictures, with the first `num` captions of the whole; later pictures keep none."""
+        """All pictures, with only the first `num` captions in total; later pictures have none."""
         starts = np.cumsum([0, *map(len, self.captions)])
         return replace(
             self,
-            captions=[own[: max(num - int(start), 0)] for own, start in zip(self.captions, starts, strict=False)],
+            captions=[texts[: max(num - int(start), 0)] for texts, start in zip(self.captions, starts, strict=False)],
         )
 
     def sentences(self) -> tuple[list[str], Int64[Tensor, " Q"]]:
@@ -112,14 +112,14 @@ class CaptionedFeatures:
         return [text for captions in self.captions for text in captions], torch.tensor(image_of)
 
     def batches(self, size: int, seed: int, epoch: int = 0) -> Iterator[tuple[np.ndarray, list[str]]]:
-        """One epoch of batches (pictures, a caption of each), in which no caption comes twice.
+        """One epoch of batches (pictures, a caption of each), in which no caption is repeated.
 
-        Each `seed` shuffles every `epoch` in its own way, and leaves others out.
+        `seed` and `epoch` decide the order, and which captions are left out.
 
-        No picture comes twice in a batch: its other captions would count as wrong answers. So an epoch is as many
-        passes over the pictures as the most captions that one has. The last, smaller batch of a pass is left out, with
-        its captions, unless it is the only one; and so is one of a single picture, which holds no wrong answer.
-        ValueError where no two pictures have captions.
+        No picture is twice in a batch, since its other captions would count as wrong answers. So an epoch has as many
+        passes over the pictures as one has captions at most. The last, smaller batch of a pass is left out unless it is
+        the only one, and so is a batch of a single picture, which has no wrong answer. Raises ValueError if fewer than
+        two pictures have captions.
         """
         if sum(map(bool, self.captions)) < 2:
             raise ValueError("two pictures with captions, at least, are needed to learn from: one is told from another")
@@ -134,7 +134,7 @@ class CaptionedFeatures:
 
 
 def _not_extracted(missing: Sequence[str], num_captioned: int, extracted: Sequence[str]) -> str:
-    """A sentence about captioned pictures that are not among the extracted ones, which may be named in another way."""
+    """A message about captioned pictures that were not extracted, or whose names differ from the extracted ones."""
     if len(missing) == num_captioned and extracted:
         return (
             f"none of the {num_captioned} captioned pictures is among the extracted ones: the captions name them like"

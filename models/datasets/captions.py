@@ -15,7 +15,7 @@ WORD_CATEGORIES = ("L", "N", "P", "S", "Cn")  # Cn: a letter or an emoji of a la
 class CaptionLine:
     """One line of a JSON-lines file: a picture's path relative to its folder, its captions, its split.
 
-    `others` are the line's other members, as they stand.
+    `others` are the line's other members, unchanged.
     """
 
     image: str
@@ -26,7 +26,7 @@ class CaptionLine:
 
 @dataclass(frozen=True)
 class CaptionedPhotographs:
-    """Photographs to learn from, and to validate on, in the folder of their captions file."""
+    """Photographs for training and for validation, in the folder of their captions file."""
 
     folder: Path
     train: Sequence[CaptionLine]
@@ -34,28 +34,28 @@ class CaptionedPhotographs:
 
 
 def half_slices(num: int) -> dict[str, slice]:
-    """The `first` and the `second` half of `num` pictures: of Flickr8k's dev split the first 500 and the others."""
+    """The `first` and the `second` half of `num` pictures."""
     return {"first": slice(0, num // 2), "second": slice(num // 2, num)}
 
 
 def has_word(text: str) -> bool:
-    """Whether readers find a word in a text: a letter, digit, punctuation mark or symbol, which are all seen."""
+    """Whether readers find a word in a text: a letter, digit, punctuation mark or symbol, all of them visible."""
     return any(
-        unicodedata.category(one).startswith(WORD_CATEGORIES) for one in text if one != "\N{REPLACEMENT CHARACTER}"
+        unicodedata.category(char).startswith(WORD_CATEGORIES) for char in text if char != "\N{REPLACEMENT CHARACTER}"
     )
 
 
 def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
     """The pictures of a JSON-lines file, of one split if it is given.
 
-    ValueError names a line that is not as `iter_captions` expects or has a caption of invisible characters, a picture
-    that comes twice in the file, or the file where no picture is left.
+    Raises ValueError for a line that `iter_captions` refuses or that has a caption of invisible characters, for a
+    picture that is in the file twice, and if no picture is left.
     """
     lines, seen, splits = [], set[str](), set[str]()
     for number, line in enumerate(iter_captions(path), 1):
         if unread := next((caption for caption in line.captions if not has_word(caption)), None):
             raise ValueError(f"{path}:{number}: the caption {unread!a} has no word to match: take it out")
-        if line.image in seen:  # in another split, it would be measured on what it was learnt from
+        if line.image in seen:  # in two splits, a model would be evaluated on a training picture
             raise ValueError(f"{path}: {line.image} comes twice; a picture has one line, with all its captions")
         seen.add(line.image)
         splits |= {line.split} if line.split else set()
@@ -70,7 +70,7 @@ def read_captions(path: Path, split: str | None = None) -> list[CaptionLine]:
 def iter_captions(path: Path) -> Iterator[CaptionLine]:
     """Every line `{"image": "..", "captions": ["..", ..], "split": ".."}` of a file; the split may be missing.
 
-    ValueError names a line that is something else, or has a blank caption.
+    Raises ValueError, which names a line that is something else or has a blank caption.
     """
     for number, text in enumerate(_lines(path), 1):
         try:
@@ -121,10 +121,10 @@ def _sentences(path: Path, split: str) -> list[str]:
 
 
 def read_lines(path: Path, what: str = "a caption") -> list[str]:
-    """The lines of a text file of which each is `what`, without the white space around.
+    """The lines of a text file, stripped; `what` says in messages what each line is.
 
-    Lines end at line feeds alone, as in the loaders of the published models. ValueError names a line that is blank or
-    of invisible characters, or the file where it is empty.
+    Only line feeds end lines, as in the loaders of the published models. Raises ValueError, which names a line that is
+    blank or of invisible characters, or an empty file.
     """
     lines = [line.strip() for line in _lines(path)]
     if unread := next((number for number, line in enumerate(lines, 1) if not has_word(line)), None):
@@ -136,8 +136,8 @@ def read_lines(path: Path, what: str = "a caption") -> list[str]:
 
 
 def read_scored_sentences(path: Path, split: str | None = None) -> list[str]:
-    """All captions of a file in its order, blank ones refused: of JSON lines (.jsonl) those of every picture, or of the
-    split that is given; of any other file its lines. ValueError as `read_captions` and `read_lines`."""
+    """All captions of a file in its order: of JSON lines (.jsonl) those of every picture, or of `split`; of any other
+    file its lines. Raises ValueError like `read_captions` and `read_lines`."""
     if path.suffix != ".jsonl":
         return read_lines(path)
     sentences = [text for line in read_captions(path, split) for text in line.captions]
@@ -147,7 +147,7 @@ def read_scored_sentences(path: Path, split: str | None = None) -> list[str]:
 
 
 def captioned_photographs(folder: Path, lines: Iterable[CaptionLine]) -> dict[str, Path]:
-    """Name -> file of the captioned pictures in a folder; ValueError names one that is not there."""
+    """Name -> file of the captioned pictures in a folder. Raises ValueError, which names a missing one."""
     photographs = {line.image: folder / line.image for line in lines}
     missing = [name for name, file in photographs.items() if not file.is_file()]
     if missing:
@@ -156,7 +156,7 @@ def captioned_photographs(folder: Path, lines: Iterable[CaptionLine]) -> dict[st
 
 
 def _lines(path: Path) -> list[str]:
-    """Lines that end at line feeds alone; the last one needs none. ValueError names one that is no UTF-8."""
+    """The lines, which only line feeds end; the last one needs none. Raises ValueError for one that is not UTF-8."""
     lines = list[str]()
     for number, line in enumerate(path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
         try:

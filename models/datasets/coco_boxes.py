@@ -9,29 +9,29 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-SAME_SHAPE = 0.03  # by which the ratio of sides may differ: sides are rounded when a picture is made smaller
-OUTSIDE = 1.1  # of a picture's sides, beyond which no box ends that was drawn carelessly
+SAME_SHAPE = 0.03  # by which aspect ratios may differ: sides are rounded when a picture is resized
+OUTSIDE = 1.1  # of a picture's sides: not even a carelessly drawn box ends beyond it
 
 
 @dataclass(frozen=True)
 class PictureObjects:
     """The objects of one picture by class: `boxes` [n 4] are x1 y1 x2 y2 in its pixels.
 
-    `shown` are all classes in the picture, also those of which only crowds are marked: a crowd's box frames no single
-    object and is not among `boxes`.
+    `shown` are all classes in the picture, including those of which only crowds are marked: a crowd's box frames no
+    single object and is not among `boxes`.
     """
 
     image: str
     boxes: Mapping[str, Float[np.ndarray, "n 4"]]
     shown: frozenset[str]
     size: tuple[float, float] | None = None
-    """Width and height of the picture that the boxes were drawn in, where the file says so."""
+    """Width and height of the picture that the boxes were drawn in, if known."""
 
     def scaled_to(self, size: tuple[float, float]) -> "PictureObjects":
-        """Objects in pixels of a picture of that width and height; ValueError where they cannot be of such a one."""
+        """Objects in pixels of a picture of that size. Raises ValueError if they do not fit it."""
         width, height = size
         if self.size is None:
-            ends = [own[:, 2:].max(0) for own in self.boxes.values()]
+            ends = [boxes[:, 2:].max(0) for boxes in self.boxes.values()]
             if any((end > np.array(size) * OUTSIDE).any() for end in ends):
                 raise ValueError(
                     f"{self.image} is {width:g} x {height:g} pixels, and a box ends outside: give the width and height"
@@ -44,7 +44,7 @@ class PictureObjects:
                 f"{self.image} is {self.size[0]:g} x {self.size[1]:g} there, and {width:g} x {height:g} as found: the"
                 " boxes are those of another picture, or of one that lies on its side"
             )
-        return replace(self, boxes={name: own * zoom for name, own in self.boxes.items()}, size=size)
+        return replace(self, boxes={name: boxes * zoom for name, boxes in self.boxes.items()}, size=size)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class BoxedPictures:
     classes: Sequence[str]
 
     def showing(self, name: str) -> list[int]:
-        """The places of the pictures that show a class."""
+        """The indices of the pictures that show a class."""
         return [place for place, picture in enumerate(self.pictures) if name in picture.shown]
 
     def of_pictures(self, names: Collection[str]) -> "BoxedPictures":
@@ -68,7 +68,7 @@ class BoxedPictures:
 
 
 def read_coco_boxes(path: Path) -> BoxedPictures:
-    """The pictures of a file in its order, with their objects. ValueError where it is in another format or empty."""
+    """The pictures of a file in its order, with their objects. Raises ValueError if empty or of another format."""
     try:
         return _boxed_pictures(json.loads(path.read_text(encoding="utf-8")))
     except (KeyError, TypeError, ValueError) as fault:
@@ -97,7 +97,7 @@ def _boxed_pictures(stored: Mapping[str, Any]) -> BoxedPictures:
     pictures = [
         PictureObjects(
             str(image["file_name"]),
-            {name: np.array(own) for name, own in boxes[image["id"]].items()},
+            {name: np.array(rows) for name, rows in boxes[image["id"]].items()},
             frozenset(shown[image["id"]]),
             _size_of(image),
         )

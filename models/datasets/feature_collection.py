@@ -1,4 +1,4 @@
-"""Pictures known by their features alone, read one by one from a feature folder, SCAN's layout or bottom-up TSVs."""
+"""Pictures of which only features are known, read from a feature folder, SCAN's layout or bottom-up TSVs."""
 
 import hashlib
 import json
@@ -13,13 +13,13 @@ from models.datasets.feature_store import MANIFEST_FILE, ExtractedFeatures, open
 from models.datasets.scan_precomp import PUBLISHED_FEATURES, read_precomp, read_precomp_ids
 from models.extractors.base import PICTURE, REGION
 
-CaptionsOf = Mapping[str, Sequence[str]]  # of a picture, by its name
+CaptionsOf = Mapping[str, Sequence[str]]  # name of a picture -> its captions
 ID_FORMAT = "regard features 1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureRecord:
-    """The n regions of one picture, without padding; None for what its layout does not say."""
+    """The n regions of one picture, without padding; None for what its layout lacks."""
 
     name: str
     features: np.ndarray
@@ -37,8 +37,8 @@ class FeatureRecord:
     def image_id(self, extractor: str) -> str:
         """The id of the picture: 32 hex digits of the SHA-256 over its regions, so that equal regions have one id.
 
-        Hashed are ID_FORMAT, then as JSON the extractor, the shape of the features, the labels, and whether boxes and
-        confidence are known; then features, boxes and confidence as little-endian numbers.
+        The hash covers a JSON list of ID_FORMAT, the extractor, the shape of the features, the labels, and whether
+        boxes and confidence are known; then features, boxes and confidence as little-endian numbers.
         """
         known = [self.boxes is not None, self.confidence is not None]
         head = [ID_FORMAT, extractor, list(self.features.shape), list(self.labels), known]
@@ -57,11 +57,11 @@ class FeatureCollection:
     num_regions: int
     """The most regions that a picture may have."""
     feature_dim: int
-    """Numbers in the feature of a region."""
+    """The width of a region's feature."""
     labels: tuple[str, ...] = ()
-    """Names that regions may have."""
+    """All names of regions."""
     total: int | None = None
-    """The number of pictures, where it is known beforehand."""
+    """The number of pictures, if it is known beforehand."""
     pictures: Callable[[], Iterator[FeatureRecord]]
     """Reads the pictures from the start."""
 
@@ -77,8 +77,8 @@ def open_collection(
 ) -> FeatureCollection:
     """The pictures in a feature folder (of `regard extract`), in a folder of SCAN's layout, or in bottom-up TSVs.
 
-    Which of them it is follows from the files there. `extractor` names what made the latter two; `num_regions` and
-    `objects` concern TSVs. ValueError for anything else.
+    The files decide which of them it is. `extractor` names what made the latter two; `num_regions` and `objects` are
+    for TSVs. Raises ValueError for anything else.
     """
     first = sources[0]
     if first.is_dir() and len(sources) > 1:
@@ -113,7 +113,7 @@ def _record_of_row(stored: ExtractedFeatures, row: int, captions: CaptionsOf) ->
     boxes, confidence = stored.boxes[row][mask], stored.confidence[row][mask]
     labels = tuple(stored.label_names[label] for label in stored.labels[row][mask])
     size = None
-    if PICTURE in labels:  # its box is the picture's
+    if PICTURE in labels:  # its box is the whole picture
         _, _, width, height = boxes[labels.index(PICTURE)]
         size = round(float(width)), round(float(height))
     return FeatureRecord(
@@ -154,7 +154,7 @@ def open_precomp(folder: Path, split: str, extractor: str) -> FeatureCollection:
 def open_tsv(
     files: Sequence[Path], extractor: str, num_regions: int, objects: Path | None, captions: CaptionsOf
 ) -> FeatureCollection:
-    """The pictures of bottom-up TSVs, each once; ValueError where there is none."""
+    """The pictures of bottom-up TSVs, each once. Raises ValueError if there is none."""
     first = next(read_tsv(files), None)
     if first is None:
         raise ValueError(f"no picture in {', '.join(map(str, files))}")
@@ -183,7 +183,7 @@ def _record_of_line(record: TsvRecord, names: tuple[str, ...], captions: Caption
 
 
 def to_float16(features: np.ndarray) -> np.ndarray:
-    """Features as they are stored; numbers too large for float16 become infinite, which whoever stores them checks."""
+    """Features as they are stored; numbers too large for float16 become infinite, which the caller checks."""
     with np.errstate(over="ignore"):
         return features.astype(np.float16)
 

@@ -1,7 +1,7 @@
 """Feature folders: region features of many pictures as memory-mapped arrays, extracted once for every training.
 
-A folder holds one `.npy` for each field of Detections, ids.txt (the name of a picture a line, in the arrays' order)
-and manifest.json (the extractor's digest and labels, and how many pictures are done).
+A folder holds one `.npy` for each field of Detections, ids.txt (one picture's name a line, in the arrays' order) and
+manifest.json (the extractor's digest and labels, and the number of pictures done).
 """
 
 import json
@@ -23,13 +23,13 @@ from models.whole_files import write_whole
 IDS_FILE = "ids.txt"
 MANIFEST_FILE = "manifest.json"
 MEND = "put back the files that belong together, or extract them anew into another folder"
-BATCH = 32  # pictures that an extractor looks at together
-BATCH_PER_THREAD = 4  # of a processor, which takes seconds for each: so its progress is seen, and a kill loses little
+BATCH = 32  # pictures that an extractor processes together
+BATCH_PER_THREAD = 4  # of a CPU, which takes seconds for each: small batches show progress, and a kill loses little
 
 
 @runtime_checkable
 class FeatureSource(Protocol):
-    """The shape and origin of the features in a folder: an extractor, or a stand-in for whoever made them."""
+    """The shape and origin of the features in a folder: an extractor, or a stand-in for one."""
 
     @property
     def num_regions(self) -> int: ...
@@ -48,8 +48,8 @@ class ExtractedFeatures:
     features: np.ndarray
     """[N R D] float16."""
     boxes: np.ndarray
-    """[N R 4] float32, x1 y1 x2 y2 in pixels of the upright picture; where release 0.1.0 or an earlier one wrote
-    them, of that picture with sides of LONGEST_SIDE at most, as the region that is all of it tells."""
+    """[N R 4] float32, x1 y1 x2 y2 in pixels of the upright picture. Up to release 0.1.0, of that picture reduced to
+    sides of at most LONGEST_SIDE; the region of the whole picture has that size."""
     labels: np.ndarray
     """[N R] int16."""
     confidence: np.ndarray
@@ -64,12 +64,12 @@ class ExtractedFeatures:
     """The names that `labels` are indices into."""
 
     def regions(self, pictures: "slice | Sequence[int] | np.ndarray" = slice(None)) -> Regions:
-        """Features of some of the pictures, of all unless rows are given, as a matcher encodes them, in float32."""
+        """Features in float32 of all pictures or of those given, for a matcher to encode."""
         features = self.features[pictures].astype(np.float32)
         return Regions(torch.from_numpy(features), torch.from_numpy(np.array(self.mask[pictures])))
 
     def picture_size(self, row: int) -> tuple[float, float] | None:
-        """Width and height of a picture in the pixels of its boxes, which the region that is all of it tells."""
+        """Width and height of a picture in the pixels of its boxes: those of the region of the whole picture."""
         whole = self.label_names.index(PICTURE) if PICTURE in self.label_names else None
         places = np.flatnonzero(self.mask[row] & (self.labels[row] == whole))
         if whole is None or not len(places):
@@ -81,10 +81,10 @@ class ExtractedFeatures:
 def extract_features(
     extractor: Extractor, photographs: Mapping[str, Path], out: Path, batch: int = BATCH
 ) -> Iterator[int]:
-    """Extract the regions of `photographs` (name -> file) to the folder `out`, going on where an earlier run stopped.
+    """Extract the regions of `photographs` (name -> file) to the folder `out`, resuming an earlier run.
 
-    Photographs that the folder does not name yet come behind those that it does. Yields how many pictures are done.
-    ValueError if `out` was begun with another extractor, or holds a picture that is not among the photographs.
+    Photographs that the folder does not list yet are appended. Yields the number of pictures done. Raises ValueError if
+    `out` was begun with another extractor, or holds a picture that is not among the photographs.
     """
     ids = in_stored_order(photographs, out)
     done = begin_folder(extractor, ids, out)
@@ -94,14 +94,14 @@ def extract_features(
 
 
 def pictures_at_once(extractor: Extractor) -> int:
-    """The number of pictures that keeps an extractor's device busy, and no more than BATCH."""
+    """The number of pictures that keeps an extractor's device busy, at most BATCH."""
     weight = next(extractor.parameters(), None)
     return BATCH if weight is None or weight.is_cuda else min(BATCH, BATCH_PER_THREAD * torch.get_num_threads())
 
 
 def regions_of_files(extractor: Extractor, files: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Regions that the extractor finds in picture files, an array a field; boxes are in pixels of the whole upright
-    pictures, whatever size the extractor saw. Raises UnreadablePhotograph for a file that is no whole picture."""
+    """Regions that the extractor finds in picture files, one array per field; boxes are in pixels of the upright
+    pictures at full size. Raises UnreadablePhotograph for a file that is not a whole picture."""
     opened = [open_reduced(path, LONGEST_SIDE) for path in files]
     regions = extractor.extract([picture for picture, _ in opened])
     found = {name: tensor.cpu().numpy() for name, tensor in regions.tensors().items()}
@@ -111,7 +111,7 @@ def regions_of_files(extractor: Extractor, files: Sequence[Path]) -> dict[str, n
 
 
 def open_features(folder: Path) -> ExtractedFeatures:
-    """The features in `folder`; ValueError while some pictures are still missing, or where arrays do not fit."""
+    """The features in `folder`. Raises ValueError while pictures are missing, or if arrays do not fit together."""
     manifest = _read_manifest(folder)
     ids = _read_ids(folder)
     if manifest["done"] < len(ids):
@@ -129,7 +129,7 @@ def open_features(folder: Path) -> ExtractedFeatures:
 
 
 def _open_rows(path: Path, num: int) -> np.ndarray:
-    """The first `num` rows of a mapped array: while a folder grows, its files are longer than its list of names."""
+    """The first `num` rows of a mapped array, since a growing folder's files are longer than its list of names."""
     array = open_array(path)
     if array.ndim < 2 or len(array) < num:
         rows = len(array) if array.ndim else 0
@@ -138,22 +138,21 @@ def _open_rows(path: Path, num: int) -> np.ndarray:
 
 
 def in_stored_order(names: Iterable[str], out: Path) -> tuple[str, ...]:
-    """The names, first those that the folder `out` holds or waits for, in its order; as they are where they lack one
-    that it holds."""
-    given = dict.fromkeys(names)
+    """The names, first those that the folder `out` lists, in its order; unchanged if they lack one that is already
+    extracted there."""
+    unique = dict.fromkeys(names)
     stored = _read_ids(out) if (out / MANIFEST_FILE).exists() else ()
-    if stored and not given.keys() >= set(stored[: _read_manifest(out)["done"]]):
-        return tuple(given)
-    return tuple(dict.fromkeys((*(name for name in stored if name in given), *given)))
+    if stored and not unique.keys() >= set(stored[: _read_manifest(out)["done"]]):
+        return tuple(unique)
+    return tuple(dict.fromkeys((*(name for name in stored if name in unique), *unique)))
 
 
 def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
-    """Create the folder `out` with room for all pictures, or make room there for those behind the ones it holds;
-    returns how many these are.
+    """Create the folder `out` with room for all pictures, or make room for more; returns the number of pictures done.
 
-    One that holds none yet is begun anew. ValueError if it was made by another source, of other pictures or for another
-    number of regions, or a name has a line break. OSError where the disk has no room for all of it, and then leaves
-    what was there before.
+    A folder without finished pictures is begun anew. Raises ValueError if it was made by another source, of other
+    pictures or for another number of regions, or if a name has a line break. Raises OSError if the disk lacks room for
+    all of it, and then leaves what was there before.
     """
     if (broken := next((name for name in ids if "\n" in name or "\r" in name), None)) is not None:
         raise ValueError(f"{broken!r} has a line break in its name, and {IDS_FILE} a name a line: rename it")
@@ -166,10 +165,10 @@ def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
         num_regions = open_array(out / "features.npy").shape[1]
         if num_regions != source.num_regions:
             raise ValueError(f"{out} was begun with room for {num_regions} regions, not {source.num_regions}")
-        if ids != stored:  # more, or without some that are gone before anything was found in them
+        if ids != stored:  # new pictures, or some removed before they were extracted
             for name in feature_layout(source):
                 grow_array(out / f"{name}.npy", len(ids))
-            _write_ids(ids, out)  # last: until then the folder is that of before
+            _write_ids(ids, out)  # last: until then the folder is unchanged
         return done
     out.mkdir(parents=True, exist_ok=True)
     made = list[Path]()
@@ -187,7 +186,7 @@ def begin_folder(source: FeatureSource, ids: tuple[str, ...], out: Path) -> int:
 
 
 def _why_not_begun_with(ids: tuple[str, ...], stored: tuple[str, ...], out: Path) -> str:
-    """The advice for pictures that a folder was not begun with."""
+    """The error message for a folder that was begun with other pictures."""
     gone = sorted(set(stored).difference(ids))
     if not gone:
         return (
@@ -200,7 +199,7 @@ def _why_not_begun_with(ids: tuple[str, ...], stored: tuple[str, ...], out: Path
 
 
 def write_regions(source: FeatureSource, start: int, regions: Mapping[str, np.ndarray], out: Path) -> int:
-    """Write the pictures from number `start` on, an array for each field; returns how many pictures are done."""
+    """Write the pictures from number `start` on, an array for each field; returns the number of pictures done."""
     stop = start + len(regions["mask"])
     for name in feature_layout(source):
         array = open_array(out / f"{name}.npy", "r+")
@@ -223,7 +222,9 @@ def feature_layout(source: FeatureSource) -> dict[str, tuple[tuple[int, ...], st
 
 
 def _read_ids(folder: Path) -> tuple[str, ...]:
-    return tuple((folder / IDS_FILE).read_text(encoding="utf-8").split("\n")[:-1])  # other marks may stand in a name
+    return tuple(
+        (folder / IDS_FILE).read_text(encoding="utf-8").split("\n")[:-1]
+    )  # names may contain other line separators
 
 
 def _write_ids(ids: Iterable[str], folder: Path) -> None:
@@ -231,17 +232,17 @@ def _write_ids(ids: Iterable[str], folder: Path) -> None:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest; ValueError, in words, for one that was not written here."""
+    """The manifest. Raises ValueError for one that is damaged or of another format."""
     path = folder / MANIFEST_FILE
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        manifest = {"digest": str(found["digest"]), "labels": list(found["labels"]), "done": int(found["done"])}
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        manifest = {"digest": str(stored["digest"]), "labels": list(stored["labels"]), "done": int(stored["done"])}
     except (ValueError, TypeError, KeyError) as fault:
         raise ValueError(f"{path} is no manifest of features: it was damaged, or something else wrote it") from fault
     return manifest
 
 
 def _write_manifest(source: FeatureSource, done: int, folder: Path) -> None:
-    """Replace the manifest whole; to be called after the arrays were flushed."""
+    """Replace the manifest atomically; to be called after the arrays were flushed."""
     text = json.dumps({"digest": source.digest, "labels": source.labels, "done": done}, indent=2)
     write_whole(folder / MANIFEST_FILE, f"{text}\n".encode())

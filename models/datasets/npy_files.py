@@ -12,7 +12,7 @@ from numpy.lib.format import dtype_to_descr, open_memmap, write_array_header_1_0
 
 
 def open_array(path: Path, mode: Literal["r", "r+"] = "r") -> np.memmap:
-    """The array in a file, which is read where it is looked at. ValueError names a file that holds no whole array."""
+    """The memory-mapped array in a file. Raises ValueError, which names the file, if that holds no whole array."""
     try:
         array = np.load(path, mmap_mode=mode, allow_pickle=False)
     except (EOFError, ValueError) as fault:  # an empty file, one that was cut, pickled objects, something else
@@ -22,7 +22,7 @@ def open_array(path: Path, mode: Literal["r", "r+"] = "r") -> np.memmap:
 
 
 def open_regions(path: Path) -> np.memmap:
-    """The features of regions in a file, [pictures, regions, numbers]. ValueError where it holds anything else."""
+    """The features of regions in a file, [pictures, regions, numbers]. Raises ValueError for anything else."""
     array = open_array(path)
     if array.ndim != 3 or 0 in array.shape:
         raise ValueError(f"{path} has shape {array.shape}, not (pictures, regions, numbers), of each one at least")
@@ -32,23 +32,23 @@ def open_regions(path: Path) -> np.memmap:
 
 
 def create_array(path: Path, shape: tuple[int, ...], dtype: str) -> None:
-    """Make a file for an array of zeros. OSError where the disk has no room for it, and then leaves none.
+    """Create a file with an array of zeros. Raises OSError if the disk has no room for it, and then leaves no file.
 
-    The room is taken at once: a mapped file that finds none later would end the program without a word.
+    The space is allocated at once: a write to a mapped file on a full disk would kill the process.
     """
     try:
         open_memmap(path, mode="w+", dtype=dtype, shape=shape)
         with path.open("rb+") as file:
-            _take_room(file.fileno(), path.stat().st_size)
+            _allocate(file.fileno(), path.stat().st_size)
     except OSError as fault:
         path.unlink(missing_ok=True)
         raise OSError(fault.errno, fault.strerror, str(path)) from fault
 
 
 def grow_array(path: Path, rows: int) -> None:
-    """Grow the array in a file to `rows` rows, zeros behind those that it has, which stay as they are.
+    """Grow the array in a file to `rows` rows; the new ones are zeros.
 
-    A kill leaves the array of before or the larger one. OSError where the disk has no room, and then the one of before.
+    A kill leaves the old array or the larger one. Raises OSError if the disk has no room, and then leaves the old one.
     """
     array = open_array(path)
     if len(array) >= rows:
@@ -60,20 +60,20 @@ def grow_array(path: Path, rows: int) -> None:
     size = start + math.prod(shape) * array.itemsize
     with path.open("rb+") as file:
         try:
-            _take_room(file.fileno(), size)
-            file.truncate(size)  # where no room is taken ahead
+            _allocate(file.fileno(), size)
+            file.truncate(size)  # on file systems without preallocation
         except OSError as fault:
             file.truncate(start + array.nbytes)
             raise OSError(fault.errno, fault.strerror, str(path)) from fault
         os.fsync(file.fileno())
-        file.write(head.getvalue())  # which alone says how many rows there are
+        file.write(head.getvalue())  # commits the new number of rows
         file.flush()
         os.fsync(file.fileno())
 
 
-def _take_room(file: int, size: int) -> None:
+def _allocate(file: int, size: int) -> None:
     try:
         os.posix_fallocate(file, 0, size)
     except OSError as fault:
-        if fault.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # of a file system that takes no room ahead
+        if fault.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # of a file system without preallocation
             raise

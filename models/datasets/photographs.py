@@ -1,4 +1,4 @@
-"""Picture files, opened upright; and which of them cannot be."""
+"""Opening of picture files as upright pictures, and the reason why one cannot be opened."""
 
 from pathlib import Path
 
@@ -6,24 +6,23 @@ import PIL.Image
 
 from models.pictures import ORIENTATION, size_within, upright_rgb
 
-CHECKED_SIDE = 32  # pixels, at which a JPEG is decoded several times faster, and still read to its end
-SIDEWAYS = (5, 6, 7, 8)  # EXIF orientations of pictures whose width and height are each other's
+CHECKED_SIDE = 32  # pixels: at this size a JPEG is decoded several times faster, but still read to its end
+SIDEWAYS = (5, 6, 7, 8)  # EXIF orientations that swap width and height
 FAULTS = (OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError)  # of Pillow, for damaged files
 
 
 class UnreadablePhotograph(OSError):
-    """A file that is no whole picture; the message names it and says why."""
+    """A file that is not a whole picture; the message names it and says why."""
 
 
 def open_upright(path: Path, longest_side: int | None = None) -> PIL.Image.Image:
-    """The picture in RGB, turned as its camera was, with sides of at most `longest_side` pixels. Raises
-    UnreadablePhotograph where the file is no whole picture."""
+    """The upright picture in RGB, with sides of at most `longest_side` pixels. Raises UnreadablePhotograph if the file
+    is not a whole picture."""
     return open_reduced(path, longest_side)[0]
 
 
 def open_reduced(path: Path, longest_side: int | None) -> tuple[PIL.Image.Image, tuple[int, int]]:
-    """The picture of `open_upright`, and the size that all of its pixels have upright. Raises UnreadablePhotograph as
-    that does."""
+    """The picture of `open_upright`, and its upright size before reduction. Raises UnreadablePhotograph like that."""
     try:
         return _opened(path, longest_side)
     except FAULTS as fault:
@@ -31,13 +30,13 @@ def open_reduced(path: Path, longest_side: int | None) -> tuple[PIL.Image.Image,
 
 
 def _opened(path: Path, longest_side: int | None) -> tuple[PIL.Image.Image, tuple[int, int]]:
-    """`open_reduced`, which says what its FAULTS mean."""
+    """The result of `open_reduced`, with Pillow's own exceptions (FAULTS)."""
     with PIL.Image.open(path) as image:
         full = image.size
         if longest_side is not None:
-            image.draft("RGB", size_within(full, longest_side))  # JPEG alone: at a half, a quarter or an eighth
+            image.draft("RGB", size_within(full, longest_side))  # JPEG only: decodes at a half, a quarter or an eighth
         image.load()
-        if image.format == "TIFF":  # which is turned while it is loaded
+        if image.format == "TIFF":  # Pillow rotates it while loading
             full = image.size
         orientation = _orientation(image)
         picture = upright_rgb(image, orientation, size_within(full, longest_side or max(full)))
@@ -45,7 +44,7 @@ def _opened(path: Path, longest_side: int | None) -> tuple[PIL.Image.Image, tupl
 
 
 def _orientation(image: PIL.Image.Image) -> int:
-    """EXIF's orientation of a loaded picture; 1, upright, where EXIF is damaged."""
+    """EXIF's orientation of a loaded picture; 1 (upright) if EXIF is damaged."""
     try:
         return int(image.getexif().get(ORIENTATION, 1))
     except (*FAULTS, TypeError):
@@ -53,7 +52,7 @@ def _orientation(image: PIL.Image.Image) -> int:
 
 
 def why_unreadable(path: Path) -> str | None:
-    """The reason why a file is no whole picture; None for one that `open_upright` opens. Reads all of it."""
+    """The reason why a file is not a whole picture, after reading all of it; None for one that `open_upright` opens."""
     try:
         _opened(path, CHECKED_SIDE)
     except FAULTS as fault:

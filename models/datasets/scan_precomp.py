@@ -8,18 +8,18 @@ from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import read_lines
 from models.datasets.npy_files import open_regions
 
-# Names the extractor of SCAN's arrays and of the TSVs of 36 boxes: bottom-up attention (Anderson et al., 2018).
+# The extractor's name for SCAN's arrays and the TSVs of 36 boxes: bottom-up attention (Anderson et al., 2018).
 PUBLISHED_FEATURES = "bottom-up-36"
 
 CAPTIONS_PER_IMAGE = 5
-DEV_CAPTIONS = 5000  # the first of the `dev` split, of which no more are used
+DEV_CAPTIONS = 5000  # only the first ones of the `dev` split are used
 
 
 def read_precomp(folder: Path, split: str, extractor: str = PUBLISHED_FEATURES) -> CaptionedFeatures:
     """A split of a folder in SCAN's layout; captions 5i..5i+4 belong to row i of the array, which is memory-mapped.
 
     With as many rows as captions, every row has one caption, unless each row is stored five times: then five rows
-    are one picture with five captions. Of `dev` the first 5000 captions are used. ValueError where the numbers of
+    are one picture with five captions. Of `dev` the first 5000 captions are used. Raises ValueError if the numbers of
     rows and captions fit neither way.
     """
     features = open_regions(folder / f"{split}_ims.npy")
@@ -33,7 +33,7 @@ def read_precomp(folder: Path, split: str, extractor: str = PUBLISHED_FEATURES) 
 
 
 def read_precomp_ids(folder: Path, split: str) -> tuple[str, ...]:
-    """The names of the pictures that `read_precomp` gives, from `{split}_ids.txt`, which has a line for each row."""
+    """The names of the pictures of `read_precomp`, from `{split}_ids.txt`, which has a line for each row."""
     data = read_precomp(folder, split)
     ids = read_lines(folder / f"{split}_ids.txt", "an id")
     if len(ids) != len(data.features):
@@ -42,7 +42,7 @@ def read_precomp_ids(folder: Path, split: str) -> tuple[str, ...]:
 
 
 def _pairing(features: np.ndarray, num_captions: int, name: Path) -> tuple[int, int]:
-    """The number of captions of a picture, and of rows from one picture to the next."""
+    """The numbers of captions and of rows per picture."""
     if num_captions == CAPTIONS_PER_IMAGE * len(features):
         return CAPTIONS_PER_IMAGE, 1
     if num_captions == len(features):
@@ -51,7 +51,7 @@ def _pairing(features: np.ndarray, num_captions: int, name: Path) -> tuple[int, 
 
 
 def _stored_five_times(features: np.ndarray) -> bool:
-    """Whether rows 5i..5i+4 are one picture throughout, judged by their first region."""
+    """Whether all rows 5i..5i+4 are copies, judged by their first region."""
     if len(features) % CAPTIONS_PER_IMAGE:
         return False
     rows = range(0, len(features), CAPTIONS_PER_IMAGE)

@@ -1,1 +1,1 @@
-"""Recalls with their confidence, score matrices, and the fitting of calibrations on captioned pictures."""
+"""Recalls with confidence intervals, score matrices, and the fitting of calibrations on captioned pictures."""

@@ -1,4 +1,4 @@
-"""Reports on calibrations: how good they are on pictures that they were not fitted on."""
+"""Reports on the quality of calibrations on pictures that they were not fitted on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,11 +20,11 @@ from models.matching.hubness_banks import HubnessBanks
 from models.matching.log_odds import LogOddsModel, ScoredAnswers
 from models.matching.match_verdict import MatchTest, area_under_roc
 
-SMALL_GALLERY = 100  # pictures in the galleries to assess on, beside all pictures at once
+SMALL_GALLERY = 100  # pictures in the galleries to assess on, in addition to all pictures at once
 
 
 def assess(calibration: Calibration, pairs: ScoredPairs, pictures: Int64[Tensor, " H"], seed: int) -> dict[str, Any]:
-    """The fitted log odds, and how good they are on other pictures; for JSON."""
+    """The fitted log odds and their quality on other pictures, for JSON."""
     stored = calibration.as_dict()
     held_out, matched = {}, {}
     directions: tuple[tuple[Direction, LogOddsModel, MatchTest | None], ...] = (
@@ -40,7 +40,7 @@ def assess(calibration: Calibration, pairs: ScoredPairs, pictures: Int64[Tensor,
 def assess_direction(
     model: LogOddsModel, pairs: ScoredPairs, pictures: Int64[Tensor, " N"], direction: Direction, seed: int
 ) -> dict[str, Any]:
-    """Size of the gallery -> assessment of the best answers to every question, and of the `first` alone, for JSON."""
+    """Gallery size -> assessment of the best answers to every question, and of only the `first`, for JSON."""
     report = {}
     for size in sorted({len(pictures), min(SMALL_GALLERY, len(pictures))}):
         galleries = [pairs.among(gallery) for gallery in deal_galleries(pictures, size, seed)]
@@ -68,7 +68,7 @@ def assess_answers(model: LogOddsModel, parts: Sequence[ScoredAnswers]) -> dict[
 def assess_match(
     test: MatchTest, pairs: ScoredPairs, pictures: Int64[Tensor, " N"], direction: Direction, seed: int
 ) -> dict[str, Any]:
-    """Size of the gallery -> how well the test tells questions with an answer from those without, for JSON.
+    """Gallery size -> quality of the test that distinguishes questions with an answer from those without, for JSON.
 
     `auc` is the area under the ROC curve; the others are shares of verdicts among questions with (`present`) and
     without (`absent`) an answer.
@@ -85,7 +85,7 @@ def assess_match(
 def rsums(
     uncorrected: ScoredPairs, corrected: ScoredPairs, halves: Mapping[str, Int64[Tensor, " N"]]
 ) -> dict[str, dict[str, float]]:
-    """Half of the pictures -> rsum without and with the correction of hubs; for JSON."""
+    """Half of the pictures -> rsum without and with the hubness correction; for JSON."""
     return {
         half: {
             "without_hubs_corrected": rsum_of(uncorrected.among(chosen)),

@@ -17,7 +17,7 @@ HISSING = ("s", "x", "z", "ch", "sh")
 
 
 def plural(name: str) -> str:
-    """The plural of a class name, of which the last word changes: "wine glasses"."""
+    """The plural of a class name; only the last word changes: "wine glasses"."""
     *others, word = name.split()
     if word in IRREGULAR:
         changed = IRREGULAR[word]
@@ -51,8 +51,7 @@ def from_template(template: str, name: str) -> str:
 
 
 def class_places(words: Sequence[str], forms: Sequence[Sequence[str]]) -> list[int]:
-    """Places of the words that name a class: the first run of words that equals one of its forms; empty where there is
-    no such run.
+    """Indices of the first run of words that equals one of a class's forms; empty if there is none.
 
     A form is a tuple of words, such as ("traffic", "lights").
     """

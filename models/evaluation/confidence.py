@@ -1,8 +1,8 @@
 """Confidence intervals of recalls: percentile intervals of the bootstrap over pictures.
 
-A picture's captions are about one scene and not independent, so that pictures are resampled, each with all its captions
-(Efron & Tibshirani, 1993). The gallery stays the same: ranks are not computed again. Where recalls are means over
-folds, equal runs of pictures, each fold's pictures are resampled apart.
+A picture's captions describe one scene and are not independent, so pictures are resampled, each with all its captions
+(Efron & Tibshirani, 1993). The gallery stays the same: ranks are not computed again. If recalls are means over folds,
+which are equal runs of pictures, each fold is resampled separately.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,16 @@ RECALL_CUTOFFS = {"r1": 1, "r5": 5, "r10": 10}
 def bootstrap_intervals(
     ranks: Mapping[str, "Int64[np.ndarray, ' N']"], picture_of: Mapping[str, "Int64[np.ndarray, ' N']"], folds: int = 1
 ) -> dict[str, Any]:
-    """Direction -> recall -> its lower and upper end, in percent; with both directions also of their sum, rsum.
+    """Direction -> recall -> lower and upper bound in percent; for both directions together also of their sum, rsum.
 
     `ranks` count from 0; `picture_of` says which picture a question is about. All directions ask about one set of
     pictures.
     """
     return _intervals(
-        {direction: resampled_recalls(own, picture_of[direction], folds) for direction, own in ranks.items()}
+        {
+            direction: resampled_recalls(direction_ranks, picture_of[direction], folds)
+            for direction, direction_ranks in ranks.items()
+        }
     )
 
 
@@ -35,32 +38,32 @@ def paired_intervals(
     picture_of: Mapping[str, "Int64[np.ndarray, ' N']"],
     folds: int = 1,
 ) -> dict[str, Any]:
-    """Intervals, as of `bootstrap_intervals`, of how much higher the recalls of `ranks` are than those of `others`.
+    """Intervals of the difference of the recalls of `ranks` and `others`, in the form of `bootstrap_intervals`.
 
-    Both rank the answers to the same questions, and a resample's difference is that on the same resampled pictures:
-    what makes a picture hard makes it hard for both, so that differences vary less than recalls do.
+    Both rank the answers to the same questions, and each resample's difference is on the same resampled pictures. A
+    hard picture is hard for both, so differences vary less than recalls.
     """
     return _intervals(
         {
-            direction: resampled_recalls(own, picture_of[direction], folds)
+            direction: resampled_recalls(direction_ranks, picture_of[direction], folds)
             - resampled_recalls(others[direction], picture_of[direction], folds)
-            for direction, own in ranks.items()
+            for direction, direction_ranks in ranks.items()
         }
     )
 
 
 def _intervals(recalls: Mapping[str, "Float[np.ndarray, 'resamples 3']"]) -> dict[str, Any]:
     intervals: dict[str, Any] = {
-        direction: {name: percentile_interval(own[:, n]) for n, name in enumerate(RECALL_CUTOFFS)}
-        for direction, own in recalls.items()
+        direction: {name: percentile_interval(resampled[:, n]) for n, name in enumerate(RECALL_CUTOFFS)}
+        for direction, resampled in recalls.items()
     }
     if len(recalls) > 1:
-        intervals["rsum"] = percentile_interval(sum(own.sum(1) for own in recalls.values()))
+        intervals["rsum"] = percentile_interval(sum(resampled.sum(1) for resampled in recalls.values()))
     return intervals
 
 
 def interval_settings() -> dict[str, Any]:
-    """The settings of the intervals, for a report's readers."""
+    """The settings of the intervals, for reports."""
     return {"percent": PERCENT, "resamples": NUM_RESAMPLES, "of": "pictures", "seed": SEED}
 
 
@@ -83,9 +86,9 @@ def resampled_recalls(
 def interval_of_ratio(
     numerators: "Float[np.ndarray, ' pictures']", denominators: "Float[np.ndarray, ' pictures']"
 ) -> list[float]:
-    """Interval, in percent, of a sum over pictures divided by another: hits by questions, where a picture has several.
+    """Interval in percent of the ratio of two sums over pictures, such as hits and questions if a picture has several.
 
-    A resample without any question has no ratio and does not count.
+    Resamples without any question have no ratio and are ignored.
     """
     counts = resample_counts(len(numerators))
     asked = counts @ denominators
@@ -93,19 +96,19 @@ def interval_of_ratio(
 
 
 def resample_counts(num: int, fold: int = 0) -> "Float[np.ndarray, 'resamples num']":
-    """The count of each of `num` pictures in each resample; every report on as many pictures has the same resamples,
-    and each fold of one report others."""
-    return _kept_counts(num, fold).astype(float)
+    """The count of each of `num` pictures in each resample. All reports on that many pictures have the same resamples;
+    the folds of one report have different ones."""
+    return _cached_counts(num, fold).astype(float)
 
 
 @lru_cache(maxsize=8)
-def _kept_counts(num: int, fold: int) -> "Shaped[np.ndarray, 'resamples num']":
-    """These counts in the smallest integers that hold them, a byte each: of 25 000 pictures they take 25 MB."""
+def _cached_counts(num: int, fold: int) -> "Shaped[np.ndarray, 'resamples num']":
+    """The counts as the smallest integers that hold them, one byte each: 25 MB for 25 000 pictures."""
     counts = np.random.default_rng(SEED + fold).multinomial(num, np.full(num, 1 / num), NUM_RESAMPLES)
     return counts.astype(np.min_scalar_type(counts.max()))
 
 
 def percentile_interval(values: "Float[np.ndarray, ' resamples']") -> list[float]:
-    """The lower and upper end of the middle PERCENT."""
+    """The bounds of the middle PERCENT."""
     outside = (1 - PERCENT / 100) / 2
     return [float(end) for end in np.quantile(values, (outside, 1 - outside))]

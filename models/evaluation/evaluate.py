@@ -1,4 +1,4 @@
-"""Evaluation by the field's protocol: all pairs, and the two stages as they are served."""
+"""Evaluation by the field's protocol: all pairs, and the two stages as in the service."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -26,7 +26,7 @@ HELD_PICTURES = 2048  # encoded at once: 36 regions of SCAN at width 512 take 16
 TEXT_TO_IMAGE = ("text_to_image",)
 
 Progress = Callable[[str, int, int], object]
-"""Called with what is being done, how much of it is, and of how much."""
+"""Called with the name of the current work, the amount done and the total."""
 
 
 @torch.no_grad()
@@ -39,8 +39,8 @@ def score_all_pairs(
 ) -> tuple[ScoredPairs, ScoredPairs]:
     """Scores of every caption with every picture, by the matcher and by stage one, on the matcher's device.
 
-    Encoded are `held` pictures and a batch of captions at a time, however many there are of both. Of all pairs two
-    scores are held, or three where short questions have scores of their own.
+    At most `held` pictures and a batch of captions are encoded at a time. In memory are two scores of every pair, or
+    three if short questions have separate scores.
     """
     matcher.eval()
     sentences, image_of = data.sentences()
@@ -68,14 +68,14 @@ def score_all_pairs(
 def encode_pictures(
     matcher: Matcher, data: CaptionedFeatures, chosen: slice, batch: int
 ) -> tuple[EncodedImages, Float[Tensor, "K E"]]:
-    """Some of the pictures, encoded, and their stage-one embeddings."""
+    """Some of the pictures, encoded, with their stage-one embeddings."""
     starts = range(chosen.start, chosen.stop, batch)
     parts = [matcher.encode_regions(data.regions(slice(at, min(at + batch, chosen.stop)))) for at in starts]
     return EncodedImages.cat([images for images, _ in parts]), torch.cat([embeddings for _, embeddings in parts])
 
 
 def check_feature_width(matcher: Matcher, data: CaptionedFeatures) -> None:
-    """ValueError for features that the matcher cannot read."""
+    """Raise ValueError for features that the matcher cannot read."""
     if data.feature_dim != matcher.feature_dim:
         raise ValueError(
             f"{matcher.name} reads features of {matcher.feature_dim} numbers, these have {data.feature_dim}"
@@ -87,12 +87,13 @@ def ranks_of_both_stages(
 ) -> dict[str, Ranks]:
     """The ranks by the reranker (`exhaustive`) and by its own `stage_one`, both over the whole gallery."""
     return {
-        search: Ranks.of(own, None, directions) for search, own in (("exhaustive", pairs), ("stage_one", stage_one))
+        search: Ranks.of(scored, None, directions)
+        for search, scored in (("exhaustive", pairs), ("stage_one", stage_one))
     }
 
 
 def report_on_both_stages(ranks: Mapping[str, Ranks]) -> dict[str, Any]:
-    """Recalls of both, and their `difference`, which is above 0 where the reranker is better; with intervals; for
+    """Recalls of both stages and their `difference`, which is positive if the reranker is better; with intervals, for
     JSON."""
     exhaustive, stage_one = ranks["exhaustive"], ranks["stage_one"]
     difference = exhaustive.minus(stage_one)
@@ -102,22 +103,22 @@ def report_on_both_stages(ranks: Mapping[str, Ranks]) -> dict[str, Any]:
 def recalls_of_halves(pairs: ScoredPairs, stage_one: ScoredPairs) -> dict[str, Any]:
     """`report_on_both_stages` for the first and for the second half of the pictures, each a gallery of its own.
 
-    Where something was chosen on the first half, the second one has not seen it.
+    The second half is for choices that were made on the first.
     """
     report = {}
     for name, pictures in half_slices(pairs.scores.shape[1]).items():
         gallery = torch.arange(pictures.start, pictures.stop, device=pairs.image_of.device)
-        own, own_stage_one = pairs.among(gallery), stage_one.among(gallery)
-        searches = report_on_both_stages(ranks_of_both_stages(own, own_stage_one))
-        report[name] = {"images": len(gallery), "captions": len(own.image_of), **searches}
+        half, half_stage_one = pairs.among(gallery), stage_one.among(gallery)
+        searches = report_on_both_stages(ranks_of_both_stages(half, half_stage_one))
+        report[name] = {"images": len(gallery), "captions": len(half.image_of), **searches}
     return report
 
 
 def shortlist_recalls(
     pairs: ScoredPairs, stage_one: ScoredPairs, lengths: Sequence[int], directions: Sequence[str] = BOTH_DIRECTIONS
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """The percentage that shortlists keep of the right answers (`shortlist_recall`: of how many questions at least one)
-    and of each question's ten best answers by score (`top10_kept`)."""
+    """The percentage of questions of which shortlists keep a right answer (`shortlist_recall`), and of each question's
+    ten best answers by score that they keep (`top10_kept`)."""
     right = Ranks.of(stage_one, None, directions).by_direction
     by_question = {
         direction: (pairs.scores, stage_one.scores)
@@ -127,7 +128,7 @@ def shortlist_recalls(
     }
     best = {direction: stage_one_ranks_of_best(*both) for direction, both in by_question.items()}
     return {
-        name: {str(k): {one: 100 * float((ranks[one] < k).mean()) for one in directions} for k in lengths}
+        name: {str(k): {way: 100 * float((ranks[way] < k).mean()) for way in directions} for k in lengths}
         for name, ranks in (("shortlist_recall", right), ("top10_kept", best))
     }
 
@@ -170,9 +171,9 @@ def evaluate_gallery(
     shortlists: Sequence[int] = SHORTLISTS,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """The evaluation of searching all pictures of `data` for its sentences, where some pictures have no caption.
+    """The evaluation of a search with the sentences of `data` among all its pictures, some of which have no caption.
 
-    ValueError where none has one.
+    Raises ValueError if none has one.
     """
     if not any(data.captions):
         raise ValueError("no picture has a caption to search for")

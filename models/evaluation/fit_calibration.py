@@ -1,4 +1,4 @@
-"""Fitting a matcher's calibration on captioned pictures: fitted on some of them, assessed on the others."""
+"""Fitting of a matcher's calibration on some captioned pictures, and its assessment on the others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ from models.matching.matcher import Matcher
 from models.matching.single_matcher import SingleMatcher
 
 SMALLEST_GALLERY = 50  # pictures, to fit on
-# Of stage one in the score, each varying as much at 1; the best counts. At 10 the sum is hardly more than stage one.
+# Tried shares of stage one in the score; at 1 both spread equally, at 10 the sum is hardly more than stage one.
 FUSED_SHARES = (*(n / 10 for n in range(31)), 4.0, 5.0, 6.0, 8.0, 10.0)
 
 
@@ -43,8 +43,8 @@ FUSED_SHARES = (*(n / 10 for n in range(31)), 4.0, 5.0, 6.0, 8.0, 10.0)
 class CalibrationPlan:
     """Choices of a calibration: the hubness correction, and the share of pictures kept for assessment.
 
-    With `fuse_stage_one` stage one's cosine becomes a part of the score, with the weight that ranks captions of every
-    length best. Questions of up to `short_question` words are scored without it and without the pictures' correction.
+    With `fuse_stage_one` stage one's cosine is added to the score, with the weight that ranks best. Questions of up to
+    `short_question` words are scored without it and without the correction of pictures.
     """
 
     hubness: HubnessPlan = field(default_factory=HubnessPlan)
@@ -54,7 +54,7 @@ class CalibrationPlan:
     seed: int = 0
 
     def split(self, pictures: int) -> tuple[Int64[Tensor, " F"], Int64[Tensor, " H"]]:
-        """Pictures to fit on and pictures to assess on; ValueError where either are too few."""
+        """Pictures to fit on and pictures to assess on. Raises ValueError if either are too few."""
         order = torch.from_numpy(np.random.default_rng(self.seed).permutation(pictures))
         kept = round(pictures * self.held_out)
         if min(kept, pictures - kept) < SMALLEST_GALLERY:
@@ -72,15 +72,15 @@ def gallery_sizes(largest: int) -> list[int]:
 
 
 def fit_direction(pairs: ScoredPairs, pictures: Int64[Tensor, " N"], direction: Direction, seed: int) -> LogOddsModel:
-    """The log odds that fit the answers in galleries of many sizes best."""
+    """The log odds that best fit the answers in galleries of many sizes."""
     sizes = gallery_sizes(len(pictures))
     answers = [answers_in_galleries(pairs, pictures, size, direction, seed) for size in sizes]
     return fit_log_odds(ScoredAnswers.concatenate(answers))
 
 
 def fit_match(pairs: ScoredPairs, pictures: Int64[Tensor, " N"], direction: Direction, seed: int) -> MatchTest | None:
-    """The test of whether anything matches that fits galleries of many sizes best; None where first answers with and
-    without a right one cannot be told apart."""
+    """The test of whether anything matches that best fits galleries of many sizes; None if first answers with and
+    without a right one cannot be distinguished."""
     sizes = gallery_sizes(len(pictures))
     answers = [match_answers_in_galleries(pairs, pictures, size, direction, seed) for size in sizes]
     try:
@@ -92,7 +92,7 @@ def fit_match(pairs: ScoredPairs, pictures: Int64[Tensor, " N"], direction: Dire
 def make_banks(
     matcher: SingleMatcher, sentences: Sequence[str], pictures: CaptionedFeatures | None, plan: CalibrationPlan
 ) -> HubnessBanks:
-    """The banks of a hubness correction; ValueError where there are too few sentences, or pictures."""
+    """The banks of a hubness correction. Raises ValueError for too few sentences or pictures."""
     hubness, seed = plan.hubness, plan.seed
     return HubnessBanks(
         typical_sentences(matcher, sentences, hubness, seed),
@@ -101,18 +101,18 @@ def make_banks(
 
 
 class FittedScores(NamedTuple):
-    """Scores of all pairs as they are served, and the calibration of what they mean, fitted on some of the pictures."""
+    """Scores of all pairs as they are served, and their calibration, fitted on some of the pictures."""
 
     calibration: Calibration
     pairs: ScoredPairs
     words: ShortAnswers | None
-    """Answers to words of the captions, where short questions have scores of their own."""
+    """Answers to words of the captions, if short questions have separate scores."""
     halves: Mapping[str, Int64[Tensor, " N"]]
     """The pictures "fitted" on, and those "held_out"."""
     seed: int
 
     def report(self, matcher: Matcher, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """The report, for JSON: what the scores are of, the `parts` of its own, and how good the calibration is."""
+        """The report, for JSON: model, pictures, further `parts`, and the assessment of the calibration."""
         return {
             "model": matcher.name,
             "pictures": {half: len(chosen) for half, chosen in self.halves.items()},
@@ -141,18 +141,20 @@ def fit_served(
     compared: Bool[Tensor, " Q"] | None = None,
     words: ShortAnswers | None = None,
 ) -> FittedScores:
-    """The `whole` scores, with those `by_sentence` for the questions that are `short` by the plan, and their
-    calibration. `compared` are the captions that `by_sentence` has scores of their own for; None for all. `words` are
-    answers to words of the captions, where these are short questions."""
-    own, others = plan.split(len(data))
-    pairs, summand = with_short_questions(whole, by_sentence, short, own, compared)
+    """The `whole` scores, with those `by_sentence` for `short` questions, and their calibration.
+
+    `compared` are the captions for which `by_sentence` has separate scores; None for all. `words` are answers to words
+    of the captions, if these are short questions.
+    """
+    fitted, held_out = plan.split(len(data))
+    pairs, summand = with_short_questions(whole, by_sentence, short, fitted, compared)
     calibration = replace(
-        fit_scores(pairs, own, data.extractor_digest, plan.seed),
+        fit_scores(pairs, fitted, data.extractor_digest, plan.seed),
         short_question=plan.short_question,
         short_summand=summand if plan.short_question else 0.0,
-        short_match=None if words is None else fit_short_match(words.among(own)),
+        short_match=None if words is None else fit_short_match(words.among(fitted)),
     )
-    return FittedScores(calibration, pairs, words, {"fitted": own, "held_out": others}, plan.seed)
+    return FittedScores(calibration, pairs, words, {"fitted": fitted, "held_out": held_out}, plan.seed)
 
 
 def calibrate(
@@ -165,24 +167,24 @@ def calibrate(
 ) -> tuple[Calibration, HubnessBanks | None, dict[str, Any]]:
     """The calibration of a matcher without one, the banks of its hubness correction, and a report for JSON.
 
-    `sentences` and `pictures` are those of which the banks are made. ValueError where there is too little to go by,
-    Uncalibratable where the scores do not tell right from wrong.
+    The banks are made of `sentences` and `pictures`. Raises ValueError for too few pictures or sentences, and
+    Uncalibratable if the scores do not separate right from wrong answers.
     """
-    own, _ = plan.split(len(data))
+    fitted, _ = plan.split(len(data))
     banks = make_banks(matcher, sentences, pictures, plan) if plan.hubness.needs_bank else None
     scores, stage_one = (pairs.cpu() for pairs in score_all_pairs(matcher, data, progress=progress))
     hubs = None
     if banks is not None:
-        hubs = fit_hubness(matcher, data, scores, stage_one, own, plan.hubness, banks)
+        hubs = fit_hubness(matcher, data, scores, stage_one, fitted, plan.hubness, banks)
     alone, corrected_stage_one = (hubs.scores, hubs.stage_one) if hubs else (scores, stage_one)
     by_sentence = hubs.by_sentence if hubs else scores
-    cosine_weight = best_cosine_weight(alone, corrected_stage_one, own) if plan.fuse_stage_one else 0.0
+    cosine_weight = best_cosine_weight(alone, corrected_stage_one, fitted) if plan.fuse_stage_one else 0.0
     whole = fuse(alone, corrected_stage_one, cosine_weight)
     short = short_captions(matcher, data, plan.short_question)
     words = answers_to_words(matcher, data, progress) if plan.short_question else None
     served = fit_served(whole, by_sentence, short, data, plan, words=words)
     calibration = replace(served.calibration, hubness=hubs.config if hubs else None, cosine_weight=cosine_weight)
-    without_stage_one, _ = with_short_questions(alone, by_sentence, short, own)
+    without_stage_one, _ = with_short_questions(alone, by_sentence, short, fitted)
     stored = calibration.as_dict()
     parts = {
         "hubs": stored["hubs"] and {**stored["hubs"], **bank_sizes(banks)},
@@ -198,10 +200,13 @@ def calibrate(
 def calibrate_ensemble(
     matcher: Matcher, data: CaptionedFeatures, plan: CalibrationPlan, progress: Progress | None = None
 ) -> tuple[Calibration, dict[str, Any]]:
-    """The calibration of an ensemble's mean scores, and a report for JSON. The members have their own, hubs included;
-    of the plan, the halves and the seed count. Uncalibratable where the scores do not tell right from wrong."""
+    """The calibration of an ensemble's mean scores, and a report for JSON.
+
+    The members keep theirs, with their hubness corrections; of the plan, only the split and the seed are used. Raises
+    Uncalibratable if the scores do not separate right from wrong answers.
+    """
     plan = replace(plan, short_question=matcher.short_question)
-    plan.split(len(data))  # which refuses too few pictures before all pairs are scored
+    plan.split(len(data))  # raises for too few pictures before all pairs are scored
     scores, stage_one = (pairs.cpu() for pairs in score_all_pairs(matcher, data, progress=progress))
     whole = ScoredPairs(scores.of("image"), scores.image_of)
     short = short_captions(matcher, data, plan.short_question)
@@ -221,7 +226,7 @@ def short_captions(matcher: Matcher, data: CaptionedFeatures, most_words: int) -
 
 
 def fit_scores(pairs: ScoredPairs, pictures: Int64[Tensor, " F"], extractor: str, seed: int) -> Calibration:
-    """The meaning of scores by these pictures, in both directions, and of there being no answer."""
+    """The calibration of scores on these pictures, in both directions, with the tests of whether anything matches."""
     return Calibration(
         text=fit_direction(pairs, pictures, "text", seed),
         image=fit_direction(pairs, pictures, "image", seed),
@@ -235,22 +240,22 @@ def with_short_questions(
     whole: ScoredPairs,
     by_sentence: ScoredPairs,
     short: Bool[Tensor, " Q"],
-    own: Int64[Tensor, " F"],
+    fitted: Int64[Tensor, " F"],
     compared: Bool[Tensor, " Q"] | None = None,
 ) -> tuple[ScoredPairs, float]:
     """The `whole` scores with those of `short` questions replaced by `by_sentence` plus a constant, and that constant.
 
-    The constant is the mean difference between the best `whole` and the best `by_sentence` score of a question among
-    the pictures `own`, over the questions that `compared` marks (all where it is None; 0 where there are none). With it
-    the best scores of questions of all lengths are comparable.
+    The constant makes the best scores of questions of all lengths comparable. It is the mean difference between the
+    best `whole` and the best `by_sentence` score among the pictures `fitted`, over the questions that `compared` marks
+    (all for None; 0 if there are none).
     """
-    best, best_by_sentence = (pairs.among(own).scores.amax(1) for pairs in (whole, by_sentence))
-    more = best - best_by_sentence
+    best, best_by_sentence = (pairs.among(fitted).scores.amax(1) for pairs in (whole, by_sentence))
+    differences = best - best_by_sentence
     if compared is not None:
-        more = more[compared[torch.isin(whole.image_of, own)]]
-    summand = float(more.mean()) if len(more) else 0.0
-    asked = torch.where(short[:, None], by_sentence.scores + summand, whole.scores)
-    return ScoredPairs(asked, whole.image_of, whole.scores), summand
+        differences = differences[compared[torch.isin(whole.image_of, fitted)]]
+    summand = float(differences.mean()) if len(differences) else 0.0
+    scores = torch.where(short[:, None], by_sentence.scores + summand, whole.scores)
+    return ScoredPairs(scores, whole.image_of, whole.scores), summand
 
 
 def fuse(scores: ScoredPairs, stage_one: ScoredPairs, cosine_weight: float) -> ScoredPairs:
@@ -260,9 +265,9 @@ def fuse(scores: ScoredPairs, stage_one: ScoredPairs, cosine_weight: float) -> S
     return ScoredPairs(scores.scores + cosine_weight * stage_one.scores, scores.image_of)
 
 
-def best_cosine_weight(scores: ScoredPairs, stage_one: ScoredPairs, own: Int64[Tensor, " F"]) -> float:
-    """The weight of stage one's scores in the sum that has the highest rsum on the pictures `own`; of equal ones the
-    smallest."""
-    chosen, cosines = scores.among(own), stage_one.among(own)
+def best_cosine_weight(scores: ScoredPairs, stage_one: ScoredPairs, fitted: Int64[Tensor, " F"]) -> float:
+    """The weight of stage one's scores in the sum with the highest rsum on the pictures `fitted`; the smallest of equal
+    ones."""
+    chosen, cosines = scores.among(fitted), stage_one.among(fitted)
     ratio = ratio_of_spreads(chosen.scores, cosines.scores)
     return max((ratio * share for share in FUSED_SHARES), key=lambda weight: rsum_of(fuse(chosen, cosines, weight)))

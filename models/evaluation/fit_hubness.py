@@ -1,7 +1,7 @@
-"""Fitting a matcher's hubness correction: the banks that hubs are told by, and how much of it ranks best.
+"""Fitting of a matcher's hubness correction: the banks that reveal hubs, and the strength that ranks best.
 
-Pairs are scored once. How near every picture and every sentence comes to the banks is measured once, as the offsets of
-a correction whose weights are 1; everything else is arithmetic with these numbers.
+Pairs are scored once. The nearness of every picture and sentence to the banks is also measured once, as the offsets of
+a correction with weights of 1; everything else is arithmetic with these numbers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,9 +26,9 @@ from models.matching.log_odds import LogOddsModel, Uncalibratable
 from models.matching.single_matcher import SingleMatcher
 from models.rerankers.attention import l2_normalise, masked_mean
 
-UNFITTED = LogOddsModel(1.0, 0.0)  # where only the hubness correction of a calibration matters
-MOST_TYPICAL = 20_000  # sentences, or pictures, whose vectors are held at once: 1.1 GB of regions of width 384
-SHARES_TRIED = tuple(n / 20 for n in range(21))  # of a full correction, from which the best are taken
+UNFITTED = LogOddsModel(1.0, 0.0)  # for calibrations of which only the hubness correction is used
+MOST_TYPICAL = 20_000  # sentences or pictures whose vectors are in memory: 1.1 GB of regions of width 384
+SHARES_TRIED = tuple(n / 20 for n in range(21))  # of a full correction, of which the best is taken
 
 
 class SideWeights(NamedTuple):
@@ -49,9 +49,9 @@ WHOLE = SideWeights(1.0, 1.0)
 class HubnessPlan:
     """Choices of a hubness correction.
 
-    `share` is the strength of the reranker's correction; 0 corrects nothing. With `fit_share` each side has the share
-    that ranks best instead, and with `stage_one` stage one is corrected too, as strongly as ranks best. `bank_size` is
-    the number of typical sentences, and of typical pictures where there are any, each of `parts` vectors.
+    `share` is the strength of the reranker's correction; 0 corrects nothing. With `fit_share` each side instead has the
+    share that ranks best; with `stage_one` stage one is corrected too, also by the best shares. `bank_size` is the
+    number of typical sentences, and of typical pictures if there are any, each of `parts` vectors.
     """
 
     share: float = 0.4
@@ -74,7 +74,7 @@ class HubnessPlan:
 
     @property
     def unit_config(self) -> HubnessConfig:
-        """The correction whose weights are 1 wherever something is corrected."""
+        """The correction with a weight of 1 for everything that is corrected."""
         weight = float(self.corrects_scores)
         return HubnessConfig(
             image_weight=weight,
@@ -86,11 +86,10 @@ class HubnessPlan:
         )
 
     def full_weights(self, scores: Float[Tensor, "Q K"], stage_one: Float[Tensor, "Q K"]) -> SideWeights:
-        """The weights of the reranker's correction at a share of 1, given scores of pairs by it and by stage one.
+        """The weights of the reranker's correction at a share of 1, from scores of pairs by it and by stage one.
 
-        By embeddings a cosine weighs so much that it varies as much as the scores do over these pairs. By scores the
-        weights are 1, and half as much for the scores of sentences with typical pictures of one region, which differ
-        more than those with whole pictures.
+        For cosines of embeddings, the weight gives them the spread of the scores. For scores the weights are 1, but 0.5
+        for sentences if typical pictures have one region, since scores with those differ more than with whole pictures.
         """
         if self.similarity == "scores":
             return WHOLE if self.parts > 1 else SideWeights(1.0, 0.5)
@@ -104,20 +103,20 @@ class Nearness(NamedTuple):
     pictures: Float[Tensor, " K"]
     sentences: Float[Tensor, " Q"]
 
-    def taken_off(self, pairs: ScoredPairs, weights: SideWeights) -> ScoredPairs:
+    def corrected(self, pairs: ScoredPairs, weights: SideWeights) -> ScoredPairs:
         """The pairs with their scores corrected."""
         offsets = weights.pictures * self.pictures + weights.sentences * self.sentences[:, None]
         return ScoredPairs(pairs.scores - offsets, pairs.image_of)
 
-    def best_shares(self, pairs: ScoredPairs, full: SideWeights, own: Int64[Tensor, " F"]) -> SideWeights:
-        """The shares of the full weights that give the highest rsum on the pictures `own`; of equal ones the smallest.
+    def best_shares(self, pairs: ScoredPairs, full: SideWeights, fitted: Int64[Tensor, " F"]) -> SideWeights:
+        """The shares of the full weights with the highest rsum on the pictures `fitted`; the smallest of equal ones.
 
-        What is taken off a picture changes its place among pictures, but not the order of sentences for it, and the
-        other way round: so each side's share is found in one direction of search alone.
+        A picture's offset changes its rank among pictures but not the order of sentences for it, and vice versa, so
+        each side's share is found in one direction of search alone.
         """
-        chosen = pairs.among(own)
-        pictures = self.pictures[own]
-        sentences = self.sentences[(pairs.image_of[:, None] == own).any(1), None]
+        chosen = pairs.among(fitted)
+        pictures = self.pictures[fitted]
+        sentences = self.sentences[(pairs.image_of[:, None] == fitted).any(1), None]
 
         def recalls_of_pictures(share: float) -> float:
             corrected = chosen.scores - share * full.pictures * pictures
@@ -133,7 +132,7 @@ class Nearness(NamedTuple):
 def ratio_of_spreads(scores: Float[Tensor, "Q K"], others: Float[Tensor, "Q K"]) -> float:
     """The standard deviation of the scores over all pairs, divided by that of the others.
 
-    Uncalibratable where either is 0, or there is none.
+    Raises Uncalibratable if either is 0 or undefined.
     """
     spreads = [float(values[values.isfinite()].std()) for values in (scores, others)]
     if not min(spreads) > 0:
@@ -148,7 +147,7 @@ def summed_recalls(recalls: Recalls) -> float:
 
 @torch.no_grad()
 def typical_sentences(matcher: SingleMatcher, sentences: Sequence[str], plan: HubnessPlan, seed: int) -> VectorBank:
-    """The bank of typical sentences; ValueError where there are too few sentences."""
+    """The bank of typical sentences. Raises ValueError for too few sentences."""
     drawn = sampled_places(len(sentences), plan, seed).tolist()
     batches = encode_in_batches(matcher, [sentences[place] for place in drawn], ENCODING_BATCH)
     return bank_of_groups(((texts.vectors, texts.mask) for _, texts, _ in batches), plan, seed)
@@ -156,7 +155,7 @@ def typical_sentences(matcher: SingleMatcher, sentences: Sequence[str], plan: Hu
 
 @torch.no_grad()
 def typical_pictures(matcher: SingleMatcher, data: CaptionedFeatures, plan: HubnessPlan, seed: int) -> VectorBank:
-    """The bank of typical pictures, made of their projected regions; ValueError where there are too few pictures with
+    """The bank of typical pictures, made of their projected regions. Raises ValueError for too few pictures with
     regions."""
     drawn = sampled_places(len(data), plan, seed)
     batches = (data.regions(drawn[rows]).to(matcher.device) for rows in tiles(len(drawn), ENCODING_BATCH))
@@ -165,8 +164,8 @@ def typical_pictures(matcher: SingleMatcher, data: CaptionedFeatures, plan: Hubn
 
 
 def sampled_places(num: int, plan: HubnessPlan, seed: int) -> npt.NDArray[np.int64]:
-    """Places of those of `num` that a bank is made of, in order: all, or, where each entry has several vectors, as many
-    drawn at random as memory has room for theirs."""
+    """Sorted indices below `num` of the samples for a bank: all, or, if each entry has several vectors, a random choice
+    that fits in memory."""
     most = num if plan.parts == 1 else max(MOST_TYPICAL, plan.bank_size)
     return np.sort(np.random.default_rng(seed).permutation(num)[:most])
 
@@ -174,8 +173,7 @@ def sampled_places(num: int, plan: HubnessPlan, seed: int) -> npt.NDArray[np.int
 def bank_of_groups(
     batches: Iterable[tuple[Float[Tensor, "B W D"], Bool[Tensor, "B W"]]], plan: HubnessPlan, seed: int
 ) -> VectorBank:
-    """The bank of groups of similar mean vectors, out of batches of padded vectors; entries without any vector are left
-    out."""
+    """The bank of groups of similar mean vectors, from batches of padded vectors; empty entries are skipped."""
     means, parts, part_of, count = [], [], [], 0
     for vectors, mask in batches:
         some = mask.any(1)
@@ -188,7 +186,7 @@ def bank_of_groups(
     if plan.parts == 1:
         return VectorBank.quantise(centroids[:, None])
     group_of = (l2_normalise(torch.cat(means)) @ l2_normalise(centroids).T).argmax(1)
-    filled = group_of.bincount(minlength=len(centroids)) > 0  # hardly ever has a group no member
+    filled = group_of.bincount(minlength=len(centroids)) > 0  # empty groups are rare
     group_of = (filled.cumsum(0) - 1)[group_of]
     vectors, group_of_vector = torch.cat(parts), group_of[torch.cat(part_of)]
     return VectorBank.quantise(typical_parts(vectors, group_of_vector, int(filled.sum()), plan.parts, seed))
@@ -203,9 +201,9 @@ def with_hubness(matcher: SingleMatcher, hubness: HubnessConfig, banks: HubnessB
 def nearness_to_banks(
     matcher: SingleMatcher, data: CaptionedFeatures, plan: HubnessPlan, banks: HubnessBanks
 ) -> tuple[Nearness, Nearness]:
-    """Nearness of all pictures and captions for the reranker and for stage one; each is encoded once more."""
+    """Nearness of all pictures and captions for the reranker and for stage one; both are encoded again."""
     unit = with_hubness(matcher, plan.unit_config, banks)
-    width = matcher.embed_dim  # the places after it are those of a picture's and of a sentence's offset
+    width = matcher.embed_dim  # followed by a picture's and a sentence's offset
     pictures, sentences = torch.empty(2, len(data)), torch.empty(2, len(data.sentences()[0]))
     for rows in tiles(len(data), ENCODING_BATCH):
         images, embeddings = unit.encode_regions(data.regions(rows))
@@ -217,8 +215,8 @@ def nearness_to_banks(
 
 
 class FittedHubness(NamedTuple):
-    """A hubness correction, and the scores of the reranker and of stage one that it leaves; `by_sentence` are the
-    reranker's where only sentences are corrected."""
+    """A hubness correction, with the corrected scores of the reranker and of stage one; `by_sentence` are the
+    reranker's with only sentences corrected."""
 
     config: HubnessConfig
     scores: ScoredPairs
@@ -231,29 +229,29 @@ def fit_hubness(
     data: CaptionedFeatures,
     scores: ScoredPairs,
     stage_one: ScoredPairs,
-    own: Int64[Tensor, " F"],
+    fitted: Int64[Tensor, " F"],
     plan: HubnessPlan,
     banks: HubnessBanks,
 ) -> FittedHubness:
-    """The correction of an uncorrected matcher that the plan asks for, what is fitted by the pictures `own`.
+    """The planned correction of an uncorrected matcher, fitted on the pictures `fitted`.
 
     `scores` and `stage_one` are those of all pairs of `data`.
     """
     near, near_stage_one = nearness_to_banks(matcher, data, plan, banks)
-    full = plan.full_weights(scores.among(own).scores, stage_one.among(own).scores)
-    shares = near.best_shares(scores, full, own) if plan.fit_share else SideWeights(plan.share, plan.share)
+    full = plan.full_weights(scores.among(fitted).scores, stage_one.among(fitted).scores)
+    shares = near.best_shares(scores, full, fitted) if plan.fit_share else SideWeights(plan.share, plan.share)
     weights = full.times(shares)
-    of_stage_one = near_stage_one.best_shares(stage_one, WHOLE, own) if plan.stage_one else SideWeights(0.0, 0.0)
+    stage_one_shares = near_stage_one.best_shares(stage_one, WHOLE, fitted) if plan.stage_one else SideWeights(0.0, 0.0)
     config = replace(
         plan.unit_config,
         image_weight=weights.pictures,
         text_weight=weights.sentences,
-        stage_one_weight=of_stage_one.pictures,
-        stage_one_text_weight=of_stage_one.sentences,
+        stage_one_weight=stage_one_shares.pictures,
+        stage_one_text_weight=stage_one_shares.sentences,
     )
     return FittedHubness(
         config,
-        near.taken_off(scores, weights),
-        near.taken_off(scores, SideWeights(0.0, weights.sentences)),
-        near_stage_one.taken_off(stage_one, of_stage_one),
+        near.corrected(scores, weights),
+        near.corrected(scores, SideWeights(0.0, weights.sentences)),
+        near_stage_one.corrected(stage_one, stage_one_shares),
     )

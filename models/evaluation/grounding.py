@@ -1,9 +1,9 @@
-"""Grounding: whether the region that a class word is answered by is an object of that class (pointing).
+"""Grounding: whether the region that a model gives for a class word is an object of that class (pointing).
 
-For every picture and every class that is marked in it, sentences that name the class are explained. The region with
-the largest share of the class word in the score (where the model has exact shares), with its largest attention, and
-with the largest plain cosine of region and word are judged: does the region overlap an object of the class (IoU at
-least OVERLAP), and does its centre lie inside one. A class of several words is answered by their sum.
+For every picture and every class that is marked in it, sentences that name the class are explained. Judged are the
+regions with the class word's largest share in the score (if the model has exact shares), its largest attention, and its
+largest plain cosine: whether the region overlaps an object of the class (IoU at least OVERLAP), and whether its centre
+lies inside one. For a class of several words, their weights are summed.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ from models.rerankers.base import Explanation
 
 OVERLAP = 0.3  # intersection over union from which a region counts as covering an object
 GROUNDING_TEMPLATES = ("a X", "X")
-CAPTIONS = "captions"  # beside the templates: captions that name the class
+CAPTIONS = "captions"  # in addition to the templates: captions that name the class
 PICTURES_AT_ONCE = 64
 
 Weights = Mapping[str, Float[np.ndarray, "W R"]]
@@ -54,13 +54,13 @@ def centres_inside(regions: Float[np.ndarray, "R 4"], objects: Float[np.ndarray,
 
 @dataclass
 class Tally:
-    """Hits and questions by picture, for a share with an interval over pictures."""
+    """Numbers of hits and questions per picture, for a share with an interval over pictures."""
 
     hits: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     questions: dict[int, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, picture: int, hit: float, questions: int = 1) -> None:
-        """Count questions about a picture, of which `hit` were answered rightly."""
+        """Count questions about a picture, of which `hit` were answered correctly."""
         self.hits[picture] += hit
         self.questions[picture] += questions
 
@@ -79,7 +79,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class RegionsOfClass:
-    """Masks of a picture's R regions, one a criterion: True where the region is a right answer for a class."""
+    """Masks of a picture's R regions for a class, one per criterion: True for right answers."""
 
     overlap: Bool[np.ndarray, " R"]
     centre: Bool[np.ndarray, " R"]
@@ -106,10 +106,10 @@ def measure_grounding(
     objects: Sequence[PictureObjects],
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The report, for JSON: pointing by template and in captions, a random region's expectation, and what regions
-    cover; in percent.
+    """The report, for JSON: pointing by template and in captions, a random region's expectation, and the coverage of
+    objects by regions; in percent.
 
-    `region_boxes` are those of the pictures of `data`, in pixels as the objects are. ValueError where no object of
+    `region_boxes` are those of the pictures of `data`, in pixels like the objects. Raises ValueError if no object of
     any class is marked.
     """
     check_feature_width(matcher, data)
@@ -124,18 +124,18 @@ def measure_grounding(
     for picture, images in pictures_one_by_one(matcher, data):
         boxes, real = region_boxes[picture], np.flatnonzero(masks[picture])
         marked = objects[picture].boxes
-        right = {name: RegionsOfClass.of(boxes[real], own) for name, own in marked.items()}
-        for name, own in marked.items():
+        right = {name: RegionsOfClass.of(boxes[real], found) for name, found in marked.items()}
+        for name, found in marked.items():
             coverage["pairs"].add(picture, float(right[name].overlap.any()))
-            covered = (box_overlaps(boxes[real], own) >= OVERLAP).any(0)
-            coverage["objects"].add(picture, float(covered.sum()), len(own))
+            covered = (box_overlaps(boxes[real], found) >= OVERLAP).any(0)
+            coverage["objects"].add(picture, float(covered.sum()), len(found))
         if not len(real):
             continue  # nothing points anywhere
         for kind, name, weights, places in questions.about(images, list(marked), data.captions[picture]):
             count_pointing(tallies[kind], picture, weights, places, real, right[name])
         if progress is not None:
             progress("explaining", picture + 1, len(data))
-    pointed_by = {way for own in tallies.values() for way in own}
+    pointed_by = {way for ways in tallies.values() for way in ways}
     shown_by = next((way for way in ("shares", "attention") if way in pointed_by), None)
     return {
         "iou": OVERLAP,
@@ -143,8 +143,10 @@ def measure_grounding(
         "pictures": len(data),
         "classes": len(classes),
         "shown_by": shown_by,
-        "coverage": {what: {"percent": one.percent(), "interval": one.interval()} for what, one in coverage.items()},
-        "pointing": {kind: _pointing_report(own) for kind, own in tallies.items()},
+        "coverage": {
+            what: {"percent": tally.percent(), "interval": tally.interval()} for what, tally in coverage.items()
+        },
+        "pointing": {kind: _pointing_report(ways) for kind, ways in tallies.items()},
     }
 
 
@@ -174,7 +176,7 @@ def _pointing_report(tallies: Tallies) -> dict[str, Any]:
 
 @torch.no_grad()
 def pictures_one_by_one(matcher: Matcher, data: CaptionedFeatures) -> Iterator[tuple[int, EncodedImages]]:
-    """Every picture's place and the picture, encoded, as a batch of one."""
+    """Every picture's index, and the encoded picture as a batch of one."""
     for tile in tiles(len(data), PICTURES_AT_ONCE):
         images, _ = encode_pictures(matcher, data, tile, PICTURES_AT_ONCE)
         for number in range(len(images)):
@@ -182,7 +184,7 @@ def pictures_one_by_one(matcher: Matcher, data: CaptionedFeatures) -> Iterator[t
 
 
 class ClassQuestions:
-    """Sentences that name classes, asked of one picture after the other."""
+    """Sentences that name classes, put to one picture after the other."""
 
     def __init__(self, matcher: Matcher, classes: Sequence[str]) -> None:
         """Encode the sentences of the templates about every class."""
@@ -197,14 +199,14 @@ class ClassQuestions:
     def about(
         self, images: EncodedImages, names: Sequence[str], captions: Sequence[str]
     ) -> Iterator[tuple[str, str, Weights, list[int]]]:
-        """Of every question about one picture: its template or CAPTIONS, the class, the weights of words and regions,
-        and the places of the words that name the class."""
+        """For every question about one picture: its template or CAPTIONS, the class, the weights of words and regions,
+        and the indices of the words that name the class."""
         asked = [(template, name) for template in GROUNDING_TEMPLATES for name in names]
         if asked:
-            explained = self._explain(images, self._texts[[self._row[one] for one in asked]])
+            explained = self._explain(images, self._texts[[self._row[key] for key in asked]])
             for number, (template, name) in enumerate(asked):
                 places = class_places(self._matcher.words(self._sentences[template, name]), self._forms[name])
-                if places:  # a name with punctuation may be split into other words inside a sentence
+                if places:  # a name with punctuation may be split differently inside a sentence
                     yield template, name, {way: values[number] for way, values in explained.items()}, places
         named = [
             (caption, name, places)
@@ -230,7 +232,7 @@ def explanation_matrices(explanation: Explanation) -> dict[str, Tensor | None]:
 
 
 def cosines_of_words(images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K W R"] | None:
-    """Cosine of every word with every region; None where they do not lie in one space."""
+    """Cosine of every word with every region; None if they are not in one space."""
     vectors = images.tensors().get("vectors")
     if vectors is None or vectors.dim() != 3 or vectors.shape[2] != texts.vectors.shape[2]:
         return None

@@ -1,7 +1,7 @@
-"""Recall@k, median rank and rsum by the field's protocol (VSE++, SCAN), with ties and NaN decided.
+"""Recall@k, median rank and rsum by the field's protocol (VSE++, SCAN), with rules for ties and NaN.
 
-A rank counts how many candidates stand before the right one: 0 is best. A tie counts against the model
-(every equal candidate stands before), so a constant score earns nothing; NaN counts as the worst score.
+A rank is the number of candidates before the right one: 0 is best. A tie counts against the model (every equal
+candidate is before), so a constant score earns nothing; NaN counts as the worst score.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-QUESTIONS_AT_ONCE = 64  # beside a matrix of 25 000 x 5 000 scores little else is held
+QUESTIONS_AT_ONCE = 64  # few, so that little memory is needed beside a matrix of 25 000 x 5 000 scores
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Recalls:
 
     @classmethod
     def of(cls, ranks: "Int64[np.ndarray, ' N']") -> "Recalls":
-        """Recalls of ranks that count from 0."""
+        """The recalls of ranks that count from 0."""
         r1, r5, r10 = (float(100 * np.mean(ranks < k)) for k in (1, 5, 10))
         return cls(r1, r5, r10, median_rank=float(np.floor(np.median(ranks)) + 1))
 
@@ -37,7 +37,7 @@ class Recalls:
 
 
 class Shortlists(NamedTuple):
-    """Stage one's scores of all pairs, and how many candidates it passes on for each question."""
+    """Stage one's scores of all pairs, and the number of candidates that it passes on per question."""
 
     scores: Float[Tensor, "Q K"]
     length: int
@@ -46,7 +46,7 @@ class Shortlists(NamedTuple):
 def text_to_image_ranks(
     scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], shortlists: Shortlists | None = None
 ) -> np.ndarray:
-    """Rank of each sentence's own picture among all pictures; one that no shortlist holds ranks last."""
+    """Rank of each sentence's own picture among all pictures; last if the shortlist lacks it."""
     pictures = torch.arange(scores.shape[1], device=scores.device)
     return _ranks(scores, lambda rows: image_of[rows, None] == pictures, shortlists)
 
@@ -54,17 +54,17 @@ def text_to_image_ranks(
 def image_to_text_ranks(
     scores: Float[Tensor, "Q K"], image_of: Int64[Tensor, " Q"], shortlists: Shortlists | None = None
 ) -> np.ndarray:
-    """Rank of the best of each picture's own sentences among all sentences of other pictures; where no shortlist holds
-    any of them, the picture ranks last."""
+    """Rank of the best of each picture's own sentences among all sentences of other pictures; last if the shortlist
+    lacks them all."""
     pictures = torch.arange(scores.shape[1], device=scores.device)
-    turned = shortlists and Shortlists(shortlists.scores.T, shortlists.length)
-    return _ranks(scores.T, lambda rows: pictures[rows, None] == image_of, turned)
+    transposed = shortlists and Shortlists(shortlists.scores.T, shortlists.length)
+    return _ranks(scores.T, lambda rows: pictures[rows, None] == image_of, transposed)
 
 
 def _ranks(
     scores: Float[Tensor, "N M"], own_of: Callable[[slice], Bool[Tensor, "B M"]], shortlists: Shortlists | None
 ) -> np.ndarray:
-    """The ranks from 0 of the best of each row's own, ties against it; a block of rows at a time is in memory."""
+    """The rank from 0 of the best of each row's own candidates, ties against it; in blocks of rows to save memory."""
     ranks = np.empty(len(scores), dtype=np.int64)
     for start in range(0, len(scores), QUESTIONS_AT_ONCE):
         rows = slice(start, start + QUESTIONS_AT_ONCE)
@@ -83,9 +83,9 @@ def mask_outside_shortlist(
     length: int,
     own: Bool[Tensor, "N M"] | None = None,
 ) -> Float[Tensor, "N M"]:
-    """Scores, -inf outside each row's `length` best by stage one, among which NaN never is.
+    """Scores, -inf outside each row's `length` best by stage one, which never include NaN.
 
-    Of equal ones those that are a row's `own` are the last.
+    Among equal scores, a row's `own` candidates come last.
     """
     best = stage_one.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
     if own is not None:
@@ -98,7 +98,7 @@ def mask_outside_shortlist(
 def stage_one_ranks_of_best(
     scores: Float[Tensor, "N M"], stage_one: Float[Tensor, "N M"], best: int = 10
 ) -> "Int64[np.ndarray, 'N B']":
-    """Rank by stage one, from 0, of each row's `best` highest scores: a shortlist of k keeps those below k.
+    """Rank by stage one, from 0, of each row's `best` highest scores; a shortlist of k keeps those below k.
 
     A tie counts against the model, and NaN is stage one's worst score.
     """
@@ -108,8 +108,8 @@ def stage_one_ranks_of_best(
         rows = slice(start, start + QUESTIONS_AT_ONCE)
         block = stage_one[rows].nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
         chosen = scores[rows].nan_to_num(nan=-torch.inf).topk(best, dim=1).indices
-        for column, own in enumerate(block.gather(1, chosen).T):
-            ranks[rows, column] = (block >= own[:, None]).sum(1).cpu().numpy() - 1
+        for column, values in enumerate(block.gather(1, chosen).T):
+            ranks[rows, column] = (block >= values[:, None]).sum(1).cpu().numpy() - 1
     return ranks
 
 

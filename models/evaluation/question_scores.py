@@ -1,4 +1,4 @@
-"""Scores of questions with all pictures of a set, as a search without a shortlist has them."""
+"""Scores of questions with all pictures of a set, as in a search without a shortlist."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ PICTURES_A_BATCH = 64
 
 
 class QuestionScores(NamedTuple):
-    """Scores by the matcher, by stage one, and by the matcher before the questions' offsets are taken off."""
+    """Scores by the matcher, by stage one, and by the matcher before the questions' offsets are subtracted."""
 
     exhaustive: Float[np.ndarray, "Q K"]
     stage_one: Float[np.ndarray, "Q K"]
@@ -35,8 +35,8 @@ def question_scores(
         images, image_embeddings = encode_pictures(matcher, data, tile, PICTURES_A_BATCH)
         scores = matcher.score_in_blocks(images, texts)
         each = scores, embeddings @ image_embeddings.T, texts.without_offset(scores)
-        for own, some in zip(parts, each, strict=True):
-            own.append(some.double().cpu().numpy())
+        for part, block in zip(parts, each, strict=True):
+            part.append(block.double().cpu().numpy())
         if progress is not None:
             progress("asking short questions", tile.stop, len(data))
-    return QuestionScores(*(np.concatenate(own, axis=1) for own in parts))
+    return QuestionScores(*(np.concatenate(part, axis=1) for part in parts))

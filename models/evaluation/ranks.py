@@ -1,4 +1,4 @@
-"""The ranks that a search gives the right answers: recalls with intervals, and how two searches differ."""
+"""The ranks of the right answers in a search: recalls with intervals, and differences between searches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Ranks:
     picture_of: Mapping[str, "Int64[np.ndarray, ' N']"]
     """Direction -> the picture that each question is about."""
     folds: int = 1
-    """Equal runs of pictures, each searched apart, over which recalls are means."""
+    """Equal runs of pictures, each a separate gallery, over which recalls are averaged."""
 
     @classmethod
     def of(
@@ -47,7 +47,7 @@ class Ranks:
     def in_folds(cls, pairs: ScoredPairs) -> "Ranks":
         """The ranks within each of five equal runs of pictures and their own captions.
 
-        COCO's "1K" results are those of five folds of its 5000 test pictures. ValueError where folds cannot be equal.
+        COCO's "1K" results are those of five folds of its 5000 test pictures. Raises ValueError for unequal folds.
         """
         num_pictures = pairs.scores.shape[1]
         size, rest = divmod(num_pictures, FOLDS)
@@ -56,8 +56,8 @@ class Ranks:
         picture_of = pictures_of_questions(pairs)
         ranks = {way: np.empty_like(pictures) for way, pictures in picture_of.items()}
         for fold, gallery in enumerate(torch.arange(num_pictures, device=pairs.image_of.device).reshape(FOLDS, size)):
-            for way, own in cls.of(pairs.among(gallery)).by_direction.items():
-                ranks[way][picture_of[way] // size == fold] = own
+            for way, fold_ranks in cls.of(pairs.among(gallery)).by_direction.items():
+                ranks[way][picture_of[way] // size == fold] = fold_ranks
         return cls(ranks, picture_of, FOLDS)
 
     def recalls(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Ranks:
         size = (1 + max(int(pictures.max()) for pictures in self.picture_of.values())) // self.folds
         return mean_report(
             [
-                _recalls({way: own[self.picture_of[way] // size == fold] for way, own in self.by_direction.items()})
+                _recalls({way: ranks[self.picture_of[way] // size == fold] for way, ranks in self.by_direction.items()})
                 for fold in range(self.folds)
             ]
         )
@@ -75,8 +75,8 @@ class Ranks:
         return {**self.recalls(), "interval": bootstrap_intervals(self.by_direction, self.picture_of, self.folds)}
 
     def minus(self, other: "Ranks") -> dict[str, Any]:
-        """The differences to the recalls of another search for the answers to the same questions, with intervals on the
-        same resampled pictures; for JSON."""
+        """The differences from the recalls of another search with the same questions, with intervals on the same
+        resampled pictures; for JSON."""
         intervals = paired_intervals(self.by_direction, other.by_direction, self.picture_of, self.folds)
         return {**subtract_numbers(self.recalls(), other.recalls()), "interval": intervals}
 
@@ -89,7 +89,7 @@ def pictures_of_questions(pairs: ScoredPairs) -> dict[str, np.ndarray]:
 def _recalls(by_direction: Mapping[str, np.ndarray]) -> dict[str, Any]:
     recalls = {direction: Recalls.of(ranks) for direction, ranks in by_direction.items()}
     total = {"rsum": rsum(*recalls.values())} if len(recalls) > 1 else {}
-    return {direction: own.as_dict() for direction, own in recalls.items()} | total
+    return {direction: each.as_dict() for direction, each in recalls.items()} | total
 
 
 def mean_report(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -104,4 +104,4 @@ def mean_report(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def rank_arrays(searches: Mapping[str, Ranks]) -> dict[str, np.ndarray]:
     """The ranks of several searches as arrays, named SEARCH_DIRECTION."""
-    return {f"{search}_{way}": own for search, ranks in searches.items() for way, own in ranks.by_direction.items()}
+    return {f"{search}_{way}": array for search, ranks in searches.items() for way, array in ranks.by_direction.items()}

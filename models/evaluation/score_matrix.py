@@ -1,4 +1,4 @@
-"""Scores of all pictures with all captions, to the precision of the authors' own evaluation."""
+"""Scores of all pictures with all captions, with the precision of the authors' evaluation."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -21,7 +21,7 @@ ENCODING_BATCH = 256  # pictures, or sentences
 def encode_in_batches(
     matcher: Matcher, sentences: list[str], batch: int
 ) -> Iterator[tuple[Int64[Tensor, " B"], EncodedTexts, Float[Tensor, "B E"]]]:
-    """Places, encoded sentences and embeddings, batch by batch; short sentences first, so that little is padding."""
+    """Indices, encoded sentences and embeddings, batch by batch; short sentences first, to limit padding."""
     lengths = torch.tensor([len(matcher.words(sentence)) for sentence in sentences], dtype=torch.int64)
     order = lengths.argsort(stable=True)
     for rows in tiles(len(sentences), batch):
@@ -40,9 +40,9 @@ def score_all(
 ) -> Float[np.ndarray, "K Q"]:
     """float64 scores of all pictures of `data` with `sentences`.
 
-    As the authors evaluate: encoders compute in float32, everything after them in float64. Sentences are scored as
-    answers or, where they are `asked`, as questions, as which short ones may have other scores. `report_progress` is
-    called with the number of pictures scored so far.
+    As in the authors' evaluation, encoders compute in float32, everything after them in float64. Sentences are scored
+    as questions if `asked`, else as answers; short ones may score differently. `report_progress` is called with the
+    number of pictures scored so far.
     """
     exact = deepcopy(matcher).double()
     texts = [
@@ -59,7 +59,7 @@ def score_all(
 
 
 def _exact_images(matcher: Matcher, exact: Matcher, regions: Regions) -> EncodedImages:
-    """Pictures as a matcher's encoders, and all that comes after them in its double, encode them."""
+    """Pictures encoded by a matcher's encoders, then by the other parts of its float64 copy `exact`."""
     members = [
         double.encode_projected(single.reranker.project(regions).to(dtype=torch.float64))
         for single, double in zip(_singles(matcher), _singles(exact), strict=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models.matching.log_odds import ScoredAnswers, margins, prior_log_odds
 
-ANSWERS_SHOWN = 10  # of each question: as many as somebody looks at
+ANSWERS_SHOWN = 10  # of each question: as many as people usually look at
 
 Direction = Literal["text", "image"]  # pictures for a sentence, or sentences for a picture
 
@@ -18,7 +18,7 @@ Direction = Literal["text", "image"]  # pictures for a sentence, or sentences fo
 class ScoredPairs(NamedTuple):
     """Scores of all sentences with all pictures, and the picture that each sentence belongs to.
 
-    `for_pictures` are the scores where pictures ask for sentences, if these are others than where sentences ask.
+    `for_pictures` are the scores of searches for sentences with pictures, if these differ.
     """
 
     scores: Float[Tensor, "Q K"]
@@ -30,7 +30,7 @@ class ScoredPairs(NamedTuple):
         return self.scores if direction == "text" or self.for_pictures is None else self.for_pictures
 
     def among(self, gallery: Int64[Tensor, " G"]) -> "ScoredPairs":
-        """The pairs of some pictures and their own sentences, the pictures numbered anew."""
+        """The pairs of some pictures and their own sentences, with the pictures renumbered."""
         own = self.image_of[:, None] == gallery
         sentences = own.any(1)
         return self._each(lambda scores: scores[sentences][:, gallery], own[sentences].int().argmax(1))
@@ -40,7 +40,7 @@ class ScoredPairs(NamedTuple):
         return self._each(Tensor.cpu, self.image_of.cpu())
 
     def without_own(self) -> "ScoredPairs":
-        """The pairs with a score of minus infinity where a sentence belongs to a picture: nothing is a right answer."""
+        """The pairs with scores of minus infinity for a picture's own sentences, so that there are no right answers."""
         own = self.image_of[:, None] == torch.arange(self.scores.shape[1], device=self.image_of.device)
         return self._each(lambda scores: scores.masked_fill(own, -torch.inf), self.image_of)
 
@@ -71,7 +71,7 @@ def best_answers(pairs: ScoredPairs, direction: Direction) -> ScoredAnswers:
 
 
 def deal_galleries(pictures: Int64[Tensor, " N"], size: int, seed: int) -> list[Int64[Tensor, " G"]]:
-    """Pictures dealt at random into as many whole galleries of `size` as there are."""
+    """Pictures dealt at random into as many full galleries of `size` as possible."""
     order = torch.from_numpy(np.random.default_rng([seed, size]).permutation(len(pictures)))
     return [pictures[order[start : start + size]] for start in range(0, len(pictures) - size + 1, size)]
 
@@ -85,7 +85,7 @@ def answers_in_galleries(
 
 
 def first_answers(answers: ScoredAnswers, num_questions: int) -> ScoredAnswers:
-    """The best answer alone of each question of one gallery."""
+    """Only the best answer to each question of one gallery."""
     every = slice(None, None, len(answers.correct) // num_questions)
     return ScoredAnswers(
         answers.scores[every], answers.margins[every], answers.prior_log_odds[every], answers.correct[every]
@@ -93,13 +93,13 @@ def first_answers(answers: ScoredAnswers, num_questions: int) -> ScoredAnswers:
 
 
 def answers_with_and_without(pairs: ScoredPairs, direction: Direction) -> ScoredAnswers:
-    """The first answers to every question in one gallery, then those without its right ones; `correct` says which.
+    """The first answers to every question in one gallery, then in the same without the question's right answers.
 
-    The second half are answers of a gallery in which nothing answers the question.
+    `correct` says whether the gallery has a right answer.
     """
     num_questions = pairs.num_questions(direction)
     each = pairs, pairs.without_own()
-    present, absent = (first_answers(best_answers(one, direction), num_questions) for one in each)
+    present, absent = (first_answers(best_answers(scored, direction), num_questions) for scored in each)
     holds = np.repeat([True, False], num_questions)
     return ScoredAnswers.concatenate([present, absent])._replace(correct=holds)
 

@@ -1,8 +1,8 @@
 """Probabilities that a picture shows what a short question asks for, fitted to words of captions.
 
-Many pictures may answer a question of a word or two, so that its probability is not that of being the one picture
-described: it is that of showing what the word names, whatever else a gallery holds. A picture shows it where SAYING of
-its captions have the word (its only one, if it has one), and does not where none has; of others it is not known.
+Many pictures may answer a question of a word or two, so its probability is not that of being the one picture described,
+but that of showing what the word names, whatever else the gallery holds. A picture shows it if at least SAYING of its
+captions (or its only one) have the word, and does not if none has; otherwise it is unknown.
 """
 
 from collections import Counter
@@ -23,13 +23,13 @@ from models.matching.matcher import Matcher
 from models.text.content_words import is_content_word
 from models.text.reader import END, START
 
-SAYING = 2  # captions of a picture that must have a word, so that the picture surely shows it
-LEAST_PICTURES = 3  # that must show what a question asks for, for it to be asked
+SAYING = 2  # captions of a picture with a word from which the picture is taken to show it
+LEAST_PICTURES = 3  # that must show what a question asks for
 
 
 class ShortAnswers(NamedTuple):
-    """Short questions and the scores of pictures, without the questions' offsets; which pictures are right and wrong
-    answers. What is neither may be either."""
+    """Short questions, the scores of pictures without the questions' offsets, and masks of the right and wrong answers;
+    other answers are unknown."""
 
     questions: Sequence[str]
     scores: Float[np.ndarray, "Q K"]
@@ -37,24 +37,24 @@ class ShortAnswers(NamedTuple):
     wrong: Bool[np.ndarray, "Q K"]
 
     def among(self, pictures: Int64[Tensor, " N"]) -> "ShortAnswers":
-        """The answers of some pictures, to the questions that enough of these are right for."""
+        """The answers of some pictures, to those questions for which enough of them are right."""
         chosen = pictures.numpy()
         asked = self.right[:, chosen].sum(1) >= LEAST_PICTURES
-        questions = [one for one, is_asked in zip(self.questions, asked, strict=True) if is_asked]
+        questions = [question for question, is_asked in zip(self.questions, asked, strict=True) if is_asked]
         return ShortAnswers(questions, *(part[asked][:, chosen] for part in self[1:]))
 
     def pairs(self) -> ScoredAnswers:
-        """All pairs of which it is known whether they are right."""
+        """All pairs that are known to be right or wrong."""
         known = self.right | self.wrong
-        none = np.zeros(int(known.sum()))
-        return ScoredAnswers(self.scores[known], none, none, self.right[known])
+        zeros = np.zeros(int(known.sum()))
+        return ScoredAnswers(self.scores[known], zeros, zeros, self.right[known])
 
     def first(self) -> ScoredAnswers:
-        """The best score of every question that has a right answer, then those with its right answers left out."""
-        best = [np.where(of, self.scores, -np.inf).max(1) for of in (self.right | self.wrong, self.wrong)]
+        """The best score of every question, first with its right answers, then without them."""
+        best = [np.where(mask, self.scores, -np.inf).max(1) for mask in (self.right | self.wrong, self.wrong)]
         values = np.concatenate(best)
-        none = np.zeros(len(values))
-        return ScoredAnswers(values, none, none, np.repeat([True, False], len(self.questions)))
+        zeros = np.zeros(len(values))
+        return ScoredAnswers(values, zeros, zeros, np.repeat([True, False], len(self.questions)))
 
 
 def answers_to_words(matcher: Matcher, data: CaptionedFeatures, progress: Progress | None = None) -> ShortAnswers:
@@ -64,16 +64,16 @@ def answers_to_words(matcher: Matcher, data: CaptionedFeatures, progress: Progre
         for captions in data.captions
     ]
     needed = np.array([min(SAYING, len(captions)) for captions in data.captions])
-    shown = Counter(word for own, least in zip(counts, needed, strict=True) for word in own if own[word] >= least)
+    shown = Counter(word for each, least in zip(counts, needed, strict=True) for word in each if each[word] >= least)
     words = sorted(word for word, count in shown.items() if count >= LEAST_PICTURES and is_content_word(word))
-    said = np.array([[own[word] for own in counts] for word in words]).reshape(len(words), len(counts))
-    scores = question_scores(matcher, data, words, progress).without_offset if words else np.zeros(said.shape)
-    return ShortAnswers(words, scores, (said >= needed) & (said > 0), said == 0)
+    num_captions = np.array([[each[word] for each in counts] for word in words]).reshape(len(words), len(counts))
+    scores = question_scores(matcher, data, words, progress).without_offset if words else np.zeros(num_captions.shape)
+    return ShortAnswers(words, scores, (num_captions >= needed) & (num_captions > 0), num_captions == 0)
 
 
 def fit_short_match(answers: ShortAnswers) -> MatchTest | None:
-    """The test fitted to all pairs, its thresholds to first answers; None where no question is asked, or where higher
-    scores are not more often right."""
+    """The test fitted to all pairs, with thresholds fitted to first answers; None without questions, or if higher
+    scores are not right more often."""
     if not answers.questions:
         return None
     try:
@@ -84,8 +84,8 @@ def fit_short_match(answers: ShortAnswers) -> MatchTest | None:
 
 
 def assess_short_match(test: MatchTest, answers: ShortAnswers) -> dict[str, Any]:
-    """How good the probabilities of all pairs are, and the shares of verdicts on first answers where there is a right
-    one (`present`) and where there is none (`absent`); for JSON."""
+    """The quality of the probabilities of all pairs, and the shares of verdicts on first answers with (`present`) and
+    without (`absent`) a right one; for JSON."""
     pairs, first = answers.pairs(), answers.first()
     predicted, best = test.probability(pairs.scores), test.probability(first.scores)
     return {

@@ -1,4 +1,4 @@
-"""Short questions: whether pictures of a class of objects are found by its name, asked in several wordings."""
+"""Short questions: whether searches for the name of a class, in several wordings, find its pictures."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from models.evaluation.short_match import LEAST_PICTURES, ShortAnswers, assess_s
 from models.matching.matcher import Matcher
 from models.text.request_words import subject_of
 
-FIRST = 5  # answers that are looked at
+FIRST = 5  # answers that count
 
 
 def measure_short_questions(
@@ -26,13 +26,12 @@ def measure_short_questions(
     least: int = LEAST_PICTURES,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """A report for JSON: how searches of all pictures of `data` with every template of `TEMPLATES` do, by the reranker
-    (`exhaustive`) and by `stage_one`, and how good the probabilities are that a picture shows what is asked for
-    (`short_match`, where the matcher has these).
+    """A report for JSON on searches of all pictures of `data` with every template of `TEMPLATES`: by the reranker
+    (`exhaustive`), by `stage_one`, and on the probabilities that a picture shows what is asked for (`short_match`, if
+    the matcher has these).
 
-    Every class shown by at least `least` pictures is queried, in the words that a search uses: without those of the
-    template that only ask (`subject_of`). `objects` are those of the pictures, in their order. Raises ValueError where
-    no class is shown so often.
+    Every class that at least `least` pictures show is queried, with the words that a search uses, which are those of
+    `subject_of`. `objects` are those of the pictures, in their order. Raises ValueError if there is no such class.
     """
     check_feature_width(matcher, data)
     classes = [name for name in objects.classes if len(objects.showing(name)) >= least]
@@ -71,8 +70,8 @@ def assess_class_search(
 ) -> dict[str, Any]:
     """Measures of C questions, one for each class, whose `right` pictures are known.
 
-    Shares of 1 are means over classes: hits among the FIRST answers of those that are possible there, first answers
-    that are right, average precision; `without_hit` names the classes with no hit among the FIRST.
+    Means over classes, from 0 to 1: hits among the FIRST answers as a share of the possible ones, right first answers,
+    average precision. `without_hit` names the classes without a hit among the FIRST.
     """
     order = np.lexsort((right, -np.nan_to_num(scores, nan=-np.inf)), axis=1)  # wrong pictures come first in a tie
     hits = np.take_along_axis(right, order, axis=1)
@@ -87,6 +86,6 @@ def assess_class_search(
     ones = np.ones(len(classes))
     return {
         **{name: float(each.mean()) for name, each in values.items()},
-        "without_hit": [name for name, found in zip(classes, among_first, strict=True) if not found],
+        "without_hit": [name for name, count in zip(classes, among_first, strict=True) if not count],
         "interval": {name: [end / 100 for end in interval_of_ratio(each, ones)] for name, each in values.items()},
     }

@@ -32,28 +32,28 @@ class Detections(Rows):
 
 
 class Extractor(nn.Module, ABC):
-    """Finds regions in pictures and describes each by one vector."""
+    """A model that finds regions in pictures and describes each by one vector."""
 
     accepts_pictures: ClassVar[bool] = True
-    """False where features were made elsewhere: then `extract` raises."""
+    """False if features come from elsewhere: then `extract` raises."""
     feature_dim: int
-    """Numbers D in a feature."""
+    """The width D of a feature."""
     num_regions: int
     """R: every picture gets this many rows, masked where it has fewer regions."""
     labels: tuple[str, ...]
     """The names that `Detections.labels` are indices into."""
     digest: str
-    """Names weights and configuration together; kept beside every feature made with them."""
+    """Identifies weights and configuration; stored with every feature made with them."""
 
     def joined(self, parts: Sequence[Detections]) -> Detections:
-        """The regions of pictures from those of some at a time; where there were no pictures, those of none."""
+        """The regions of pictures from those of batches, which may be none."""
         if parts:
             return Detections.cat(parts)
         device = next((weights.device for weights in self.parameters()), torch.device("cpu"))
-        nothing = torch.zeros(0, self.num_regions, device=device)
-        features, boxes = (nothing[:, :, None].expand(-1, -1, count) for count in (self.feature_dim, 4))
-        return Detections(features, boxes, nothing.long(), nothing, nothing.bool())
+        empty = torch.zeros(0, self.num_regions, device=device)
+        features, boxes = (empty[:, :, None].expand(-1, -1, count) for count in (self.feature_dim, 4))
+        return Detections(features, boxes, empty.long(), empty, empty.bool())
 
     @abstractmethod
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """The regions of upright RGB pictures of any number and sizes; those of one never depend on its batch."""
+        """The regions of upright RGB pictures of any number and sizes; none depends on others in its batch."""

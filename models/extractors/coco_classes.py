@@ -16,4 +16,4 @@ COCO_CLASSES = (
 
 COCO_CATEGORY_IDS = tuple(
     number for number in range(1, 91) if number not in {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}
-)  # the data set's ids of these classes: ten of its 90 were never used
+)  # the data set's ids of these classes: ten of its 90 ids are unused

@@ -19,16 +19,16 @@ KIND_FIELD = "kind"
 
 
 class ExtractorUnavailable(ValueError):
-    """An extractor cannot be loaded on this machine; the message says what is missing and how to get it."""
+    """An extractor that cannot be loaded on this machine; the message says what is missing and how to get it."""
 
 
 class BadExtractor(ValueError):
-    """The config.json of an extractor's folder is none; the message names it, and what is wrong with it."""
+    """An invalid config.json in an extractor's folder; the message names the file and the fault."""
 
 
 def read_kind(folder: Path) -> str | None:
-    """The kind of the extractor in `folder`; None where its config.json names none. Raises BadExtractor where that is
-    no such file."""
+    """The kind of the extractor in `folder`; None if its config.json names none. Raises BadExtractor if that file is
+    invalid."""
     kind = _read_json(folder).get(KIND_FIELD)
     if kind is not None and not isinstance(kind, str):
         raise BadExtractor(f"{folder / CONFIG_FILE}: {KIND_FIELD!r} is a text, not {kind!r}")
@@ -36,7 +36,7 @@ def read_kind(folder: Path) -> str | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The fields of config.json in `folder`, without the kind. Raises BadExtractor where that is no such file."""
+    """The fields of config.json in `folder`, without the kind. Raises BadExtractor if that file is invalid."""
     fields = _read_json(folder)
     fields.pop(KIND_FIELD, None)
     return fields
@@ -52,9 +52,9 @@ def digest_of_extractor(kind: str, settings: Mapping[str, Any], network: nn.Modu
 
 
 def config_of(kind: type[Config], folder: Path, fields: Mapping[str, Any]) -> Config:
-    """The configuration of this dataclass with these fields of the config.json in `folder`, lists of JSON as tuples.
+    """The configuration `kind` with these fields of the config.json in `folder`, JSON lists as tuples.
 
-    BadExtractor where one is unknown, missing or none that it may have.
+    Raises BadExtractor for a field that is unknown, missing or invalid.
     """
     known = {field.name: field for field in dataclasses.fields(cast(Any, kind))}
     needed = {name for name, field in known.items() if field.default is field.default_factory is dataclasses.MISSING}
@@ -75,7 +75,7 @@ def config_of(kind: type[Config], folder: Path, fields: Mapping[str, Any]) -> Co
 
 
 def check_ranges(config: object, above_zero: Iterable[str], shares: Iterable[str] = ()) -> None:
-    """ValueError names the first field of numbers that are to be above zero, or shares, from 0 to 1, which is not."""
+    """Raise ValueError for the first field that is not above zero, or, for `shares`, not from 0 to 1."""
     for name in above_zero:
         if (value := getattr(config, name)) <= 0:
             raise ValueError(f"{name} is above 0, not {value}")

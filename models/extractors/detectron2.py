@@ -30,17 +30,17 @@ COMPUTED_CONSTANTS = ("cell_anchors", "pixel_mean", "pixel_std", "num_batches_tr
 
 @dataclass(frozen=True, kw_only=True)
 class Detectron2Config(TwoStageConfig):
-    """The configuration of the extractor: all that it is besides its weights."""
+    """The configuration of the extractor: everything but its weights."""
 
     config: str
-    """Detectron2's own configuration, a YAML file in the folder (with the files that it names as _BASE_)."""
+    """Detectron2's own configuration, a YAML file in the folder (with its _BASE_ files)."""
     weights: str
     classes: tuple[str, ...] | None = None
     """Names in the order of the network's classes; None: those of the configuration's test set."""
 
 
 class Detectron2FasterRcnn(TwoStageNetwork):
-    """Detectron2's GeneralizedRCNN, its parts called one by one."""
+    """Detectron2's GeneralizedRCNN, whose parts are called separately."""
 
     def __init__(self, cfg: Any) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Detectron2FasterRcnn(TwoStageNetwork):
 def load_detectron2(folder: Path, device: str = "cpu", **settings: Any) -> TwoStageDetector:
     """The extractor in `folder`; `settings` replace fields of its configuration.
 
-    ExtractorUnavailable without detectron2.
+    Raises ExtractorUnavailable without detectron2.
     """
     config = config_of(Detectron2Config, folder, {**read_config(folder), **settings})
     cfg = _read_cfg(folder / config.config, device)
@@ -110,12 +110,12 @@ def load_detectron2(folder: Path, device: str = "cpu", **settings: Any) -> TwoSt
 def load_detectron2_weights(model: nn.Module, stored: dict[str, Tensor]) -> None:
     """Load stored weights into a network; constants may be missing or surplus.
 
-    RefusedFile names every weight that does not fit.
+    Raises RefusedFile, which names every weight that does not fit.
     """
     expected = model.state_dict()
-    found = {name: tensor for name, tensor in stored.items() if name in expected or not _is_constant(name)}
-    found |= {name: tensor for name, tensor in expected.items() if name not in found and _is_constant(name)}
-    load_weights(model, found, "the configuration's network")
+    weights = {name: tensor for name, tensor in stored.items() if name in expected or not _is_constant(name)}
+    weights |= {name: tensor for name, tensor in expected.items() if name not in weights and _is_constant(name)}
+    load_weights(model, weights, "the configuration's network")
 
 
 def _is_constant(name: str) -> bool:
@@ -128,14 +128,14 @@ def _read_cfg(file: Path, device: str) -> Any:
     except ImportError as problem:
         raise ExtractorUnavailable(f"{INSTALL} ({problem})") from problem
     cfg = get_cfg()
-    cfg.merge_from_file(str(file), allow_unsafe=False)  # or the YAML file could name code to run
+    cfg.merge_from_file(str(file), allow_unsafe=False)  # a YAML file could otherwise run code
     cfg.MODEL.WEIGHTS = ""
     cfg.MODEL.DEVICE = device
     return cfg
 
 
 def _known_classes(cfg: Any) -> Sequence[str]:
-    """Names of the classes of the first test set; empty where Detectron2 does not know it."""
+    """Class names of the first test set; empty if Detectron2 does not know it."""
     from detectron2.data import MetadataCatalog  # noqa: PLC0415
 
     names: Sequence[str] = (

@@ -1,7 +1,7 @@
-"""Convolutions of a network that is not trained any more, each with the activation after it, in one call of oneDNN.
+"""Convolutions for inference, each fused with the activation after it into one call of oneDNN.
 
-PyTorch runs a convolution and its activation one after the other, has weights laid out anew in every call, and gives a
-single picture's 1x1 convolutions to a slower routine. All of these compute the same, up to rounding.
+PyTorch runs a convolution and its activation separately, rearranges weights in every call, and uses a slower routine
+for the 1x1 convolutions of a single picture. The results are equal up to rounding.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from models.extractors.backbones.base import SameConv2d
 
-# Names and settings of activations as oneDNN's operator takes them.
+# Names and settings of activations for oneDNN's operator.
 ACTIVATIONS: dict[type[nn.Module], tuple[str, list[float]]] = {
     nn.ReLU: ("relu", []),
     nn.ReLU6: ("hardtanh", [0.0, 6.0]),
@@ -24,10 +24,10 @@ _CONVOLVE = getattr(torch.ops.mkldnn, "_convolution_pointwise", None)
 
 
 class FusedConv2d(nn.Module):
-    """A convolution and its activation; weights are laid out as oneDNN reads them for the first picture that comes."""
+    """A convolution and its activation; the first call arranges the weights for oneDNN and the picture's size."""
 
     def __init__(self, layer: nn.Conv2d, activation: nn.Module) -> None:
-        """ValueError where oneDNN's operator has no such activation or padding."""
+        """Take over the layer. Raises ValueError if oneDNN's operator has no such activation or padding."""
         super().__init__()
         if type(activation) not in ACTIVATIONS or isinstance(layer.padding, str) or layer.padding_mode != "zeros":
             raise ValueError(f"{layer} with {activation} cannot be one operation")
@@ -46,26 +46,25 @@ class FusedConv2d(nn.Module):
             x = pad(x, self.around)
         assert _CONVOLVE is not None
         shape = (self.padding, self.stride, self.dilation, self.groups)
-        out: Tensor = _CONVOLVE(x, self._laid_out(x), self.bias, *shape, *self.activation, "")
+        out: Tensor = _CONVOLVE(x, self._arranged_weight(x), self.bias, *shape, *self.activation, "")
         return out
 
-    def _laid_out(self, x: Tensor) -> Tensor:
-        """The weights; those as they were given are forgotten. Two threads that come first do the same work twice."""
-        given = self._weight
-        if given is not None:
+    def _arranged_weight(self, x: Tensor) -> Tensor:
+        """The arranged weights, which replace the original ones; two concurrent first calls do the same work twice."""
+        original = self._weight
+        if original is not None:
             assert _REORDER is not None
-            self._packed = _REORDER(given, self.padding, self.stride, self.dilation, self.groups, list(x.shape))
+            self._packed = _REORDER(original, self.padding, self.stride, self.dilation, self.groups, list(x.shape))
             self._weight = None
         assert self._packed is not None
         return self._packed
 
 
 def _with_same_padding(layer: SameConv2d) -> tuple[Tensor, tuple[int, int, int, int], list[int]]:
-    """Weights, what is padded beforehand and what the operator pads, as TensorFlow pads: one cell less before.
+    """Weights, padding beforehand and padding by the operator for TensorFlow's padding: one cell less before.
 
-    With a row and a column of zeros before it, a kernel begins one cell earlier, so that the operator can pad both
-    sides alike, and no map is copied only to be padded. Maps before kernels over all channels are, since these would
-    pay for their zeros.
+    A row and a column of zeros before a kernel shift it by one cell, so that the operator can pad both sides equally
+    and no map is copied for padding. Kernels over all channels would pay for the zeros, so their maps are copied.
     """
     if layer.groups == 1:
         return layer.weight.detach(), layer.around, [0, 0]
@@ -76,8 +75,8 @@ def _with_same_padding(layer: SameConv2d) -> tuple[Tensor, tuple[int, int, int, 
 def fuse_convolutions(network: nn.Module) -> None:
     """Replace each convolution of a network, and the activation after it in an nn.Sequential, in place.
 
-    The network lies on a CPU and is used without gradients from then on; it can neither be saved nor moved. Nothing
-    changes where PyTorch is built without oneDNN.
+    The network must be on a CPU, and from then on cannot be trained, saved or moved. Nothing changes if PyTorch is
+    built without oneDNN.
     """
     if _CONVOLVE is None or _REORDER is None or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return
@@ -92,7 +91,7 @@ def fuse_convolutions(network: nn.Module) -> None:
 
 
 def _activation_after(name: str, layers: Mapping[str, nn.Module]) -> str | None:
-    """The name of the layer that follows one of a sequence, if it is an activation that can be fused."""
+    """The name of the next layer in a sequence, if it is an activation that can be fused."""
     names = list(layers)
     for following in names[names.index(name) + 1 :]:
         if not isinstance(layers[following], nn.Identity):  # folded batch norm left these

@@ -1,6 +1,6 @@
-"""The cells of a grid as regions, which SMAN's paper attends to instead of a detector's boxes.
+"""The cells of a grid as regions, as in SMAN's paper, instead of a detector's boxes.
 
-The paper says 448 pixels and 7x7 cells of a map of stride 32, which do not go together: here 224 pixels, which
+The paper states 448 pixels and 7x7 cells of a map of stride 32, which is a contradiction: here 224 pixels
 give 7x7; `side` 448 gives 14x14.
 """
 
@@ -28,15 +28,15 @@ CELL = "cell"  # the label of every region
 
 @dataclass(frozen=True, kw_only=True)
 class GridConfig:
-    """The configuration of a grid: all that it is besides its backbone's weights."""
+    """The configuration of a grid: everything but its backbone's weights."""
 
     side: int = 224
-    """Pixels a side that every picture is stretched to; a multiple of 32."""
+    """Pixels per side to which every picture is stretched; a multiple of 32."""
     batch: int = 32
     """Pictures in one forward pass."""
 
     def __post_init__(self) -> None:
-        """ValueError for a number that it cannot be."""
+        """Raise ValueError for an invalid number."""
         check_ranges(self, ["side", "batch"])
         if self.side % STRIDE:
             raise ValueError(f"the side of a grid is a multiple of {STRIDE} pixels, not {self.side}")

@@ -1,9 +1,9 @@
 """torchvision, imported without PyTorch's compiler.
 
-One of its modules asks `torch._dynamo`, the compiler's front end, for a single function, which it calls only where its
-own operators are missing. The import brings sympy and hundreds of modules: nine tenths of the time that torchvision
-takes, and 80 MB. So a stand-in with that function is there during the import, and the compiler is imported when the
-function is called, or by whoever wants it.
+One of its modules imports a single function from `torch._dynamo`, the compiler's front end, and calls it only if its
+own operators are missing. That import loads sympy and hundreds of modules: nine tenths of torchvision's import time,
+and 80 MB. So a stand-in provides the function during the import, and the compiler is imported when the function is
+called, or by other code that needs it.
 """
 
 import sys
@@ -15,7 +15,7 @@ COMPILER, UTILITIES = "torch._dynamo", "torch._dynamo.utils"
 
 
 def _is_compile_supported(device_type: str) -> bool:
-    from torch._dynamo.utils import is_compile_supported  # noqa: PLC0415 - what all of this is about
+    from torch._dynamo.utils import is_compile_supported  # noqa: PLC0415 - the import to defer
 
     return bool(is_compile_supported(device_type))
 

@@ -1,4 +1,4 @@
-"""The extractor of features that were made elsewhere: their name, shape and labels, and no network."""
+"""The stand-in extractor of features that were made elsewhere: their name, shape and labels, without a network."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ PRECOMPUTED = "precomputed"
 
 
 class NoDetector(ValueError):
-    """Regions were asked for of a picture, where only features made elsewhere are known."""
+    """A request for the regions of a picture to an extractor without a network."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,14 +22,14 @@ class PrecomputedConfig:
     """The content of config.json."""
 
     digest: str
-    """The name of the features, as the models that read them have it."""
+    """The name of the features in the models that read them."""
     num_regions: int
     """The most regions of one picture."""
     feature_dim: int
     labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """ValueError for a number that it cannot be."""
+        """Raise ValueError for an invalid number."""
         check_ranges(self, ["num_regions", "feature_dim"])
 
     def to_json(self) -> bytes:
@@ -38,7 +38,7 @@ class PrecomputedConfig:
 
 
 class PrecomputedExtractor(Extractor):
-    """Stands for whatever made the features: it knows their shape and labels, and finds no regions itself."""
+    """A stand-in for whatever made the features, with their shape and labels; it finds no regions itself."""
 
     accepts_pictures = False
 

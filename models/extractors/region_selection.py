@@ -15,7 +15,7 @@ from torchvision.ops import box_iou, clip_boxes_to_image, nms, remove_small_boxe
 
 from models.batches import Rows
 
-MIN_SIDE = 1 / 14  # of the side of a square as large as the picture: one cell of the last map, at 448 pixels
+MIN_SIDE = 1 / 14  # times the square root of the picture's area: one cell of the last map, at 448 pixels
 
 
 @runtime_checkable
@@ -60,8 +60,8 @@ def select_regions(
     """The regions of one picture of `size` (height, width) among its refined boxes, padded to `num_regions` rows.
 
     The whole picture, if wanted, comes first and has label C, after the classes. Boxes with a side under `min_side`
-    of the side of a square as large as the picture are left out, and boxes that overlap a more probable one by more
-    than `any_overlap`, whatever the class; of the rest `select_best_boxes` takes the most probable.
+    times the square root of the picture's area are dropped, and boxes that overlap a more probable one by more than
+    `any_overlap`, whatever the class; of the rest `select_best_boxes` takes the most probable.
     """
     boxes = clip_boxes_to_image(boxes, size)
     kept = remove_small_boxes(boxes, min_side * math.sqrt(size[0] * size[1]))
@@ -108,13 +108,13 @@ def class_wise_nms(
 ) -> Bool[Tensor, "P C"]:
     """The classes in which each box survives suppression.
 
-    All classes share one table of overlaps and go through their boxes, the most probable first, side by side.
+    All classes share one table of overlaps and process their boxes in parallel, the most probable first.
     """
     may_coexist = (~(box_iou(boxes, boxes) > overlap)).fill_diagonal_(True)
     classes = torch.arange(probabilities.shape[1], device=boxes.device)
     survives = torch.ones_like(probabilities.mT, dtype=torch.bool)
     for rank in probabilities.argsort(dim=0, descending=True, stable=True):
-        # Had a more probable box overlapped this one, this one would be gone: so only later boxes are suppressed.
+        # A box that overlaps a more probable one is already gone, so only later boxes are suppressed.
         alive = survives[classes, rank].nonzero()[:, 0]
         survives[alive] &= may_coexist[rank[alive]]
     return survives.mT
@@ -123,7 +123,7 @@ def class_wise_nms(
 def box_confidences(
     boxes: Float[Tensor, "P 4"], probabilities: Float[Tensor, "P C"], overlap: float
 ) -> Float[Tensor, " P"]:
-    """A box's best probability among the classes in which it survives suppression; 0 where it survives in none."""
+    """A box's best probability among the classes in which it survives suppression; 0 if there is none."""
     return probabilities.masked_fill(~class_wise_nms(boxes, probabilities, overlap), 0).amax(1)
 
 
@@ -132,8 +132,8 @@ def select_by_threshold(
 ) -> Int64[Tensor, " N"]:
     """Indices of the boxes of at least `threshold`, in their order.
 
-    Where these are fewer than `min_boxes` or more than `max_boxes`: that number of boxes with the highest confidence,
-    best first. Equal to what the script does that made the published features.
+    If these are fewer than `min_boxes` or more than `max_boxes`: that number of boxes with the highest confidence, best
+    first. The script that made the published features does the same.
     """
     confident = (confidence >= threshold).nonzero()[:, 0]
     if min_boxes <= len(confident) <= max_boxes:

@@ -1,4 +1,4 @@
-"""The loader of every kind of extractor; the one place that knows the names of the kinds."""
+"""The loader of every kind of extractor, by name."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,12 +20,12 @@ DEFAULT_KIND = "faster-rcnn"  # of a folder whose config.json names none
 
 
 class UnknownExtractor(ValueError):
-    """A folder holds an extractor of a kind that has no loader; the message lists the known kinds."""
+    """An extractor of an unknown kind; the message lists the known kinds."""
 
 
 def load_extractor(folder: Path, device: str = "cpu") -> Extractor:
-    """The extractor in `folder`, of the kind that its config.json names, ready on `device`. Raises BadExtractor where
-    the folder holds none."""
+    """The extractor in `folder`, of the kind that its config.json names, on `device`. Raises BadExtractor if the folder
+    holds none."""
     kind = read_kind(folder) or DEFAULT_KIND
     if kind not in LOADERS:
         raise UnknownExtractor(f"{folder} holds an extractor of kind {kind!r}; known: {', '.join(LOADERS)}")
@@ -33,7 +33,7 @@ def load_extractor(folder: Path, device: str = "cpu") -> Extractor:
 
 
 def _load_faster_rcnn(folder: Path, device: str) -> FasterRcnn:
-    """The detector in `folder`, which can no longer be trained, moved or saved where it is loaded on a CPU."""
+    """The detector in `folder`; on a CPU it cannot be trained, moved or saved."""
     detector = load_detector(folder, device)
     if device == "cpu":
         detector.heads.box_roi_pool = SumPooler(detector.heads.box_roi_pool)
@@ -43,7 +43,7 @@ def _load_faster_rcnn(folder: Path, device: str) -> FasterRcnn:
 
 
 def _load_grid(folder: Path, device: str) -> GridExtractor:
-    """The grid in `folder`: "backbone" is the path, from there, of a detector's folder or a file of weights; the other
+    """The grid in `folder`: "backbone" is the relative path of a detector's folder or a file of weights; the other
     fields are GridConfig's."""
     fields = read_config(folder)
     if not isinstance(backbone := fields.pop("backbone", None), str):

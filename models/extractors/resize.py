@@ -8,11 +8,11 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-MAX_ASPECT = 4.0  # beyond which a picture is squeezed: 3000x10 becomes 4:1
+MAX_ASPECT = 4.0  # pictures beyond it are squeezed: 3000x10 becomes 4:1
 
 
 def fit_size(width: int, height: int, side: float, multiple: int) -> tuple[int, int]:
-    """Width and height of about side**2 pixels in nearly the given aspect, both multiples of `multiple`."""
+    """Width and height of about side**2 pixels with nearly the given aspect ratio, both multiples of `multiple`."""
     root = min(max(width / height, 1 / MAX_ASPECT), MAX_ASPECT) ** 0.5
     across, down = (max(1, round(length / multiple)) * multiple for length in (side * root, side / root))
     return across, down

@@ -1,9 +1,9 @@
-"""Cells of boxes, pooled from the levels of a feature pyramid, for networks that are not trained, on a CPU.
+"""Pooling of boxes from the levels of a feature pyramid, for inference on a CPU.
 
-The same as torchvision's `MultiScaleRoIAlign` (RoIAlign, He et al. 2017; levels by eq. 1 of FPN, Lin et al. 2017).
+It equals torchvision's `MultiScaleRoIAlign` (RoIAlign, He et al. 2017; levels by eq. 1 of FPN, Lin et al. 2017).
 
-A cell is a weighted sum of a few places of a map. As one sum of embeddings, a row of channels a place, all boxes of all
-levels take an eighth of the time of torchvision's kernel, which reads one channel after the other.
+A cell is a weighted sum of a few positions of a map. As one embedding bag, with a row of channels per position, all
+boxes of all levels take an eighth of the time of torchvision's kernel, which reads channel after channel.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ FINEST_LEVEL, CANONICAL_LEVEL = 3, 4  # log2 of the finest stride, and of that o
 
 
 class SumPooler(nn.Module):
-    """In the place of torchvision's pooler, with its settings."""
+    """A replacement of torchvision's pooler, with its settings."""
 
     def __init__(self, pooler: MultiScaleRoIAlign) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class SumPooler(nn.Module):
     def forward(
         self, maps: Mapping[str, Float[Tensor, "K C _ _"]], boxes: Sequence[Float[Tensor, "_ 4"]], sizes: object
     ) -> Float[Tensor, "N C S S"]:
-        """S x S cells of the boxes of K pictures in pixels, one picture after the other; they lie channels last.
+        """S x S cells, channels last, of boxes in pixels of K pictures, in the pictures' order.
 
         The maps have strides 8, 16 and so on, so that the pictures' sizes are not needed.
         """
@@ -48,7 +48,7 @@ class SumPooler(nn.Module):
 
 
 def _levels(boxes: Float[Tensor, "N 4"], canonical_side: int, count: int) -> Int64[Tensor, " N"]:
-    """The number of the map of each box: the larger it is, the coarser."""
+    """The index of the map of each box; larger boxes have coarser maps."""
     sides = (boxes[:, 2:] - boxes[:, :2]).prod(1).sqrt()
     level = (CANONICAL_LEVEL + (sides / canonical_side).log2() + 1e-6).floor()
     return (level - FINEST_LEVEL).clamp(0, count - 1).long()
@@ -57,10 +57,10 @@ def _levels(boxes: Float[Tensor, "N 4"], canonical_side: int, count: int) -> Int
 def _places_of_axis(
     ends: Float[Tensor, "N 2"], length: Int64[Tensor, " N"], cells: int, samples: int
 ) -> tuple[Int64[Tensor, "N S P"], Float[Tensor, "N S P"]]:
-    """The P = 2 * samples places along one axis that each of S cells of a box is made of, and their weights.
+    """The P = 2 * samples positions along one axis of each of a box's S cells, and their weights.
 
-    `ends` are the box's ends and `length` the axis's, in cells of the map. A box is taken to be a cell long at least. A
-    sample more than a cell outside the map weighs nothing; one nearer counts as if it lay on the border.
+    `ends` are the box's ends and `length` is the axis's, in cells of the map. A box counts as at least one cell long. A
+    sample more than a cell outside the map has weight 0; a nearer one counts as if it were on the border.
     """
     size = (ends[:, 1] - ends[:, 0]).clamp(min=1)
     share = (torch.arange(cells * samples, device=ends.device) + 0.5) / (cells * samples)
@@ -79,8 +79,8 @@ def _places_of_axis(
 def _first_rows(
     maps: Sequence[Tensor], boxes: Sequence[Float[Tensor, "_ 4"]], level: Int64[Tensor, " N"]
 ) -> Int64[Tensor, " N"]:
-    """The number of the row, among those of all maps and pictures, at which the map of each box begins."""
-    sizes = level.new_tensor([one.shape[2] * one.shape[3] for one in maps])
+    """The index of the first row of each box's map among the rows of all maps and pictures."""
+    sizes = level.new_tensor([each.shape[2] * each.shape[3] for each in maps])
     begins = (sizes * len(boxes)).cumsum(0) - sizes * len(boxes)
     counts = level.new_tensor([len(of_picture) for of_picture in boxes])
     picture = torch.arange(len(boxes), device=level.device).repeat_interleave(counts)

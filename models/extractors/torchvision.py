@@ -1,7 +1,7 @@
 """torchvision's Faster R-CNN on ResNet-50 with a feature pyramid (version 2), trained on COCO, as an extractor.
 
 A region's feature is the 1024-d output of the box head. A folder needs config.json only: {"kind": "torchvision"};
-with "weights": "FILE" it takes a state dict that lies there instead of torchvision's download.
+with "weights": "FILE" it loads that state dict instead of torchvision's download.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,22 +25,22 @@ COCO_WEIGHTS = FasterRCNN_ResNet50_FPN_V2_Weights.COCO_V1
 
 @dataclass(frozen=True, kw_only=True)
 class TorchvisionConfig(TwoStageConfig):
-    """The configuration of the extractor: all that it is besides its weights."""
+    """The configuration of the extractor: everything but its weights."""
 
     weights: str | None = None
     """A file in the folder, written by torch.save; None: torchvision's own weights."""
     short_side: int = 800
-    """Pixels of the resized picture, or fewer where its long side would be longer than `long_side`."""
+    """Pixels of the resized picture, or fewer if its long side would exceed `long_side`."""
     long_side: int = 1333
 
     def __post_init__(self) -> None:
-        """ValueError for a number that it cannot be."""
+        """Raise ValueError for an invalid number."""
         super().__post_init__()
         check_ranges(self, ["short_side", "long_side"])
 
 
 class TorchvisionFasterRcnn(TwoStageNetwork):
-    """torchvision's model, its parts called one by one."""
+    """torchvision's model, whose parts are called separately."""
 
     feature_dim = 1024
 
@@ -81,7 +81,7 @@ def load_torchvision(
 ) -> TwoStageDetector:
     """The extractor in `folder`; `settings` replace fields of its configuration.
 
-    ExtractorUnavailable where the weights can be neither read nor downloaded.
+    Raises ExtractorUnavailable if the weights can be neither read nor downloaded.
     """
     config = config_of(TorchvisionConfig, folder, {**read_config(folder), **settings})
     network = TorchvisionFasterRcnn(

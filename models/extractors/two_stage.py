@@ -1,4 +1,4 @@
-"""Two-stage detectors of other libraries as extractors: what they have in common, around the steps that differ."""
+"""Two-stage detectors of other libraries as extractors: the common part, around the steps that differ."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from models.extractors.base import PICTURE, Detections, Extractor
 from models.extractors.config import check_ranges
 from models.extractors.region_selection import select_regions
 
-TWO_STAGE_MIN_SIDE = 1 / 50  # of the side of a square as large as the picture: 16 pixels at 800
+TWO_STAGE_MIN_SIDE = 1 / 50  # times the square root of the picture's area: 16 pixels at 800
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class TwoStageConfig:
     any_overlap: float = 0.7
 
     def __post_init__(self) -> None:
-        """ValueError for a number that it cannot be."""
+        """Raise ValueError for an invalid number."""
         check_ranges(self, ["num_regions"], ["class_overlap", "any_overlap"])
 
 
@@ -35,7 +35,7 @@ class FirstStage(NamedTuple):
     """The output of the first stage for one picture."""
 
     maps: Any
-    """Feature maps, as the network's own later parts take them."""
+    """Feature maps, in the form of the network's later parts."""
     size: tuple[int, int]
     """Height and width of the resized picture."""
     proposals: Float[Tensor, "P 4"]
@@ -46,13 +46,13 @@ class SecondStage(NamedTuple):
     """The output of the second stage for the P proposals of one picture."""
 
     probabilities: Float[Tensor, "P C"]
-    """Of the C classes, without background."""
+    """For the C classes, without background."""
     refined: Float[Tensor, "P C 4"]
-    """Each box as corrected for each class."""
+    """Each box corrected for each class."""
 
 
 class TwoStageNetwork(nn.Module, ABC):
-    """A network that proposes boxes, then computes a feature of each box, its class and its correction."""
+    """A network that proposes boxes, then computes each box's feature, class and correction."""
 
     feature_dim: int
 
@@ -62,7 +62,7 @@ class TwoStageNetwork(nn.Module, ABC):
 
     @abstractmethod
     def box_features(self, first: FirstStage, boxes: Float[Tensor, "P 4"]) -> Float[Tensor, "P D"]:
-        """One feature vector a box."""
+        """One feature vector per box."""
 
     @abstractmethod
     def classify(self, first: FirstStage, features: Float[Tensor, "P D"]) -> SecondStage:
@@ -70,7 +70,7 @@ class TwoStageNetwork(nn.Module, ABC):
 
 
 class TwoStageDetector(Extractor):
-    """Regions are the boxes corrected for their most probable class; their features are computed anew from there."""
+    """An extractor whose regions are boxes corrected for their most probable class, with features of these boxes."""
 
     def __init__(self, network: TwoStageNetwork, classes: tuple[str, ...], config: TwoStageConfig, digest: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class TwoStageDetector(Extractor):
 
     @torch.no_grad()
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """Regions of upright RGB pictures, processed one by one so that none is padded for another's sake."""
+        """Regions of upright RGB pictures, processed one by one so that none is padded."""
         return self.joined([self._extract(picture) for picture in pictures])
 
     def _extract(self, picture: PIL.Image.Image) -> Detections:

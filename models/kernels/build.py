@@ -1,8 +1,7 @@
-"""Builds the kernels: `python -m models.kernels.build`. Needs no part of Regard but this package.
+"""The build of the kernels: `python -m models.kernels.build`. Needs only this package of Regard.
 
-It takes clang or gcc (12 or newer) where there is one that works, else the PyPI package ziglang where that is
-installed: it holds a C compiler, and is needed for nothing after the build. Without any, Regard computes the same by
-PyTorch.
+It uses clang or gcc (12 or newer) if one works, else the C compiler in the PyPI package ziglang if that is installed;
+it is not needed after the build. Without a compiler, Regard computes the same in PyTorch.
 """
 
 import argparse
@@ -21,12 +20,12 @@ SYSTEM_COMPILERS = ("clang", "gcc", "cc")
 
 
 class CannotBuild(Exception):
-    """There is no compiler that works; the message says what each of them said."""
+    """No compiler works; the message holds the output of each."""
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C compiler: the command that starts it, and whether it is zig, which has names of its own for processors."""
+    """A C compiler: its command, and whether it is zig, which has different names for processors."""
 
     command: tuple[str, ...]
     is_zig: bool = False
@@ -42,7 +41,7 @@ class Compiler:
 
 
 def compilers() -> Iterator[Compiler]:
-    """The compilers that are here, the preferred first."""
+    """The compilers on this machine, the preferred first."""
     for name in SYSTEM_COMPILERS:
         if path := shutil.which(name):
             yield Compiler((path,))
@@ -51,23 +50,23 @@ def compilers() -> Iterator[Compiler]:
 
 
 def compile_kernels(command: Sequence[str], flags: Sequence[str], into: Path) -> None:
-    """Compile to the file `into`, which appears whole or not at all. CannotBuild with what the compiler said."""
+    """Compile to the file `into`, atomically. Raises CannotBuild with the compiler's output."""
     into.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=into.parent) as folder:
-        made = Path(folder) / into.name
-        whole = [*command, *flags, "-o", str(made), str(MAIN), "-lm"]
+        output = Path(folder) / into.name
+        full_command = [*command, *flags, "-o", str(output), str(MAIN), "-lm"]
         try:
-            done = subprocess.run(whole, capture_output=True, text=True, check=False)
+            result = subprocess.run(full_command, capture_output=True, text=True, check=False)
         except OSError as fault:
             raise CannotBuild(f"{command[0]}: {fault}") from fault
-        if done.returncode or not made.is_file():
-            raise CannotBuild(f"{' '.join(whole)}: {done.stderr[-2000:]}")
-        made.chmod(0o755)
-        made.replace(into)
+        if result.returncode or not output.is_file():
+            raise CannotBuild(f"{' '.join(full_command)}: {result.stderr[-2000:]}")
+        output.chmod(0o755)
+        output.replace(into)
 
 
 def build_target(target: str, folder: Path = BUILT) -> Path:
-    """The file of the kernels for a target, built unless it is there; CannotBuild where no compiler works."""
+    """The file of the kernels for a target, built unless it exists. Raises CannotBuild if no compiler works."""
     path = built_file(target, folder)
     faults = []
     for compiler in () if path.is_file() else compilers():
@@ -82,28 +81,28 @@ def build_target(target: str, folder: Path = BUILT) -> Path:
 
 
 def remove_others(keep: Sequence[Path], folder: Path = BUILT) -> None:
-    """Remove what earlier versions of the sources were built to."""
+    """Remove kernels that were built from earlier sources."""
     for path in folder.glob("regard-*.so"):
         if path not in keep:
             path.unlink()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build for this kind of machine. 1 where that cannot be done, with the reason on the error output."""
+    """Build for this kind of machine; returns 1 on failure, with the reason on standard error."""
     parser = argparse.ArgumentParser(prog="python -m models.kernels.build", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--folder", type=Path, default=BUILT, help="where to put what is built")
+    parser.add_argument("--folder", type=Path, default=BUILT, help="folder for the built files")
     folder = parser.parse_args(arguments).folder
     targets = targets_of(this_machine())
     if not targets:
         print(f"There are no kernels for {this_machine()}: PyTorch computes the scores.", file=sys.stderr)
         return 1
     try:
-        made = [build_target(target, folder) for target in targets]
+        paths = [build_target(target, folder) for target in targets]
     except CannotBuild as fault:
         print(f"The kernels cannot be built: {fault}", file=sys.stderr)
         return 1
-    remove_others(made, folder)
-    print(*made, sep="\n")
+    remove_others(paths, folder)
+    print(*paths, sep="\n")
     return 0
 
 

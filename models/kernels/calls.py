@@ -1,4 +1,4 @@
-"""Calls of the built kernels: what of records and sentences they read, as ctypes hands it over."""
+"""Calls of the built kernels: records and sentences as ctypes structures."""
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +19,13 @@ Records = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class KernelCall:
-    """The arguments that all pictures share, with one structure for each sentence."""
+    """The arguments that all pictures share, and one structure per sentence."""
 
     pictures: ctypes.Structure
     sentences: Sequence[ctypes.Structure]
     options: ctypes.Structure
     kept: Sequence[Tensor]
-    """What the structures hold addresses of."""
+    """The tensors whose addresses the structures hold."""
 
 
 def _fields(pointers: Sequence[str], steps: Sequence[str], numbers: Sequence[str]) -> Sequence[tuple[str, Any]]:
@@ -103,24 +103,24 @@ class _SmanForm(ctypes.Structure):
 
 
 def call_of(form: AnyForm, records: Records, question: Question) -> KernelCall:
-    """The call that scores stored pictures. ValueError for records of other types or shapes."""
+    """The call that scores stored pictures. Raises ValueError for records of other types or shapes."""
     return _CALLS[type(form)](form, records, question)
 
 
-def form_as_read_by_c(form: KernelForm) -> ctypes.Structure:
+def form_structure(form: KernelForm) -> ctypes.Structure:
     """The options as `form` of source/directions.h."""
     return _Form(*form.numbers())
 
 
 def packed_units(rows: Float[Tensor, "W Z"]) -> Float[Tensor, "blocks W 16"]:
-    """Numbers of rows in blocks of 16, each block with those of all rows."""
+    """The columns in blocks of 16, each block with all rows."""
     return rows.view(len(rows), rows.shape[1] // BLOCK, BLOCK).transpose(0, 1).contiguous()
 
 
 def _pictures(kind: type[ctypes.Structure], records: Records, shapes: Mapping[str, tuple[int, ...] | None]) -> Any:
-    """The addresses of stored fields, which must be laid out as the kernels read them; none of a field without shape.
+    """The addresses of stored fields, which must have the kernels' layout; null for a field without a shape.
 
-    The sizes of a picture are those of `shapes`, which the caller adds.
+    The caller adds the sizes of a picture, which are those in `shapes`.
     """
     num = len(records["mask"])
     pointers: list[int | None] = []
@@ -134,17 +134,17 @@ def _pictures(kind: type[ctypes.Structure], records: Records, shapes: Mapping[st
             raise ValueError(f"{name} must be {wanted} of {number}, not {array.shape} of {array.dtype}")
         if num and not array[0].flags.c_contiguous:
             raise ValueError(f"{name} of a picture must lie in one piece")
-        pointers.append(array.__array_interface__["data"][0])  # array.ctypes makes objects on the way
+        pointers.append(array.__array_interface__["data"][0])  # array.ctypes would create objects
         steps.append(array.strides[0])
     return kind(*pointers, *steps, num)
 
 
 def _real(mask: Bool[Tensor, "Q W"]) -> Sequence[slice | Tensor]:
-    """The real words of each sentence as an index: a slice, which copies nothing, where these come first."""
-    found = mask.numpy()
-    counts = found.sum(1).tolist()
-    each = zip(counts, found, mask, strict=True)
-    return [slice(count) if own[:count].all() else real for count, own, real in each]
+    """An index of the real words of each sentence: a slice, which copies nothing, if they come first."""
+    array = mask.numpy()
+    counts = array.sum(1).tolist()
+    rows = zip(counts, array, mask, strict=True)
+    return [slice(count) if row[:count].all() else real for count, row, real in rows]
 
 
 def _check_lanes(width: int) -> None:
@@ -158,8 +158,8 @@ def _attention_call(form: KernelForm, records: Records, words: Words) -> KernelC
     pictures = _pictures(_Pictures, records, {"vectors": (regions, width), "gram": gram, "mask": (regions,)})
     pictures.regions, pictures.width = regions, width
     kept = [vectors[real].contiguous() for vectors, real in zip(words.vectors.float(), _real(words.mask), strict=True)]
-    sentences = [_Sentence(own.data_ptr(), len(own)) for own in kept]
-    return KernelCall(pictures, sentences, form_as_read_by_c(form), kept)
+    sentences = [_Sentence(vectors.data_ptr(), len(vectors)) for vectors in kept]
+    return KernelCall(pictures, sentences, form_structure(form), kept)
 
 
 def _caan_call(form: CaanForm, records: Records, question: CaanQuestion) -> KernelCall:
@@ -178,7 +178,7 @@ def _caan_call(form: CaanForm, records: Records, question: CaanQuestion) -> Kern
         sentences.append(
             _CaanSentence(words.data_ptr(), keys.data_ptr(), intra.data_ptr(), inter.data_ptr(), len(words))
         )
-    options = _CaanForm(*(one.data_ptr() for one in weights), form.intra_modal, form.slope)
+    options = _CaanForm(*(weight.data_ptr() for weight in weights), form.intra_modal, form.slope)
     return KernelCall(pictures, sentences, options, kept)
 
 
@@ -197,7 +197,7 @@ def _sman_call(form: SmanForm, records: Records, question: SmanQuestion) -> Kern
         sides = [side.float().contiguous() for side in sides]
         kept += sides
         sentences.append(_SmanSentence(*(side.data_ptr() for side in sides), len(sides[0])))
-    options = _SmanForm(*(one.data_ptr() for one in weights), form.outside, form.concatenation)
+    options = _SmanForm(*(weight.data_ptr() for weight in weights), form.outside, form.concatenation)
     return KernelCall(pictures, sentences, options, kept)
 
 

@@ -15,21 +15,21 @@ from models.kernels.device_records import DeviceRecords
 from models.kernels.forms import AnyForm, FormFocal, FormLogits, FormPooling, KernelForm, Question
 from models.kernels.library import NoKernels
 
-FEWEST_LANES = 16  # rows and columns of the smallest product that tensor cores compute
-MOST_LANES = 64  # a program's tables take 66 kB then; with 128 lanes more than most GPUs have, and minutes to compile
-CHUNK_NUMBERS = 64  # of a region that are multiplied at a time
+FEWEST_LANES = 16  # rows and columns of the smallest product on tensor cores
+MOST_LANES = 64  # a program's tables then take 66 kB; with 128 lanes more than most GPUs have, and minutes to compile
+CHUNK_NUMBERS = 64  # numbers of a region that are multiplied at a time
 
 
 def lanes_for(count: int) -> int:
-    """The least power of two that is not below `count`, and 16 at least."""
+    """The least power of two that is at least `count` and 16."""
     return max(FEWEST_LANES, 1 << max(0, count - 1).bit_length())
 
 
 class DeviceKernels:
-    """The Triton kernel with the records of one view, kept on the device up to a budget of bytes."""
+    """The Triton kernel with one view's records, which stay on the device up to a budget of bytes."""
 
     def __init__(self, device: torch.device, budget: int) -> None:
-        """NoKernels where there is no Triton."""
+        """Raise NoKernels without Triton."""
         if importlib.util.find_spec("triton") is None:
             raise NoKernels("Triton is not installed; it comes with PyTorch for Linux")
         self.target, self.device_type = "triton", device.type
@@ -44,7 +44,7 @@ class DeviceKernels:
         return isinstance(form, KernelForm)
 
     def takes(self, num_regions: int, num_words: int) -> bool:
-        """Whether a program's tables have room for the regions of a picture and the words of a sentence."""
+        """Whether pictures and sentences of these sizes fit into a program's tables."""
         return lanes_for(max(num_regions, num_words)) <= MOST_LANES
 
     def scores(
@@ -57,7 +57,7 @@ class DeviceKernels:
     ) -> Float[Tensor, "Q K"]:
         """Scores of the sentences with the pictures `rows`, [K] for all of them or [Q, K]; `threads` is not used.
 
-        IndexError for rows that there are not.
+        Raises IndexError for rows that do not exist.
         """
         if rows.size and not 0 <= rows.min() <= rows.max() < len(records["mask"]):
             raise IndexError(
@@ -73,7 +73,7 @@ class DeviceKernels:
 
 def score_records(form: KernelForm, tables: Mapping[str, Tensor], places: Tensor, words: Words) -> Tensor:
     """[Q, K] scores of the records at `places` [Q, K] of the tables, in one launch."""
-    from models.kernels.triton_kernels import score_pairs_kernel  # noqa: PLC0415 - Triton is not everywhere
+    from models.kernels.triton_kernels import score_pairs_kernel  # noqa: PLC0415 - Triton is optional
 
     vectors, mask = tables["vectors"], tables["mask"]
     num_queries, num_pictures = places.shape
@@ -81,19 +81,19 @@ def score_records(form: KernelForm, tables: Mapping[str, Tensor], places: Tensor
     scores = torch.empty(num_queries, num_pictures, device=vectors.device)
     if not scores.numel():
         return scores
-    asked = torch.nn.functional.pad(
+    sentences = torch.nn.functional.pad(
         words.vectors.float().masked_fill(~words.mask.unsqueeze(2), 0),
         (0, 0, 0, lanes_for(words.mask.shape[1]) - words.mask.shape[1]),
     )
-    word_lanes = asked.shape[1]
+    word_lanes = sentences.shape[1]
     word_mask = torch.nn.functional.pad(words.mask, (0, word_lanes - words.mask.shape[1]))
     score_pairs_kernel[(num_pictures, num_queries)](
         vectors,
-        tables.get("gram", vectors),  # never read where it is not among the fields
+        tables.get("gram", vectors),  # not read if it is not a field
         mask.view(torch.uint8),
         places.contiguous(),
-        asked.contiguous(),
-        (asked @ asked.mT).contiguous(),
+        sentences.contiguous(),
+        (sentences @ sentences.mT).contiguous(),
         word_mask.contiguous().view(torch.uint8),
         scores,
         num_pictures,

@@ -1,10 +1,9 @@
-"""Records of stored pictures in a GPU's memory, as far as a budget allows; those beyond it pass through pinned memory.
+"""Records of stored pictures in a GPU's memory within a budget; those beyond it are copied through pinned memory.
 
-A view's file only grows, so what was copied once stays right for as long as the same mapping is read. Rows up to the
-last one that was ever asked for are copied: those behind it may not be published yet. Where the view is mapped anew,
-as it is after it grew, all is copied anew; so it is where another view is read, as that of an ensemble of the model, or
-other fields of it, as those of another member of the ensemble.
-While a table grows, the old one and the new one are there, which may be twice the budget.
+A view's file only grows, so copies stay valid while the same mapping is read. Rows are copied up to the last one that
+was ever requested, since later ones may not be published yet. All is copied again if the view is mapped again, as after
+it grew, or if another view or other fields are read, such as those of another member of an ensemble. While a table
+grows, the old and the new one exist, which may take twice the budget.
 """
 
 from collections.abc import Mapping
@@ -19,44 +18,44 @@ AT_ONCE = 4096  # rows that are copied to the device at a time
 
 
 def mapping_of(array: npt.NDArray[Any]) -> Any:
-    """The mapped file that an array's numbers lie in, or the first array that owns them."""
-    found: Any = array
-    while isinstance(found, np.ndarray) and found.base is not None:
-        found = found.base
-    return found
+    """The mapped file that holds an array's numbers, or the array that owns them."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    return owner
 
 
 def place_of(array: npt.NDArray[Any]) -> tuple[Any, ...]:
-    """Where the numbers of an array lie in memory, whatever its length: equal for what is the same field."""
+    """The location and layout of an array in memory without its length, equal for the same field."""
     return array.__array_interface__["data"][0], array.strides, array.shape[1:], array.dtype.str
 
 
 def on_device(array: npt.NDArray[Any], device: torch.device) -> Tensor:
-    """A copy of rows on the device, through pinned memory where it is a GPU."""
+    """A copy of rows on the device, through pinned memory for a GPU."""
     copy = torch.from_numpy(np.ascontiguousarray(array))
     return copy.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else copy.to(device)
 
 
 class DeviceRecords:
-    """Fields of records on a device. One thread at a time."""
+    """Fields of records on a device; for one thread at a time."""
 
     def __init__(self, device: torch.device, budget: int) -> None:
-        """`budget` in bytes; 0 keeps nothing there."""
+        """Keep at most `budget` bytes on the device."""
         self._device, self._budget = device, budget
         self._places: dict[str, tuple[Any, ...]] = {}
-        self._sources: list[Any] = []  # kept, so that their addresses are nobody else's
+        self._sources: list[Any] = []  # kept, so that their addresses are not reused
         self._tables: dict[str, Tensor] = {}
         self.resident = 0  # rows that are on the device
 
     def tables(
         self, records: Mapping[str, npt.NDArray[Any]], rows: npt.NDArray[np.int64]
     ) -> tuple[dict[str, Tensor], Tensor]:
-        """Tensors [N, ...] on the device by field, and the places in them of the rows asked for, int64 as `rows` are.
+        """Tensors [N, ...] on the device by field, and int64 indices into them of the shape of `rows`.
 
-        ValueError for fields of different lengths.
+        Raises ValueError for fields of different lengths.
         """
         if len({len(array) for array in records.values()}) != 1:
-            raise ValueError(f"fields of different lengths: { {name: len(one) for name, one in records.items()} }")
+            raise ValueError(f"fields of different lengths: { {name: len(array) for name, array in records.items()} }")
         self._extend(records, int(rows.max()) + 1 if rows.size else 0)
         if rows.size and int(rows.max()) < self.resident:
             return self._tables, on_device(rows, self._device)
@@ -64,7 +63,7 @@ class DeviceRecords:
         return self._gathered(records, needed), on_device(places.reshape(rows.shape).astype(np.int64), self._device)
 
     def _gathered(self, records: Mapping[str, npt.NDArray[Any]], needed: npt.NDArray[np.int64]) -> dict[str, Tensor]:
-        """The rows `needed`, ascending: those on the device first, the others copied behind them."""
+        """The ascending rows `needed`: those on the device, then copies of the others."""
         split = int(np.searchsorted(needed, self.resident))
         gathered = {}
         for name, array in records.items():
@@ -75,7 +74,7 @@ class DeviceRecords:
         return gathered
 
     def _extend(self, records: Mapping[str, npt.NDArray[Any]], wanted: int) -> None:
-        """Bring the first `wanted` rows onto the device, as far as the budget goes."""
+        """Copy the first `wanted` rows to the device, within the budget."""
         places = {name: place_of(array) for name, array in records.items()}
         if places != self._places:
             self._tables, self.resident, self._places = {}, 0, places
@@ -85,7 +84,7 @@ class DeviceRecords:
         if fitting <= self.resident:
             return
         if not self._tables or len(next(iter(self._tables.values()))) < fitting:
-            capacity = min(self._budget // each, max(fitting, 2 * self.resident))  # so that growth is copied seldom
+            capacity = min(self._budget // each, max(fitting, 2 * self.resident))  # so that growth rarely copies
             self._tables = {name: self._grown(name, array, capacity) for name, array in records.items()}
         for start in range(self.resident, fitting, AT_ONCE):
             part = slice(start, min(start + AT_ONCE, fitting))
@@ -94,7 +93,7 @@ class DeviceRecords:
         self.resident = fitting
 
     def _grown(self, name: str, array: npt.NDArray[Any], capacity: int) -> Tensor:
-        """A table with room for `capacity` rows, beginning with those that are there."""
+        """A table with room for `capacity` rows that begins with the resident ones."""
         kind = torch.from_numpy(np.empty(0, array.dtype)).dtype
         table = torch.empty((capacity, *array.shape[1:]), dtype=kind, device=self._device)
         if self.resident:

@@ -1,5 +1,5 @@
-"""The scores that the kernels can compute: one score with its options, as a value that a reranker gives; and what of a
-sentence they read."""
+"""The scores that the kernels can compute, each with the options that a reranker sets, and the sentence data that they
+read."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
@@ -10,8 +10,8 @@ from torch import Tensor
 from models.batches import Words
 
 BLOCK = 16
-"""Columns that kernels compute side by side, as in source/lanes.h. Those of CAAN, SMAN and the sentence encoder know
-widths that are multiples of it alone, as all published ones are."""
+"""Columns that kernels compute together, as in source/lanes.h. CAAN, SMAN and the sentence encoder need widths that are
+multiples of it, as all published ones are."""
 FormLogits = Literal["none", "softmax", "l2norm", "clipped_l2norm", "clipped", "no_norm", "cosine"]
 FormFocal = Literal["none", "equal", "prob"]
 FormPooling = Literal["Mean", "Sum", "Max", "LogSumExp"]
@@ -19,16 +19,16 @@ FormPooling = Literal["Mean", "Sum", "Max", "LogSumExp"]
 
 @dataclass(frozen=True, kw_only=True)
 class KernelForm:
-    """A score that the kernels know: the sum over one or two directions of what pools the relevances of the attending.
+    """A score by attention: the sum over one or two directions of the pooled relevances of the attending fragments.
 
-    A relevance is the cosine with what is attended to; with `logits` "none" it is the largest inner product, and no
-    more of what follows counts than `pooling`.
+    A relevance is the cosine with the attended vector. With `logits` "none" it is the largest inner product, and of the
+    further options only `pooling` is used.
     """
 
     words_attend: bool = False  # words attend regions
     regions_attend: bool = False  # regions attend words
-    logits: FormLogits = "none"  # how the attention's logits are made of inner products, by the names of ScanConfig
-    bounded: bool = False  # exponentials of the logits stay small: the softmax needs neither maximum nor denominator
+    logits: FormLogits = "none"  # from inner products to logits, by ScanConfig's names
+    bounded: bool = False  # logits are small, so the softmax needs neither maximum nor denominator
     times: float = 1.0  # the factor of the logits
     focal: FormFocal = "none"
     pooling: FormPooling = "Sum"
@@ -36,7 +36,7 @@ class KernelForm:
 
     @property
     def record_fields(self) -> tuple[str, ...]:
-        """The fields of a picture's stored record that the kernels read."""
+        """The fields of a stored record that the kernels read."""
         return ("vectors", "mask") if self.logits == "none" else ("vectors", "gram", "mask")
 
     def numbers(self) -> tuple[int | float, ...]:
@@ -58,7 +58,7 @@ class CaanForm:
     """CAAN's score."""
 
     slope: float  # of affinities below zero
-    intra_modal: bool  # FA instead of SA: what is alike on one side is in the record and in the question
+    intra_modal: bool  # FA instead of SA: intra-modal attention is already in the record and the question
     record_fields: ClassVar[tuple[str, ...]] = ("vectors", "intra", "inter", "mask")
 
 
@@ -82,23 +82,23 @@ class CaanQuestion:
 class SmanForm:
     """SMAN's score."""
 
-    outside: bool  # the words' product of the second step stands outside of the tanh
-    concatenation: bool  # one cosine of all vectors side by side instead of the sum of three
+    outside: bool  # the words' product of the second step is outside the tanh
+    concatenation: bool  # one cosine of concatenated vectors instead of the sum of three
     record_fields: ClassVar[tuple[str, ...]] = ("keys", "values", "whole", "own", "mask")
 
 
 @dataclass(frozen=True)
 class SmanQuestion:
-    """The words' side of SMAN's pairs, named as in models/rerankers/sman.py, and the queries of the second step, each
-    of which belongs to one sentence and one of the pictures asked for."""
+    """The words' side of SMAN's pairs, named as in models/rerankers/sman.py, and the second step's queries for each
+    sentence and scored picture."""
 
-    keys: Float[Tensor, "Q W D"]  # their tanh, where the product stands outside of it
+    keys: Float[Tensor, "Q W D"]  # their tanh, if the product is outside it
     values: Float[Tensor, "Q W D"]
     whole: Float[Tensor, "Q D"]
     own: Float[Tensor, "Q D"]
     mask: Bool[Tensor, "Q W"]
     region_queries: Float[Tensor, "Q K D"]  # doubled
-    word_queries: Float[Tensor, "Q K D"]  # doubled; times the weights where the product stands outside of the tanh
+    word_queries: Float[Tensor, "Q K D"]  # doubled; times the weights if the product is outside the tanh
     region_weight: Float[Tensor, " D"]
     word_weight: Float[Tensor, " D"]
 

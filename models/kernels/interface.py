@@ -1,5 +1,5 @@
-"""The interfaces of kernels: of those that score stored pictures, on a CPU and on a GPU, and of those that attend to
-tables of inner products."""
+"""The interfaces of kernels: those that score stored pictures, on a CPU or a GPU, and those that attend to tables of
+inner products."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -16,11 +16,11 @@ from models.kernels.tables import ProductTables
 
 @runtime_checkable
 class RecordKernels(Protocol):
-    """Kernels that read a view's records by their rows; `device_type` is where sentences must lie, and scores do."""
+    """Kernels that read a view's records by their rows; sentences and scores are on `device_type`."""
 
     @property
     def target(self) -> str:
-        """The processor, or language, that it was built for."""
+        """The processor or language that they were built for."""
 
     @property
     def device_type(self) -> str:
@@ -30,7 +30,7 @@ class RecordKernels(Protocol):
         """Whether they can compute the score; False for None."""
 
     def takes(self, num_regions: int, num_words: int) -> bool:
-        """Whether they have room for pictures of `num_regions` and sentences of `num_words`."""
+        """Whether they support pictures of `num_regions` and sentences of `num_words`."""
 
     def scores(
         self,
@@ -59,5 +59,5 @@ def table_kernels(kernels: object) -> TableKernels | None:
 def field_reader(
     records: Mapping[str, npt.NDArray[Any]], rows: npt.NDArray[np.int64], device: torch.device
 ) -> Callable[[str], Tensor]:
-    """Reads the [K, ...] float32 field of the pictures `rows`, by its name."""
+    """A reader of the [K, ...] float32 field of a name for the pictures `rows`."""
     return lambda name: torch.from_numpy(records[name][rows]).to(device, torch.float32)

@@ -1,4 +1,4 @@
-"""The built kernels, loaded by ctypes: scores of stored pictures, read where they lie, and layers of an encoder."""
+"""The built kernels, loaded by ctypes: scores of stored pictures, read in place, and layers of an encoder."""
 
 import ctypes
 import os
@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from models.batches import tiles
-from models.kernels.calls import FUNCTIONS, NO_MEMORY, NO_SUCH_ROW, KernelCall, Records, call_of, form_as_read_by_c
+from models.kernels.calls import FUNCTIONS, NO_MEMORY, NO_SUCH_ROW, KernelCall, Records, call_of, form_structure
 from models.kernels.forms import AnyForm, KernelForm, Question, SmanQuestion
 from models.kernels.tables import TABLES_FUNCTION, ProductTables
 from models.kernels.targets import BUILT, built_file, processor_features, this_machine, usable_targets
@@ -24,20 +24,20 @@ from models.kernels.word_states import CEmbedding, CWordPieces, WordPieces
 
 T = TypeVar("T")
 
-PART = 16  # candidates that one of several threads takes at a time: a fraction of a millisecond
+PART = 16  # candidates that a thread takes at a time: a fraction of a millisecond
 
 
 class NoKernels(Exception):
-    """There are no kernels that this machine can run; the message says what to do about it."""
+    """No kernels for this machine; the message says what to do about it."""
 
 
 class KernelLibrary:
-    """The kernels of one built file. Safe from many threads; a score does not depend on their number."""
+    """The kernels of one built file. Thread-safe; scores do not depend on the number of threads."""
 
     device_type = "cpu"
 
     def __init__(self, path: Path, target: str) -> None:
-        """OSError where the file cannot be loaded."""
+        """Load the file. Raises OSError if that fails."""
         self.target = target
         library = ctypes.CDLL(str(path))
         self._functions = {form: getattr(library, name) for form, name in FUNCTIONS.items()}
@@ -49,7 +49,7 @@ class KernelLibrary:
         self._helpers = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="kernels")
 
     def __deepcopy__(self, memo: object) -> "KernelLibrary":
-        """The library itself: copies of a matcher share what is loaded."""
+        """The library itself, which copies of a matcher share."""
         return self
 
     def knows(self, form: AnyForm | None) -> bool:
@@ -57,7 +57,7 @@ class KernelLibrary:
         return form is not None
 
     def takes(self, num_regions: int, num_words: int) -> bool:
-        """Always: its tables are as large as they have to be."""
+        """True: its tables grow as needed."""
         return True
 
     def scores(
@@ -65,16 +65,16 @@ class KernelLibrary:
     ) -> Float[Tensor, "Q K"]:
         """Scores of float32 sentences with the pictures `rows` of `records`, the stored fields [N, ...] by name.
 
-        Nothing of the records is copied. ValueError for records of other types or shapes, IndexError for rows that
-        there are not.
+        No record is copied. Raises ValueError for records of other types or shapes, IndexError for rows that do not
+        exist.
         """
         if isinstance(question, SmanQuestion) and question.region_queries.shape[1] != len(rows):
             raise ValueError(f"there are queries for {question.region_queries.shape[1]} pictures, not {len(rows)}")
         call = call_of(form, records, question)
         rows = np.ascontiguousarray(rows, np.int64)
         scores = torch.empty(len(question), len(rows))
-        for own, sentence in zip(scores, call.sentences, strict=True):
-            self._score_sentence(self._functions[type(form)], call, sentence, rows, own, threads)
+        for row, sentence in zip(scores, call.sentences, strict=True):
+            self._score_sentence(self._functions[type(form)], call, sentence, rows, row, threads)
         return scores
 
     def _score_sentence(
@@ -86,8 +86,8 @@ class KernelLibrary:
         scores: Float[Tensor, " K"],
         threads: int,
     ) -> None:
-        """Fill the scores, in parts that the caller's thread and up to threads - 1 others take in turn."""
-        shared = [ctypes.byref(one) for one in (call.pictures, sentence, call.options)]
+        """Fill the scores in parts, with the caller's thread and up to threads - 1 others."""
+        shared = [ctypes.byref(structure) for structure in (call.pictures, sentence, call.options)]
         rows_at, scores_at = ctypes.c_void_p(rows.__array_interface__["data"][0]), ctypes.c_void_p(scores.data_ptr())
 
         def work(part: slice) -> None:
@@ -103,12 +103,12 @@ class KernelLibrary:
         self._take_turns(work, tiles(len(rows), PART if threads > 1 else max(1, len(rows))), threads)
 
     def scores_of_tables(self, form: KernelForm, tables: ProductTables, threads: int = 1) -> Float[Tensor, "Q K"]:
-        """Scores of all sentences with all pictures of the tables; ValueError where these have other types or
-        shapes, or where nothing attends."""
+        """Scores of all sentences with all pictures of the tables. Raises ValueError for other types or shapes, and
+        for a form without attention."""
         if form.logits == "none":
             raise ValueError("these kernels attend, and the form does not")
-        read, kept = tables.as_read_by_c()
-        options = form_as_read_by_c(form)
+        read, kept = tables.structure()
+        options = form_structure(form)
         scores = torch.empty(read.sentences, read.pictures)
 
         def work(part: slice) -> None:
@@ -118,15 +118,15 @@ class KernelLibrary:
                 raise MemoryError("there is no memory for the table of one picture and one sentence")
 
         self._take_turns(work, tiles(read.pictures, PART if threads > 1 else max(1, read.pictures)), threads)
-        del kept  # not before
+        del kept  # the tensors must live until here
         return scores
 
     def transform(
         self, layers: CTransformer, states: Float[Tensor, "N D"], lengths: Sequence[int], threads: int = 1
     ) -> None:
-        """Replace states of the pieces of sentences of these lengths, one after the other, by the last layer's.
+        """Replace the states of sentences' pieces by the last layer's; sentences of these lengths are consecutive.
 
-        ValueError for states of another type or shape.
+        Raises ValueError for states of another type or shape.
         """
         if states.dtype != torch.float32 or not states.is_contiguous() or states.device.type != "cpu":
             raise ValueError("states are float32 in one piece on the CPU")
@@ -136,38 +136,40 @@ class KernelLibrary:
 
         def work(part: slice) -> None:
             count = part.stop - part.start
-            own = states[starts[part.start] : starts[part.stop]]
+            part_states = states[starts[part.start] : starts[part.stop]]
             sizes = (ctypes.c_int32 * count)(*lengths[part])
-            if self._transform(ctypes.byref(layers), sizes, ctypes.c_int32(count), ctypes.c_void_p(own.data_ptr())):
-                raise MemoryError(f"there is no memory for the layers of {len(own)} pieces")
+            if self._transform(
+                ctypes.byref(layers), sizes, ctypes.c_int32(count), ctypes.c_void_p(part_states.data_ptr())
+            ):
+                raise MemoryError(f"there is no memory for the layers of {len(part_states)} pieces")
 
         self._take_turns(work, sentences_at_once(lengths, threads), threads)
 
     def word_states(
-        self, embedding: CEmbedding, layers: CTransformer, said: WordPieces, threads: int = 1
+        self, embedding: CEmbedding, layers: CTransformer, sentences: WordPieces, threads: int = 1
     ) -> Float[Tensor, "N D"]:
-        """The mean states of the pieces of each word, one word after the other.
+        """The mean states of the pieces of each word, word by word.
 
-        IndexError for a piece without a vector or in a place without one, and for words not made of the pieces.
+        Raises IndexError for a piece or position without a vector, and for words that do not consist of the pieces.
         """
-        states = torch.empty(len(said.sizes), layers.width, dtype=torch.float32, device="cpu")
+        states = torch.empty(len(sentences.sizes), layers.width, dtype=torch.float32, device="cpu")
 
-        def work(placed: tuple[slice, WordPieces]) -> None:
-            own, part = placed
-            arrays = [(ctypes.c_int32 * len(one))(*one) for one in (part.ids, part.lengths, part.sizes)]
+        def work(rows_and_pieces: tuple[slice, WordPieces]) -> None:
+            rows, part = rows_and_pieces
+            arrays = [(ctypes.c_int32 * len(numbers))(*numbers) for numbers in (part.ids, part.lengths, part.sizes)]
             pieces = CWordPieces(*map(ctypes.addressof, arrays), len(part.lengths), len(part.sizes))
-            into = ctypes.c_void_p(states.data_ptr() + 4 * layers.width * own.start)
+            into = ctypes.c_void_p(states.data_ptr() + 4 * layers.width * rows.start)
             fault = self._word_states(ctypes.byref(embedding), ctypes.byref(layers), ctypes.byref(pieces), into)
             if fault == NO_SUCH_ROW:
                 raise IndexError(f"there are {embedding.pieces} pieces, places for {embedding.places}, no empty words")
             if fault == NO_MEMORY:
                 raise MemoryError(f"there is no memory for the layers of {len(part.ids)} pieces")
 
-        self._take_turns(work, said.parts(sentences_at_once(said.lengths, threads)), threads)
+        self._take_turns(work, sentences.parts(sentences_at_once(sentences.lengths, threads)), threads)
         return states
 
     def _take_turns(self, work: Callable[[T], None], parts: Sequence[T], threads: int) -> None:
-        """Do every part, in the caller's thread and up to threads - 1 others, which take them in turn."""
+        """Process all parts with the caller's thread and up to threads - 1 others, which share one queue."""
         waiting = iter(parts)  # shared: taking the next one is atomic
 
         def run(parts: Iterator[T]) -> None:
@@ -177,7 +179,7 @@ class KernelLibrary:
         helpers = [self._helpers.submit(run, waiting) for _ in range(min(threads, len(parts)) - 1)]
         try:
             run(waiting)
-        finally:  # no thread may use arrays after their owner has let go of them
+        finally:  # no thread may use arrays after the call has returned
             wait([helper for helper in helpers if not helper.cancel()])
         for helper in helpers:
             if not helper.cancelled():
@@ -185,7 +187,7 @@ class KernelLibrary:
 
 
 def load_library(folder: Path = BUILT) -> KernelLibrary:
-    """The best kernels that are built and that this machine can run; NoKernels where there are none."""
+    """The best built kernels that this machine can run. Raises NoKernels if there are none."""
     targets = usable_targets(this_machine(), processor_features())
     if not targets:
         raise NoKernels(f"there are none for this processor ({this_machine()})")

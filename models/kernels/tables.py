@@ -1,4 +1,4 @@
-"""Tables of inner products that were computed before, as the kernels' attention reads them."""
+"""Tables of precomputed inner products for the kernels' attention."""
 
 import ctypes
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ class CTables(ctypes.Structure):
 
 @dataclass(frozen=True)
 class ProductTables:
-    """Inner products of the regions of K pictures and the words of Q sentences, and what attention on them needs; all
-    of them float32 on the CPU but for mask and counts."""
+    """Inner products of the regions of K pictures and the words of Q sentences, with further data for attention; all
+    float32 on the CPU, except mask and counts."""
 
     products: Float[Tensor, "K R Q W"]
     gram: Float[Tensor, "K R R"]
@@ -34,10 +34,10 @@ class ProductTables:
     word_gram: Float[Tensor, "Q W W"]
     word_lengths: Float[Tensor, "Q W"]
     word_counts: Int32[Tensor, " Q"]
-    """Of real words, which come first."""
+    """Numbers of real words, which come first."""
 
-    def as_read_by_c(self) -> tuple[CTables, Sequence[Tensor]]:
-        """The structure, and the tensors that it holds addresses of. ValueError for other types or shapes."""
+    def structure(self) -> tuple[CTables, Sequence[Tensor]]:
+        """The C structure, and the tensors whose addresses it holds. Raises ValueError for other types or shapes."""
         num_pictures, num_regions, num_sentences, num_words = self.products.shape
         pictures, sentences = (num_pictures, num_regions), (num_sentences, num_words)
         expected = (
@@ -51,8 +51,8 @@ class ProductTables:
         )
         for tensor, dtype, shape in expected:
             if tensor.dtype != dtype or tensor.shape != shape or tensor.device.type != "cpu":
-                found = f"{tensor.dtype} {tuple(tensor.shape)} on {tensor.device}"
-                raise ValueError(f"a table must be {dtype} {tuple(shape)} on the CPU, not {found}")
+                actual = f"{tensor.dtype} {tuple(tensor.shape)} on {tensor.device}"
+                raise ValueError(f"a table must be {dtype} {tuple(shape)} on the CPU, not {actual}")
         if num_sentences and not 0 <= int(self.word_counts.min()) <= int(self.word_counts.max()) <= num_words:
             raise ValueError(f"sentences have up to {num_words} words, not {int(self.word_counts.max())}")
         kept = [tensor.contiguous() for tensor, _, _ in expected]

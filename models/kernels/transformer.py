@@ -1,4 +1,4 @@
-"""Layers of a sentence encoder, computed by a kernel from weights that stay in one byte each."""
+"""Layers of a sentence encoder, computed by a kernel from weights of one byte each."""
 
 import ctypes
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from models.kernels.forms import BLOCK
 
-MOST_PIECES = 96  # of the sentences that are computed at a time: their numbers stay in the second cache
+MOST_PIECES = 96  # of sentences that are computed together: their numbers stay in the second-level cache
 
 
 class CLinear(ctypes.Structure):
@@ -53,12 +53,12 @@ class CTransformer(ctypes.Structure):
 
 @runtime_checkable
 class TransformerKernels(Protocol):
-    """Kernels that compute such layers."""
+    """Kernels that compute these layers."""
 
     def transform(
         self, layers: CTransformer, states: Float[Tensor, "N D"], lengths: Sequence[int], threads: int
     ) -> None:
-        """Replace states of the pieces of sentences of these lengths, one after the other, by the last layer's."""
+        """Replace the states of sentences' pieces by the last layer's; sentences of these lengths are consecutive."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,16 @@ class ByteLinear:
 
     @classmethod
     def joined(cls, layers: Sequence["ByteLinear"]) -> "ByteLinear":
-        """The outputs of several layers of the same input side by side."""
+        """One layer with the concatenated outputs of several layers of the same input."""
         return cls(
-            torch.cat([one.numbers for one in layers]),
-            torch.cat([one.scale for one in layers]),
-            torch.cat([one.bias for one in layers]),
+            torch.cat([layer.numbers for layer in layers]),
+            torch.cat([layer.scale for layer in layers]),
+            torch.cat([layer.bias for layer in layers]),
         )
 
     @property
     def weight(self) -> Float[Tensor, "E D"]:
-        """The matrix that multiplies."""
+        """The weight matrix as floats."""
         return self.numbers.float().mul_(self.scale[:, None])
 
     def times(self, factor: float) -> "ByteLinear":
@@ -111,12 +111,12 @@ class ByteLayer:
 
 
 class KernelLayers(nn.Module):
-    """Layers of a frozen encoder on the CPU; up to rounding they compute what PyTorch does."""
+    """Layers of a frozen encoder on the CPU, equal to PyTorch's up to rounding."""
 
     def __init__(
         self, layers: Sequence[ByteLayer], num_heads: int, epsilon: float, kernels: TransformerKernels
     ) -> None:
-        """ValueError for sizes that the kernel does not know: widths of layers and heads are multiples of 16."""
+        """Pack the weights. Raises ValueError unless widths of layers and heads are multiples of 16."""
         super().__init__()
         hidden, width = layers[0].widen.numbers.shape
         if width % num_heads or any(size % BLOCK for size in (width, hidden, width // num_heads)):
@@ -124,19 +124,21 @@ class KernelLayers(nn.Module):
                 f"{num_heads} heads, {width} and {hidden} numbers: heads and layers must be multiples of 16"
             )
         self.kernels = kernels
-        self._kept: list[Tensor] = []  # what the structures point to
+        self._kept: list[Tensor] = []  # tensors that the structures point to
         self._layers = (CLayer * len(layers))(*(self._structure(layer, num_heads) for layer in layers))
         self.structure = CTransformer(ctypes.addressof(self._layers), len(layers), width, hidden, num_heads, epsilon)
 
     def forward(self, states: Float[Tensor, "Q P D"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
         """The last layer's states; zeros where padded."""
         if bool(mask.all()):
-            own = states.flatten(0, 1).clone(memory_format=torch.contiguous_format)
-            self.kernels.transform(self.structure, own, [states.shape[1]] * len(states), torch.get_num_threads())
-            return own.view_as(states)
-        own = states[mask]
-        self.kernels.transform(self.structure, own, mask.sum(1).tolist(), torch.get_num_threads())
-        return torch.zeros_like(states).masked_scatter_(mask[:, :, None], own)
+            real_states = states.flatten(0, 1).clone(memory_format=torch.contiguous_format)
+            self.kernels.transform(
+                self.structure, real_states, [states.shape[1]] * len(states), torch.get_num_threads()
+            )
+            return real_states.view_as(states)
+        real_states = states[mask]
+        self.kernels.transform(self.structure, real_states, mask.sum(1).tolist(), torch.get_num_threads())
+        return torch.zeros_like(states).masked_scatter_(mask[:, :, None], real_states)
 
     def _structure(self, layer: ByteLayer, num_heads: int) -> CLayer:
         width = layer.mix.numbers.shape[0]
@@ -161,7 +163,7 @@ class KernelLayers(nn.Module):
 
 
 def sentences_at_once(lengths: Sequence[int], threads: int) -> list[slice]:
-    """Parts of consecutive sentences that are computed together: about one a thread, none of many pieces but alone."""
+    """Parts of consecutive sentences that are computed together: about one per thread, with few pieces each."""
     most = min(MOST_PIECES, max(1, -(-sum(lengths) // max(1, threads))))
     parts, first, pieces = list[slice](), 0, 0
     for number, length in enumerate(lengths):

@@ -1,8 +1,7 @@
-"""The scores of forms.py as a Triton kernel: a program for each sentence and picture, which reads a record by its row.
+"""The scores of forms.py as a Triton kernel, with a program for each sentence and picture that reads its record.
 
-What it computes is what source/attention.h and pooling.h compute on a CPU, in the same order, so that one can be read
-beside the other. Importing this needs Triton, which comes with PyTorch for Linux; with TRITON_INTERPRET=1 in the
-environment it runs on a CPU, slowly.
+It follows source/attention.h and pooling.h, which run on a CPU, in the same order. Importing it needs Triton, which
+comes with PyTorch for Linux; with TRITON_INTERPRET=1 in the environment it runs on a CPU, slowly.
 """
 
 import triton
@@ -11,7 +10,7 @@ import triton.language as tl
 ADDED = tl.constexpr(1e-8)  # added to a length that is divided by
 LEAST_SQUARED = tl.constexpr(1e-30)
 TINY = tl.constexpr(1.17549435e-38)
-ALIKE = tl.constexpr(1.0 + 1e-5)  # BFAN's weights are all alike where the largest is no further above their mean
+ALIKE = tl.constexpr(1.0 + 1e-5)  # BFAN's weights count as equal if the largest is at most this factor above their mean
 NONE, SOFTMAX, L2NORM, CLIPPED_L2NORM, CLIPPED = (tl.constexpr(n) for n in range(5))  # FormLogits, in its order
 COSINE = tl.constexpr(6)
 EQUAL, PROB = tl.constexpr(1), tl.constexpr(2)  # FormFocal
@@ -84,7 +83,7 @@ def attended_cosines(
         weights = softmax_of_columns(logits, real_rows)
     if FOCAL != 0:
         weights = keep_focal(weights, real_rows, FOCAL)
-    weights = weights.to(tl.float32)  # the interpreter counts in float64 where a number is a Python one
+    weights = weights.to(tl.float32)  # the interpreter computes in float64 with Python numbers
     inner = tl.sum(weights * raw, 0)
     square = tl.sum(weights * tl.dot(gram, weights, input_precision="ieee"), 0)
     both = tl.sqrt(tl.maximum(square, LEAST_SQUARED)) * column_lengths
@@ -93,7 +92,7 @@ def attended_cosines(
 
 @triton.jit
 def pooled(values, real, sharpness, POOLING: tl.constexpr):
-    """The relevances of the real columns to one number."""
+    """The relevances of the real columns pooled into one number."""
     if POOLING == LOG_SUM_EXP:
         peak = tl.max(tl.where(real, values, -INFINITY), 0) * sharpness
         peak = tl.where(tl.abs(peak) < INFINITY, peak, 0.0)
@@ -157,10 +156,10 @@ def score_pairs_kernel(
     FOCAL: tl.constexpr,
     POOLING: tl.constexpr,
 ):
-    """scores[q, k] of the picture rows[q, k] with sentence q.
+    """Store scores[q, k] of the picture rows[q, k] with sentence q.
 
-    Of all pictures: vectors [N, regions, width] and gram [N, regions, regions] in half precision, mask [N, regions].
-    Of the sentences, filled with zeros: words [Q, WORDS, width] and word_gram [Q, WORDS, WORDS] in float32, word_mask
+    Pictures: vectors [N, regions, width] and gram [N, regions, regions] in half precision, mask [N, regions].
+    Sentences, padded with zeros: words [Q, WORDS, width] and word_gram [Q, WORDS, WORDS] in float32, word_mask
     [Q, WORDS]. REGIONS is a power of two and at least `regions`.
     """
     k, q = tl.program_id(0), tl.program_id(1)
@@ -170,12 +169,14 @@ def score_pairs_kernel(
     real_words = tl.load(word_mask + q * WORDS + w) != 0
     raw = tl.zeros((REGIONS, WORDS), tl.float32)
     region_squares, word_squares = tl.zeros((REGIONS,), tl.float32), tl.zeros((WORDS,), tl.float32)
-    own, asked = vectors + picture * regions * width, words + q.to(tl.int64) * WORDS * width
+    picture_at, sentence_at = vectors + picture * regions * width, words + q.to(tl.int64) * WORDS * width
     for start in range(0, width, CHUNK):
         inside = start + d < width
-        v = tl.load(own + r[:, None] * width + (start + d)[None, :], (r < regions)[:, None] & inside[None, :], 0.0)
+        v = tl.load(
+            picture_at + r[:, None] * width + (start + d)[None, :], (r < regions)[:, None] & inside[None, :], 0.0
+        )
         v = v.to(tl.float32)
-        e = tl.load(asked + w[None, :] * width + (start + d)[:, None], inside[:, None], 0.0)
+        e = tl.load(sentence_at + w[None, :] * width + (start + d)[:, None], inside[:, None], 0.0)
         raw += tl.dot(v, e, input_precision="tf32x3")
         region_squares += tl.sum(v * v, 1)
         word_squares += tl.sum(e * e, 0)

@@ -1,4 +1,4 @@
-"""States of words from the pieces that they are split into, computed by a kernel in one call."""
+"""States of words from their word pieces, computed by a kernel in one call."""
 
 import ctypes
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class CWordPieces(ctypes.Structure):
 
 @dataclass(frozen=True)
 class PieceEmbedding:
-    """The states that layers begin with: of each piece the vector of its id plus that of its place, normalised."""
+    """The layers' input: for each piece the vector of its id plus that of its position, normalised."""
 
     planes: UInt8[Tensor, "bits N bytes"]
     scale: Float[Tensor, " N"]
@@ -52,7 +52,7 @@ class PieceEmbedding:
 
 @dataclass(frozen=True)
 class WordPieces:
-    """Runs one after the other, as flat lists."""
+    """Concatenated runs, as flat lists."""
 
     ids: Sequence[int]
     lengths: Sequence[int]
@@ -74,31 +74,31 @@ class WordPieces:
         )
 
     def parts(self, runs: Sequence[slice]) -> "list[tuple[slice, WordPieces]]":
-        """Consecutive runs by themselves, each with the place of their words among all."""
+        """Parts of consecutive runs, each with the slice of its words among all."""
         pieces, words = ([0, *accumulate(each)] for each in (self.lengths, self.words))
-        made = []
+        split = []
         for part in runs:
-            own = slice(words[part.start], words[part.stop])
+            rows = slice(words[part.start], words[part.stop])
             ids = self.ids[pieces[part.start] : pieces[part.stop]]
-            made.append((own, WordPieces(ids, self.lengths[part], self.sizes[own], self.words[part])))
-        return made
+            split.append((rows, WordPieces(ids, self.lengths[part], self.sizes[rows], self.words[part])))
+        return split
 
 
 @runtime_checkable
 class WordKernels(TransformerKernels, Protocol):
-    """Kernels that compute such layers from the ids of pieces on."""
+    """Kernels that compute embedding and layers from the ids of pieces."""
 
     def word_states(
-        self, embedding: CEmbedding, layers: CTransformer, said: WordPieces, threads: int
+        self, embedding: CEmbedding, layers: CTransformer, sentences: WordPieces, threads: int
     ) -> Float[Tensor, "N D"]:
-        """The states of all words, one after the other."""
+        """The states of all words in their order."""
 
 
 class KernelWordStates:
-    """An encoder's embedding and layers on the CPU; up to rounding it computes what PyTorch does."""
+    """An encoder's embedding and layers on the CPU, equal to PyTorch's up to rounding."""
 
     def __init__(self, embedding: PieceEmbedding, layers: KernelLayers, kernels: WordKernels) -> None:
-        """ValueError for an embedding of another width than the layers', or that lies on another device."""
+        """Keep the weights. Raises ValueError for an embedding of another width or on another device than the CPU."""
         self.layers, self._kernels = layers, kernels
         bits, pieces, eighths = embedding.planes.shape
         width = layers.structure.width
@@ -114,6 +114,6 @@ class KernelWordStates:
         )
 
     def __call__(self, runs: Sequence[Run], threads: int) -> Float[Tensor, "N D"]:
-        """The mean states of the pieces of each word, one after the other. IndexError for a piece that there is not,
-        and for a run of more pieces than have a place."""
+        """The mean states of the pieces of each word, in order. Raises IndexError for an unknown piece, and for a run
+        of more pieces than there are positions."""
         return self._kernels.word_states(self._embedding, self.layers.structure, WordPieces.of(runs), threads)

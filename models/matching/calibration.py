@@ -1,7 +1,6 @@
-"""The meaning of a model's scores, as it is kept beside its weights, and how good probabilities are.
+"""Calibrations of a model's scores, which are stored with its weights, and measures of probabilities.
 
-The log odds that a score is a right one are those of `log_odds.py`; whether there is a right one at all is told by
-`match_verdict.py`.
+`log_odds.py` has the log odds that an answer is right, `match_verdict.py` the test of whether there is a right one.
 """
 
 from collections.abc import Mapping
@@ -35,14 +34,13 @@ MATCH_TESTS = ("text_match", "image_match", "short_match")
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """The meaning of a model's scores: of pictures for a sentence (`text`) and of sentences for a picture (`image`).
+    """The calibration of scores of pictures for a sentence (`text`) and of sentences for a picture (`image`).
 
-    `hubness` is the correction that the scores are made with, and `cosine_weight` times stage one's cosine, corrected
-    likewise, is a part of them. In the scores of a question of up to `short_question` words, `short_summand` stands in
-    the place of that cosine and of the picture's correction. `text_match` and `image_match` tell whether there is an
-    answer at all, where they were fitted; `short_match` tells of each picture whether it shows what a short question
-    asks for, by the score without the question's offset. `fitted_on` says for people what it was fitted on. ValueError
-    for a weight or a number of words that is below 0, and for what is infinite.
+    `hubness` is the correction of the scores, which also contain `cosine_weight` times stage one's corrected cosine.
+    For a question of up to `short_question` words, `short_summand` replaces that cosine and the picture's correction.
+    `text_match` and `image_match`, if fitted, test whether there is an answer at all; `short_match` tests whether a
+    picture shows what a short question asks for, by the score without the question's offset. `fitted_on` describes the
+    data of the fit. Raises ValueError for a weight or number of words below 0, and for infinite numbers.
     """
 
     text: LogOddsModel
@@ -73,7 +71,7 @@ class Calibration:
         stored |= {side: _with_keys(stored[side], LOG_ODDS_KEYS) for side in ("text", "image")}
         for name in ("stage_one_weight", "stage_one_text_weight"):
             if stored["hubs"] is not None and not stored["hubs"][name]:
-                del stored["hubs"][name]  # files of before there was one are written again as they were
+                del stored["hubs"][name]  # older files have none, and are rewritten unchanged
         if not self.cosine_weight:
             del stored["cosine_weight"]  # likewise
         if not self.short_question:
@@ -85,7 +83,7 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Calibration":
-        """A calibration from the content of its file; ValueError where it is something else."""
+        """A calibration from the content of its file. Raises ValueError for anything else."""
         try:
             hubness = stored["hubs"]
             return cls(
@@ -111,7 +109,7 @@ def _from_keys(kind: type[T], stored: Mapping[str, Any], keys: Mapping[str, str]
 
 
 def reliability_table(predicted: Numbers, correct: npt.NDArray[np.bool_]) -> list[dict[str, float]]:
-    """A row for each bin of equal width that holds a prediction: the mean predicted and the observed share in it."""
+    """A row for each bin of equal width with predictions: their mean and the observed share of right answers."""
     bins = np.minimum((predicted * NUM_BINS).astype(int), NUM_BINS - 1)
     rows = []
     for number in range(NUM_BINS):
@@ -125,15 +123,15 @@ def reliability_table(predicted: Numbers, correct: npt.NDArray[np.bool_]) -> lis
 
 
 def expected_calibration_error(predicted: Numbers, correct: npt.NDArray[np.bool_]) -> float:
-    """Mean distance of predicted and observed share, a bin weighing as much as it holds."""
+    """Mean distance of predicted and observed share over all bins, weighted by their counts."""
     rows = reliability_table(predicted, correct)
     return sum(row["count"] * abs(row["predicted"] - row["observed"]) for row in rows) / max(len(predicted), 1)
 
 
 def brier_skill_score(predicted: Numbers, correct: npt.NDArray[np.bool_]) -> float:
-    """1 - the mean squared error over that of the constant prediction that is best, the share of right answers.
+    """1 - the mean squared error divided by that of the best constant prediction, the share of right answers.
 
-    1 is perfect, 0 as good as the constant (Brier 1950; Murphy 1973). 0 where all answers are right, or none.
+    1 is perfect, 0 as good as the constant (Brier 1950; Murphy 1973). 0 if all answers are right, or none.
     """
     variance = float(correct.mean() * (1 - correct.mean()))
     return 1 - float(((predicted - correct) ** 2).mean()) / variance if variance else 0.0

@@ -1,13 +1,11 @@
 """Matchers on disk: a folder of safetensors, JSON and a vocabulary. Loading is strict and checks the digest.
 
-config.json          the model's name, its options, widths and the digest of the extractor it was trained with; of a
-                     matcher with pretrained text also the digest of the sentence encoder it reads by; a name of the
-                     matcher's own, where it has one
+config.json          the model's name, options and widths, and the digest of the extractor it was trained with; if it
+                     reads sentences by a sentence encoder, also that encoder's digest; the matcher's name if it differs
 model.safetensors    weights of the reranker and of the stage-one head
-vocabulary.json      words and their ids, perhaps compressed (.xz); not where sentences are read by a sentence encoder
-calibration.json     what the scores mean and how their hubness is corrected; not in every folder
-hubs.safetensors     the typical sentences, and pictures where there are any, that the hubness correction goes by; not
-                     in every folder
+vocabulary.json      words and their ids, perhaps compressed (.xz); not if sentences are read by a sentence encoder
+calibration.json     the calibration of the scores, with the hubness correction; optional
+hubs.safetensors     typical sentences and perhaps pictures, which the hubness correction uses; optional
 digest               first 16 hex digits of a SHA-256 over the files above
 """
 
@@ -43,13 +41,13 @@ from models.whole_files import write_tensors, write_whole
 WEIGHTS = Path(__file__).parent.parent / "weights"
 CONFIG, TENSORS, VOCABULARY, DIGEST = "config.json", "model.safetensors", "vocabulary.json", "digest"
 CALIBRATION, BANKS = "calibration.json", "hubs.safetensors"
-TRAINED = "best"  # the folder below its own that a training writes its weights to
+TRAINED = "best"  # the subfolder of a training's weights
 SENTENCE_ENCODER_KEY, NAME_KEY = "sentence_encoder", "name"  # in config.json
 FOLDER_FORMAT = 1
 
 
 class BadCheckpoint(ValueError):
-    """A folder that is not what it says it is; the message names the file."""
+    """A folder that holds no valid checkpoint; the message names the file."""
 
 
 def save_matcher(
@@ -61,10 +59,9 @@ def save_matcher(
 ) -> str:
     """Write a matcher with its calibration, its weights as `dtype`; returns its digest.
 
-    The inverse of `load_matcher`: what this wrote is written again byte for byte, given the same `dtype` and
-    `matrix_bits`. With fewer than 16 of these, matrices are stored as `models/quantised_rows.py` does. `vocabulary` is
-    a file of others to keep as it is; without it one is written from the words. A card (card.md) is the caller's to
-    add.
+    The inverse of `load_matcher`: saving a loaded matcher again gives the same bytes for the same `dtype` and
+    `matrix_bits`. With fewer than 16 bits, matrices are stored in the form of `models/quantised_rows.py`. `vocabulary`
+    is the content of an existing file to keep; without it the file is written from the words. The caller adds card.md.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in (CALIBRATION, BANKS):
@@ -96,7 +93,7 @@ def save_matcher(
 
 
 def as_stored(matcher: SingleMatcher, dtype: torch.dtype = torch.float16, matrix_bits: int = 16) -> SingleMatcher:
-    """A copy of a matcher with the weights that `load_matcher` finds where `save_matcher` wrote it so."""
+    """A copy of a matcher with the weights that it would have after `save_matcher` and `load_matcher`."""
     rounded = deepcopy(matcher)
     rounded.load_state_dict(dequantise_all(_stored_tensors(matcher, dtype, matrix_bits)))
     return rounded
@@ -109,10 +106,10 @@ def _stored_tensors(matcher: SingleMatcher, dtype: torch.dtype, matrix_bits: int
 
 
 def save_calibration(folder: Path, calibration: Calibration, banks: HubnessBanks | None = None) -> str:
-    """Add the calibration of the weights in `folder`, or replace it; their new digest.
+    """Add or replace the calibration of the weights in `folder`; returns the new digest.
 
-    `banks` are what `calibration.hubness` goes by. Where this is cut short the folder is as it was, or loading it says
-    that the digest is another.
+    `banks` are those of `calibration.hubness`. If this is interrupted, the folder is unchanged, or loading it fails
+    because of another digest.
     """
     if banks is None:
         (folder / BANKS).unlink(missing_ok=True)
@@ -138,11 +135,10 @@ def _digest_of(folder: Path) -> str:
 def load_matcher(
     folder: Path | str, device: torch.device | str = "cpu", reader: PretrainedReader | None = None
 ) -> SingleMatcher:
-    """A matcher ready to score, with the calibration that the folder has; BadCheckpoint or UnknownModel where it cannot
-    be one.
+    """A matcher ready to score, with the folder's calibration if there is one. Raises BadCheckpoint or UnknownModel.
 
-    One with pretrained text reads sentences by `reader`, or by the shipped encoder, which all matchers on a device
-    share.
+    A matcher with pretrained text reads sentences by `reader`, or by the shipped encoder, which all matchers on a
+    device share.
     """
     folder = Path(folder)
     matcher, calibration = load_uncalibrated(folder, device, reader), _stored_calibration(folder)
@@ -157,10 +153,10 @@ def load_matcher(
 
 
 def read_header(folder: Path) -> MatcherHeader:
-    """The header of the folder's matcher. Its weights are not loaded, only compared with their digest.
+    """The header of the folder's matcher, without loading its weights; their digest is checked.
 
-    BadCheckpoint and UnknownModel as `load_matcher`, but for weights that are whole and yet are not those of the model
-    that config.json describes.
+    Raises BadCheckpoint and UnknownModel like `load_matcher`, except for undamaged weights of another model than
+    config.json describes.
     """
     digest, config = _checked_config(folder)
     with _refused_by_name(folder / CONFIG):
@@ -179,7 +175,7 @@ def read_header(folder: Path) -> MatcherHeader:
 
 @contextmanager
 def _refused_by_name(path: Path) -> Iterator[None]:
-    """BadCheckpoint, which names the file, for what its content makes fail."""
+    """Errors from a file's content turned into BadCheckpoint, which names the file."""
     try:
         yield
     except (BadCheckpoint, UnknownModel, UnknownOption):
@@ -187,12 +183,12 @@ def _refused_by_name(path: Path) -> Iterator[None]:
     except KeyError as fault:
         raise BadCheckpoint(f"{path} lacks {fault}") from fault
     except (ValueError, TypeError, AttributeError, RuntimeError, SafetensorError) as fault:
-        reason = " ".join(str(fault).split())  # PyTorch's have many lines
+        reason = " ".join(str(fault).split())  # PyTorch's messages have many lines
         raise BadCheckpoint(reason if str(path) in reason else f"{path}: {reason}") from fault
 
 
 def _name_in(config: Mapping[str, Any], folder: Path) -> str:
-    """The matcher's own name: the model's, or one that begins with it, for another training beside a first one."""
+    """The matcher's name: the model's, or one that begins with it, for a further training."""
     name = str(config.get(NAME_KEY, config["model"]))
     if not f"{name}-".startswith(f"{config['model']}-"):
         raise BadCheckpoint(f"{folder / CONFIG}: the name {name!r} must begin with the model's, {config['model']}")
@@ -209,15 +205,15 @@ def _stored_calibration(folder: Path) -> Calibration | None:
 def load_uncalibrated(
     folder: Path, device: torch.device | str = "cpu", reader: PretrainedReader | None = None
 ) -> SingleMatcher:
-    """The trained matcher without the calibration that the folder may have; otherwise as `load_matcher`."""
+    """The trained matcher without the folder's calibration; otherwise like `load_matcher`."""
     digest, config = _checked_config(folder)
-    reads_by = _reader_of(folder, config, device, reader)
+    sentence_reader = _reader_of(folder, config, device, reader)
     with _refused_by_name(folder / CONFIG):
         matcher = new_matcher(
             config["model"],
             EncoderConfig(**config["encoders"]),
             StageOneConfig(**config["pooled"]),
-            reads_by,
+            sentence_reader,
             config["extractor"],
             digest,
             config.get("options"),
@@ -229,17 +225,17 @@ def load_uncalibrated(
 
 
 def _reader_of(
-    folder: Path, config: Mapping[str, Any], device: torch.device | str, given: PretrainedReader | None
+    folder: Path, config: Mapping[str, Any], device: torch.device | str, preferred: PretrainedReader | None
 ) -> SentenceReader:
     if SENTENCE_ENCODER_KEY not in config:
         return _vocabulary_in(folder)
-    reader = given or shipped_reader(device)
+    reader = preferred or shipped_reader(device)
     _check_sentence_encoder(folder, config, reader.digest)
     return reader
 
 
 def _reader_identity(folder: Path, config: Mapping[str, Any]) -> Hashable:
-    """The identity of `_reader_of`, without loading a sentence encoder."""
+    """The identity of the reader of `_reader_of`, without loading a sentence encoder."""
     if SENTENCE_ENCODER_KEY not in config:
         return _vocabulary_in(folder).identity
     _check_sentence_encoder(folder, config, shipped_identity())
@@ -252,7 +248,7 @@ def _vocabulary_in(folder: Path) -> Vocabulary:
 
 
 def _check_sentence_encoder(folder: Path, config: Mapping[str, Any], here: str) -> None:
-    """BadCheckpoint unless the folder's model reads by the sentence encoder `here`."""
+    """Raise BadCheckpoint unless the folder's model reads by the sentence encoder with the digest `here`."""
     wanted = config[SENTENCE_ENCODER_KEY]
     if here != wanted:
         raise BadCheckpoint(
@@ -262,7 +258,7 @@ def _check_sentence_encoder(folder: Path, config: Mapping[str, Any], here: str) 
 
 
 def _checked_config(folder: Path) -> tuple[str, dict[str, Any]]:
-    """The folder's digest, which its files agree with, and its config.json."""
+    """The folder's verified digest, and its config.json."""
     digest = checked_digest(folder)
     with _refused_by_name(folder / CONFIG):
         config: dict[str, Any] = json.loads((folder / CONFIG).read_text())
@@ -272,7 +268,7 @@ def _checked_config(folder: Path) -> tuple[str, dict[str, Any]]:
 
 
 def checked_digest(folder: Path) -> str:
-    """The folder's digest, which its files agree with; BadCheckpoint where they do not."""
+    """The folder's digest. Raises BadCheckpoint if its files do not match it."""
     missing = [name for name in (CONFIG, TENSORS, DIGEST) if not (folder / name).is_file()]
     if not missing and not is_stored(folder / VOCABULARY) and not _has_sentence_encoder(folder):
         missing = [VOCABULARY]
@@ -291,7 +287,7 @@ def _has_sentence_encoder(folder: Path) -> bool:
     try:
         return SENTENCE_ENCODER_KEY in json.loads((folder / CONFIG).read_text())
     except (ValueError, TypeError):
-        return False  # its digest will be another
+        return False  # the digest of a damaged file will not match
 
 
 def new_matcher(
@@ -303,7 +299,7 @@ def new_matcher(
     digest: str = "",
     options: Mapping[str, Any] | None = None,
 ) -> SingleMatcher:
-    """A matcher with fresh weights; `options` change fields of the named model's config."""
+    """An untrained matcher; `options` change fields of the named model's config."""
     reranker = build(name, encoders, options)
     if not reranker.projects:
         head = replace(head, image_width=encoders.feature_dim)

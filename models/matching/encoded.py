@@ -11,15 +11,15 @@ from torch import Tensor
 from models.batches import Regions, Rows, Words
 
 HUBNESS = "hubness"  # the field of a stored record that holds a picture's offset
-STAGE_ONE = "stage_one"  # the one that holds its embedding and -offset, where stage one is a part of the score
+STAGE_ONE = "stage_one"  # the field of its embedding and -offset, if stage one is part of the score
 
 
 class HalfPrecisionOverflow(ValueError):
-    """A number of a record is too large for half precision; the message names the field."""
+    """A number of a record that is too large for half precision; the message names the field."""
 
 
 def to_half(tensor: Tensor, field: str) -> Tensor:
-    """The numbers of a record's field in fp16. HalfPrecisionOverflow where a finite one would become infinite."""
+    """A record's field in fp16. Raises HalfPrecisionOverflow if a finite number would become infinite."""
     half = tensor.half()
     lost = half.isinf() & tensor.isfinite()
     if lost.any():
@@ -32,8 +32,8 @@ def to_half(tensor: Tensor, field: str) -> Tensor:
 
 
 def stored_arrays(images: Rows, wide: Collection[str]) -> dict[str, np.ndarray]:
-    """The fields of encoded pictures as a view stores them: bool, half precision, and single precision for one number
-    a picture and for the fields of `wide`. HalfPrecisionOverflow for numbers that half precision has no room for."""
+    """The fields of encoded pictures as a view stores them: bool, half precision, and single precision for fields of
+    one number per picture and those in `wide`. Raises HalfPrecisionOverflow for too large numbers."""
     return {
         name: (tensor if name in wide or not _is_halved(tensor) else to_half(tensor, name)).cpu().numpy()
         for name, tensor in images.tensors().items()
@@ -45,8 +45,8 @@ def _is_halved(tensor: Tensor) -> bool:
 
 
 def of_width(regions: Regions, feature_dim: int, reader: str) -> Regions:
-    """The regions, if their features have `feature_dim` numbers; otherwise raises ValueError, which names the model
-    that reads them, and TypeError for what are no regions."""
+    """The regions, if their features have `feature_dim` numbers. Raises ValueError, which names the model `reader`, for
+    another width, and TypeError for other values than regions."""
     if not isinstance(regions, Regions):
         raise TypeError(f"{reader} reads Regions; Regions.from_arrays makes them of NumPy arrays")
     if regions.vectors.shape[-1] != feature_dim:
@@ -56,8 +56,8 @@ def of_width(regions: Regions, feature_dim: int, reader: str) -> Regions:
 
 @dataclass(frozen=True)
 class EncodedImages(Rows):
-    """Encoded pictures: the reranker's own rows; with a hubness correction, what is taken off each one's scores; and
-    where stage one's cosine is a part of them, each one's unit embedding with minus its offset in stage one behind it.
+    """Encoded pictures: the reranker's rows; with a hubness correction, each picture's offset; if stage one's cosine
+    is part of the scores, each picture's unit embedding, followed by minus its offset in stage one.
 
     `tensors` are the fields of the pictures' stored records.
     """
@@ -68,7 +68,7 @@ class EncodedImages(Rows):
 
     @property
     def region_mask(self) -> Bool[Tensor, "K R"]:
-        """True where a picture has a region, False where its rows are padded; of one reranker's rows alone."""
+        """True for regions, False for padding; only for the rows of a single reranker."""
         return self.rows.tensors()["mask"]
 
     def tensors(self) -> dict[str, Tensor]:
@@ -78,15 +78,15 @@ class EncodedImages(Rows):
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "EncodedImages":
         """Encoded pictures with the same fields, from other tensors."""
-        own = dict(tensors)
-        further = own.pop(HUBNESS, None), own.pop(STAGE_ONE, None)
-        return EncodedImages(self.rows.with_tensors(own), *further)
+        remaining = dict(tensors)
+        further = remaining.pop(HUBNESS, None), remaining.pop(STAGE_ONE, None)
+        return EncodedImages(self.rows.with_tensors(remaining), *further)
 
 
 @dataclass(frozen=True)
 class EncodedTexts(Rows):
-    """Encoded sentences: the vectors of their words, what is taken off each sentence's scores for hubness, and whether
-    it is a question for pictures that is `asked`, or a caption that may answer a picture."""
+    """Encoded sentences: the vectors of their words, the offset that is subtracted from each sentence's scores, and
+    whether it is a question for pictures (`asked`) or a caption that may answer a picture."""
 
     vectors: Float[Tensor, "Q W D"]
     mask: Bool[Tensor, "Q W"]
@@ -95,7 +95,7 @@ class EncodedTexts(Rows):
 
     @property
     def words(self) -> Words:
-        """The words alone, as a reranker reads them."""
+        """The words, as a reranker reads them."""
         return Words(self.vectors, self.mask)
 
     def are_short(self, most_words: int) -> Bool[Tensor, " Q"]:
@@ -103,5 +103,5 @@ class EncodedTexts(Rows):
         return self.asked & (self.words.num_words <= most_words)
 
     def without_offset(self, scores: Float[Tensor, "Q K"]) -> Float[Tensor, "Q K"]:
-        """Scores of the sentences as they are before each sentence's offset is taken off."""
+        """Scores of the sentences before their offsets are subtracted."""
         return scores + self.offset[:, None]

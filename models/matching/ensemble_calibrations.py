@@ -1,7 +1,6 @@
-"""Calibrations that were fitted to the mean scores of ensembles: ensembles.json beside the last member's weights.
+"""Calibrations that were fitted to the scores of ensembles: ensembles.json beside the last member's weights.
 
-The members' digests, in their order and with + between, name an ensemble there, so that what was fitted to other
-weights is never used.
+The keys are the members' digests, in order and joined by +, so that a calibration for other weights is never used.
 """
 
 import json
@@ -17,8 +16,8 @@ ENSEMBLES = "ensembles.json"
 
 
 def read_ensemble_calibration(folder: Path, digests: Sequence[str]) -> Calibration | None:
-    """The calibration of the members with these digests, the last one's folder being `folder`; None where none was
-    fitted. BadCheckpoint for a damaged file."""
+    """The calibration of the members with these digests, of which `folder` is the last one's; None if there is none.
+    Raises BadCheckpoint for a damaged file."""
     stored = _stored(folder).get("+".join(digests))
     try:
         return None if stored is None else Calibration.from_dict(stored)
@@ -27,8 +26,8 @@ def read_ensemble_calibration(folder: Path, digests: Sequence[str]) -> Calibrati
 
 
 def save_ensemble_calibration(folder: Path, digests: Sequence[str], calibration: Calibration) -> None:
-    """Put the calibration beside those of other ensembles with the same last member, also of those that others put
-    there at the same time. Raises BadCheckpoint where the file of those cannot be read."""
+    """Add the calibration to those of other ensembles with the same last member, safely with concurrent writers. Raises
+    BadCheckpoint if their file cannot be read."""
     with alone_in(folder):
         stored = _stored(folder) | {"+".join(digests): calibration.as_dict()}
         write_whole(folder / ENSEMBLES, (json.dumps(stored, indent=1) + "\n").encode())

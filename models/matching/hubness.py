@@ -1,14 +1,14 @@
-"""Hubness correction: pictures and sentences that score high with almost anything have their scores lowered.
+"""Hubness correction: it lowers the scores of pictures and sentences that score high with almost anything.
 
 After cross-domain similarity local scaling, CSLS (Conneau et al. 2018, "Word translation without parallel data",
-section 2.3): off every score is taken how similar the picture is to its nearest neighbours in a bank of typical
-sentences, and how similar the sentence is to its nearest neighbours in a bank of typical pictures, or in that of
-sentences where a checkpoint has no other. A picture's offset is computed once, when it is encoded, and kept in its
-record; a sentence's once a request.
+section 2.3): from every score are subtracted the picture's similarity to its nearest neighbours in a bank of typical
+sentences, and the sentence's similarity to its nearest neighbours in a bank of typical pictures, or of sentences if the
+checkpoint has no other bank. A picture's offset is computed when it is encoded, and stored in its record; a sentence's
+once per request.
 
-Stage one can be corrected too, by further numbers in each embedding: with pictures as [e, -a, 1] and sentences as
-[t, 1, -b] the inner product is the cosine minus the offsets a of the picture and b of the sentence, and an index for
-inner products needs nothing else. Where sentences have none, the last number is left out.
+Stage one can also be corrected, by additional numbers in each embedding: with pictures as [e, -a, 1] and sentences as
+[t, 1, -b] the inner product is the cosine minus the offsets a of the picture and b of the sentence, so that an index
+for inner products suffices. If sentences have no offset, the last number is left out.
 """
 
 import operator
@@ -33,12 +33,11 @@ Similarity = Literal["embeddings", "scores"]
 
 @dataclass(frozen=True, kw_only=True)
 class HubnessConfig:
-    """An offset is the weight times the mean similarity to the nearest `neighbours` of a bank.
+    """The settings of a correction, whose offsets are a weight times the mean similarity to `neighbours` of a bank.
 
-    The similarity is the cosine of stage one's embeddings, or the reranker's own score: a score that is no sum of
-    inner products has hubs of its own, which stage one does not show. Stage one's own correction always goes by
-    cosines; with weights of 0, `stage_one_weight` for pictures and `stage_one_text_weight` for sentences, its
-    embeddings stay as they are.
+    The similarity is the cosine of stage one's embeddings, or the reranker's score: a score that is not a sum of inner
+    products has different hubs than stage one. Stage one is always corrected by cosines, with `stage_one_weight` for
+    pictures and `stage_one_text_weight` for sentences; weights of 0 leave its embeddings unchanged.
     """
 
     image_weight: float
@@ -58,13 +57,13 @@ class HubnessConfig:
 
     @property
     def extra_dim(self) -> int:
-        """The count of numbers that are added to stage one's embeddings: 1 where only pictures are corrected
-        there, 2 where sentences are."""
+        """The number of additional numbers in stage one's embeddings: 2 if sentences are corrected, 1 if only pictures
+        are."""
         return 2 if self.stage_one_text_weight else int(self.stage_one_weight > 0)
 
 
 class _EncodedPictures(NamedTuple):
-    """Encoded pictures, and the tensors that they were made of with their states then."""
+    """Encoded pictures, with the tensors that they were computed from and the states of these at that time."""
 
     made_of: list[Tensor]
     states: list[tuple[int, torch.device, torch.dtype]]
@@ -72,7 +71,7 @@ class _EncodedPictures(NamedTuple):
 
 
 class HubnessCorrection(nn.Module):
-    """The offsets of pictures and sentences that `HubnessBanks` give. It has no weights of its own to save."""
+    """The offsets of pictures and sentences by `HubnessBanks`, without weights to save."""
 
     def __init__(self, config: HubnessConfig, banks: HubnessBanks) -> None:
         super().__init__()
@@ -84,7 +83,7 @@ class HubnessCorrection(nn.Module):
             self._keep("picture", banks.pictures)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The attributes of a copy, which encodes typical pictures itself: versions of its weights begin anew."""
+        """The attributes of a copy, without encoded pictures, since the copy's tensors have new versions."""
         return self.__dict__ | {"_pictures": None}
 
     def _keep(self, name: str, bank: VectorBank) -> None:
@@ -101,7 +100,7 @@ class HubnessCorrection(nn.Module):
         images: Rows,
         kernels: RecordKernels | None = None,
     ) -> Float[Tensor, " K"]:
-        """The offset of each picture, given as projected regions and as the reranker's encoded pictures."""
+        """The offset of each picture, from its projected regions and the reranker's encoded form."""
         if self.config.similarity == "scores":
             typical = self._typical_sentences()
             similarities = score_in_blocks(
@@ -114,8 +113,8 @@ class HubnessCorrection(nn.Module):
     def text_nearness(
         self, head: StageOneHead, words: Words, embeddings: Float[Tensor, "Q E"] | None = None
     ) -> Float[Tensor, " Q"]:
-        """The mean cosine of each sentence's unit embedding, made of the words where it is not given, with the nearest
-        typical pictures; zeros where no offset of a sentence goes by it."""
+        """The mean cosine of each sentence's unit embedding (computed from the words if None) with the nearest typical
+        pictures; zeros if no offset of sentences needs it."""
         by_cosine = self.config.text_weight and self.config.similarity == "embeddings"
         if not (by_cosine or self.config.stage_one_text_weight):
             return words.vectors.new_zeros(len(words))
@@ -130,7 +129,7 @@ class HubnessCorrection(nn.Module):
         nearness: Float[Tensor, " Q"],
         kernels: RecordKernels | None = None,
     ) -> Float[Tensor, " Q"]:
-        """The offset of each sentence, computed from its nearness to the banks (`text_nearness`)."""
+        """The offset of each sentence, from its nearness to the banks (`text_nearness`)."""
         if not self.config.text_weight:
             return words.vectors.new_zeros(len(words))
         if self.config.similarity == "scores":
@@ -142,7 +141,7 @@ class HubnessCorrection(nn.Module):
         return self.config.text_weight * nearness
 
     def correct_image_embeddings(self, head: StageOneHead, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K S"]:
-        """[e, -offset, 1] of unit embeddings e of pictures, as far as stage one is corrected."""
+        """[e, -offset, 1] for unit embeddings e of pictures, as far as stage one is corrected."""
         if not self.config.extra_dim:
             return embeddings
         ones = embeddings.new_ones(len(embeddings), self.config.extra_dim - 1)
@@ -151,7 +150,7 @@ class HubnessCorrection(nn.Module):
     def correct_text_embeddings(
         self, embeddings: Float[Tensor, "Q E"], nearness: Float[Tensor, " Q"]
     ) -> Float[Tensor, "Q S"]:
-        """[t, 1, -offset] of unit embeddings t of sentences, as far as stage one is corrected."""
+        """[t, 1, -offset] for unit embeddings t of sentences, as far as stage one is corrected."""
         if not self.config.extra_dim:
             return embeddings
         further = [embeddings.new_ones(len(embeddings), 1)]
@@ -160,13 +159,13 @@ class HubnessCorrection(nn.Module):
         return torch.cat([embeddings, *further], dim=1)
 
     def stage_one_image_offsets(self, head: StageOneHead, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, " K"]:
-        """The offset in stage one of each picture, given its unit embedding."""
+        """The stage-one offset of each picture, from its unit embedding."""
         if not self.config.stage_one_weight:
             return embeddings.new_zeros(len(embeddings))
         return self.config.stage_one_weight * self._mean_of_nearest(self._cosines_with_sentences(head, embeddings))
 
     def stage_one_text_offsets(self, nearness: Float[Tensor, " Q"]) -> Float[Tensor, " Q"]:
-        """The stage-one offset of each sentence, computed from its nearness to the banks (`text_nearness`)."""
+        """The stage-one offset of each sentence, from its nearness to the banks (`text_nearness`)."""
         return self.config.stage_one_text_weight * nearness
 
     def _cosines_with_sentences(self, head: StageOneHead, embeddings: Float[Tensor, "N E"]) -> Float[Tensor, "N C"]:
@@ -177,7 +176,7 @@ class HubnessCorrection(nn.Module):
         )
 
     def _cosines_with_pictures(self, head: StageOneHead, embeddings: Float[Tensor, "N E"]) -> Float[Tensor, "N C"]:
-        """Cosines of unit embeddings with those of the typical pictures, or sentences where there are no pictures."""
+        """Cosines of unit embeddings with those of the typical pictures, or sentences if there are no pictures."""
         if self.banks.pictures is None:
             return self._cosines_with_sentences(head, embeddings)
         return (
@@ -186,28 +185,28 @@ class HubnessCorrection(nn.Module):
         )
 
     def _embedding_of(self, bank: str, layer: nn.Module, embed: Callable[[], Tensor]) -> Float[Tensor, "C E"]:
-        """Unit embeddings of a bank's vectors. Where no layer lies between, they are made once for all queries."""
+        """Unit embeddings of a bank's vectors, cached if the head's layer has no weights."""
         if any(True for _ in layer.parameters()):
             return embed()
-        vectors, (made_of, embeddings) = self.get_buffer(f"{bank}_vectors"), self._embeddings.get(bank, (None, None))
-        if embeddings is None or made_of is not vectors:  # as after a move to another device or type
+        vectors, (source, embeddings) = self.get_buffer(f"{bank}_vectors"), self._embeddings.get(bank, (None, None))
+        if embeddings is None or source is not vectors:  # such as after a move to another device or type
             embeddings = embed()
             self._embeddings[bank] = vectors, embeddings
         return embeddings
 
     def _encoded_pictures(self, reranker: Reranker[Any]) -> Rows:
-        """The typical pictures as the reranker encodes them: once, until its weights or the bank are others."""
+        """The typical pictures encoded by the reranker, cached until its weights or the bank change."""
         typical = self._typical_pictures()
         made_of = [typical.vectors, *reranker.parameters()]
         if torch.is_grad_enabled() or any(tensor.is_inference() for tensor in made_of):
-            made: Rows = reranker.precompute(typical)
-            return made
-        # Every change in place counts a version up, and a move to another device or type is seen by these.
+            rows: Rows = reranker.precompute(typical)
+            return rows
+        # A change in place increments a tensor's version; device and type reveal moves.
         states = [(tensor._version, tensor.device, tensor.dtype) for tensor in made_of]
-        kept = self._pictures
-        if kept is None or kept.states != states or not all(map(operator.is_, kept.made_of, made_of)):
-            kept = self._pictures = _EncodedPictures(made_of, states, reranker.precompute(typical))
-        return kept.rows
+        cached = self._pictures
+        if cached is None or cached.states != states or not all(map(operator.is_, cached.made_of, made_of)):
+            cached = self._pictures = _EncodedPictures(made_of, states, reranker.precompute(typical))
+        return cached.rows
 
     def _typical_sentences(self) -> Words:
         """The typical sentences, of a few words each."""
@@ -216,7 +215,7 @@ class HubnessCorrection(nn.Module):
     def _typical_pictures(self) -> Regions:
         """The typical pictures, of a few projected regions each.
 
-        Without a bank of pictures sentences stand for them, where words and regions lie in one space.
+        Without a bank of pictures, sentences replace them, for models whose words and regions are in one space.
         """
         name = "sentence" if self.banks.pictures is None else "picture"
         return Regions(self.get_buffer(f"{name}_vectors"), self.get_buffer(f"{name}_mask"))

@@ -1,8 +1,8 @@
-"""The banks that hubs are told by: vectors of typical sentences and of typical pictures.
+"""The banks that reveal hubs: vectors of typical sentences and of typical pictures.
 
-Each entry stands for a group of training sentences, or pictures, of similar mean vectors: it holds one or a few
-vectors, the means of similar words (regions) of all of the group. No sentence and no picture can be read from it, so a
-bank can be shipped where its training set may not.
+Each entry represents a group of training sentences or pictures with similar mean vectors, by one or a few vectors that
+are means of similar words (regions) of the whole group. No sentence or picture can be reconstructed from it, so a bank
+can be shipped even if its training set must not.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from torch import Tensor
 
 from models.rerankers.attention import l2_normalise
 
-K_MEANS_ITERATIONS = 15  # hardly a vector changes its centroid after these
+K_MEANS_ITERATIONS = 15  # after these hardly any vector changes its centroid
 
-PICTURES_PREFIX = "picture_"  # of the tensors of the pictures' bank in the file that holds both
+PICTURES_PREFIX = "picture_"  # of the names of the pictures' bank in the file of both banks
 
 
 def spherical_k_means(vectors: Float[Tensor, "N D"], count: int, seed: int = 0) -> Float[Tensor, "count D"]:
     """Centroids of groups of vectors of similar direction (Dhillon and Modha 2001); a centroid is its group's mean.
 
-    ValueError where there are fewer vectors than groups.
+    Raises ValueError for fewer vectors than groups.
     """
     if len(vectors) < count:
         raise ValueError(f"the bank is to have {count} typical vectors, and there are {len(vectors)} to make them of")
@@ -34,30 +34,34 @@ def spherical_k_means(vectors: Float[Tensor, "N D"], count: int, seed: int = 0) 
         nearest = (directions @ l2_normalise(centroids).T).argmax(1)
         sums = torch.zeros_like(centroids).index_add_(0, nearest, vectors)
         sizes = nearest.bincount(minlength=count)[:, None]
-        centroids = torch.where(sizes > 0, sums / sizes.clamp_min(1), centroids)  # an empty group keeps its own
+        centroids = torch.where(sizes > 0, sums / sizes.clamp_min(1), centroids)  # an empty group keeps its centroid
     return centroids
 
 
 def typical_parts(
     vectors: Float[Tensor, "N D"], group_of: Int64[Tensor, " N"], count: int, parts: int, seed: int = 0
 ) -> Float[Tensor, "count parts D"]:
-    """Centroids of the vectors of each group, in float32; a group of fewer vectors than `parts` repeats them.
+    """Centroids of each group's vectors, in float32; a group with fewer vectors than `parts` repeats them.
 
-    ValueError for a group without any vector.
+    Raises ValueError for a group without vectors.
     """
-    found = []
+    centroids = []
     for group in range(count):
-        own = vectors[group_of == group].float()
-        if not len(own):
+        group_vectors = vectors[group_of == group].float()
+        if not len(group_vectors):
             raise ValueError(f"group {group} of a bank is empty")
-        enough = own if len(own) >= parts else own.repeat(-(-parts // len(own)), 1)[:parts]
-        found.append(spherical_k_means(enough, parts, seed))
-    return torch.stack(found)
+        enough = (
+            group_vectors
+            if len(group_vectors) >= parts
+            else group_vectors.repeat(-(-parts // len(group_vectors)), 1)[:parts]
+        )
+        centroids.append(spherical_k_means(enough, parts, seed))
+    return torch.stack(centroids)
 
 
 @dataclass(frozen=True)
 class VectorBank:
-    """C typical entries of P vectors in 8 bits a number, as a checkpoint keeps them: a vector is scale x integers."""
+    """C typical entries of P vectors with 8 bits a number, as in a checkpoint: a vector is scale x integers."""
 
     integers: Int8[Tensor, "C P D"]
     scales: Float[Tensor, "C P"]
@@ -77,19 +81,19 @@ class VectorBank:
         return cls((vectors / scales[..., None]).round().to(torch.int8).cpu(), scales.cpu())
 
     def dequantise(self) -> Float[Tensor, "C P D"]:
-        """The vectors that the integers and scales stand for."""
+        """The vectors as floats."""
         return self.integers.float() * self.scales[..., None]
 
     @classmethod
     def from_tensors(cls, stored: Mapping[str, Tensor]) -> "VectorBank":
-        """A bank from the tensors of its file; ValueError where one is missing."""
+        """A bank from the tensors of its file. Raises ValueError if one is missing."""
         if missing := {"bank", "units"} - stored.keys():
             raise ValueError(f"no bank of typical vectors: {', '.join(sorted(missing))} missing")
         integers, scales = stored["bank"], stored["units"]
         return cls(integers, scales) if integers.ndim == 3 else cls(integers[:, None], scales[:, None])
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors of its file, by their names there; of entries of one vector without a dimension for them."""
+        """Name -> tensor in its file; entries of one vector have no dimension for vectors."""
         single = self.integers.shape[1] == 1
         return {
             "bank": self.integers[:, 0].contiguous() if single else self.integers,
@@ -99,10 +103,9 @@ class VectorBank:
 
 @dataclass(frozen=True)
 class HubnessBanks:
-    """Typical sentences, as wide as a word's vector, and where there are any, typical pictures, as wide as a region's.
+    """Typical sentences with the width of word vectors, and perhaps typical pictures with that of region vectors.
 
-    Pictures that are hubs are told by the sentences, and sentences that are hubs by the pictures, or by the other
-    sentences where there are none.
+    Sentences reveal which pictures are hubs; pictures, or else sentences, reveal which sentences are.
     """
 
     sentences: VectorBank
@@ -110,7 +113,7 @@ class HubnessBanks:
 
     @classmethod
     def from_tensors(cls, stored: Mapping[str, Tensor]) -> "HubnessBanks":
-        """Banks from the tensors of their file; ValueError where one is missing."""
+        """Banks from the tensors of their file. Raises ValueError if one is missing."""
         of_pictures = {
             name.removeprefix(PICTURES_PREFIX): tensor
             for name, tensor in stored.items()
@@ -119,6 +122,6 @@ class HubnessBanks:
         return cls(VectorBank.from_tensors(stored), VectorBank.from_tensors(of_pictures) if of_pictures else None)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors of their file, by their names there."""
+        """Name -> tensor in their file."""
         of_pictures = self.pictures.tensors() if self.pictures else {}
         return self.sentences.tensors() | {PICTURES_PREFIX + name: tensor for name, tensor in of_pictures.items()}

@@ -1,4 +1,4 @@
-"""Matchers that are read from disk when they are first needed, and their headers, which are known before."""
+"""Matchers that are loaded from disk at first use, and their headers, which are known before."""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -22,7 +22,7 @@ class MatcherHeader:
 
     @classmethod
     def of(cls, matcher: Matcher) -> "MatcherHeader":
-        """The header that a matcher would have been read after."""
+        """The header of a loaded matcher."""
         return cls(
             matcher.name,
             matcher.digest,
@@ -34,10 +34,10 @@ class MatcherHeader:
 
 
 class LazyMatcher:
-    """A matcher of which the header alone is in memory until it is first needed. Safe from many threads."""
+    """A matcher of which only the header is in memory until first use. Thread-safe."""
 
     def __init__(self, header: MatcherHeader, read: Callable[[], Matcher]) -> None:
-        """`read` gives the matcher that the header is of."""
+        """Keep the header, and `read`, which loads its matcher."""
         self._header, self._read = header, read
         self._reading = threading.Lock()
         self._matcher: Matcher | None = None
@@ -51,7 +51,7 @@ class LazyMatcher:
 
     @property
     def header(self) -> MatcherHeader:
-        """The header of the matcher, whether that was read or not."""
+        """The header of the matcher, whether or not it is loaded."""
         return self._header if self._matcher is None else MatcherHeader.of(self._matcher)
 
     @property
@@ -61,9 +61,10 @@ class LazyMatcher:
 
     @property
     def matcher(self) -> Matcher:
-        """The matcher, read by the first who needs it, for whom the others wait.
+        """The matcher, loaded by the first caller, for which concurrent callers wait.
 
-        Whatever reading raises, each time anew; ValueError where the files are those of another matcher by now.
+        A failed load raises, and is tried again by the next caller. Raises ValueError if the files are now those of
+        another matcher.
         """
         if self._matcher is None:
             with self._reading:

@@ -1,14 +1,14 @@
-"""The log odds that a score is a right answer's.
+"""The log odds that an answer with a given score is right.
 
-The log odds that a candidate with score s is a right one are taken to be
+The log odds that a candidate with score s is right are modelled as
 
     slope s + intercept + margin_weight (s - best other score) + gallery_weight log(m / (N - m))
 
-where N candidates are searched and m of them are expected to be right. Were a score's meaning the same for every
-question, and candidates independent of each other, Bayes would have margin_weight 0 and gallery_weight 1. But a
-question may be one that everything scores high with, and pictures that look alike score alike: a score that no other
-comes near is worth more, and a gallery of twice the size is not twice as confusing. The four numbers are fitted in
-galleries of several sizes at once; beyond the largest of these they are extrapolated.
+where N candidates are searched and m of them are expected to be right. If scores were comparable between questions and
+candidates independent, Bayes would give margin_weight 0 and gallery_weight 1. But everything scores high with some
+questions, and similar pictures have similar scores: a score far above all others means more, and a gallery of twice the
+size is not twice as confusing. The four numbers are fitted in galleries of several sizes at once; for larger galleries
+they are extrapolated.
 
 The result is the probability that this candidate is a right one, given that the gallery holds m of them.
 """
@@ -23,16 +23,16 @@ import numpy.typing as npt
 Numbers: TypeAlias = npt.NDArray[np.float64]
 Numeric: TypeAlias = float | np.floating[Any] | Sequence[float] | npt.NDArray[Any]
 
-WEIGHT_PENALTY = 1e-3  # answers that a threshold tells apart without fault would otherwise have an infinite slope
-LARGEST_SCORE = 1e100  # of either sign; scores beyond it, infinite ones too, count as this
+WEIGHT_PENALTY = 1e-3  # perfectly separable answers would otherwise give an infinite slope
+LARGEST_SCORE = 1e100  # of either sign, to which larger and infinite scores are clipped
 
 
 class Uncalibratable(ValueError):
-    """Scores that do not tell right answers from wrong ones; the message says why."""
+    """Scores that do not separate right from wrong answers; the message says why."""
 
 
 class ScoredAnswers(NamedTuple):
-    """The answers to many questions, an element an answer."""
+    """The answers to many questions, one element per answer."""
 
     scores: Numbers
     margins: Numbers
@@ -47,7 +47,7 @@ class ScoredAnswers(NamedTuple):
 
 @dataclass(frozen=True)
 class LogOddsModel:
-    """The four numbers of the formula above. In one search a higher score is always the likelier."""
+    """The four numbers of the formula above. Within a search, a higher score is always more probable."""
 
     slope: float
     intercept: float
@@ -67,9 +67,9 @@ class LogOddsModel:
             )
 
     def probability(self, scores: Numeric, margins: Numeric = 0.0, prior: Numeric = 0.0) -> Numbers:
-        """The probability that each score is a right one's, by its margin and the gallery's `prior_log_odds`.
+        """The probability that each answer is right, by its score, margin and the gallery's `prior_log_odds`.
 
-        A score that is NaN is never right.
+        An answer whose score is NaN is never right.
         """
         finite_scores, finite_margins = (_finite(values) for values in (scores, margins))
         return logistic(
@@ -80,7 +80,7 @@ class LogOddsModel:
         )
 
     def of_rescaled_scores(self, scale: float, shift: float) -> "LogOddsModel":
-        """The model that gives `scale` x score + `shift` the probability that this one gives the score."""
+        """The model that gives `scale` x score + `shift` the same probability as this one gives the score."""
         slope = self.slope / scale
         return LogOddsModel(slope, self.intercept - slope * shift, self.margin_weight / scale, self.gallery_weight)
 
@@ -97,34 +97,34 @@ def logistic(logits: Numeric) -> Numbers:
 
 
 def prior_log_odds(num_candidates: int, num_right: float) -> float:
-    """log(m / (N - m)): the log odds that a candidate is right before it is scored.
+    """log(m / (N - m)): the log odds that a candidate is right, before scoring.
 
-    Never above 0: that a gallery is small is no reason to take its only picture for the one described.
+    Never above 0: a small gallery is no reason to assume that its only picture is right.
     """
     return -float(np.log(max(num_candidates / num_right - 1, 1.0)))
 
 
 def margins(scores: npt.NDArray[np.floating[Any]]) -> Numbers:
-    """Every score of a search, along the last axis, minus the best of the other scores; 0 where there is no other."""
+    """Every score along the last axis minus the best of the other scores; 0 if there is no other."""
     if scores.shape[-1] < 2:
         return np.zeros(scores.shape)
     finite = _finite(scores)
     second, best = np.moveaxis(np.partition(finite, (-2, -1))[..., -2:], -1, 0)
     is_best = finite == best[..., None]
-    above: Numbers = finite - np.where(is_best, second[..., None], best[..., None])
-    return above
+    differences: Numbers = finite - np.where(is_best, second[..., None], best[..., None])
+    return differences
 
 
 def _finite(scores: Numeric) -> Numbers:
-    # Of NaN and a number fmax takes the number.
+    # fmax prefers numbers to NaN.
     return np.asarray(np.fmin(np.fmax(np.asarray(scores, np.float64), -LARGEST_SCORE), LARGEST_SCORE))
 
 
 def fit_log_odds(answers: ScoredAnswers) -> LogOddsModel:
     """Logistic regression of which answers are correct, on scores, margins and prior log odds.
 
-    Margins are left out where otherwise a higher score or a larger margin would count against an answer. Uncalibratable
-    where higher scores are not more often right.
+    Margins are left out if otherwise a higher score or a larger margin would count against an answer. Raises
+    Uncalibratable if higher scores are not right more often.
     """
     correct = answers.correct
     if correct.all() or not correct.any():
@@ -139,9 +139,9 @@ def fit_log_odds(answers: ScoredAnswers) -> LogOddsModel:
 
 
 def _regress(columns: Sequence[Numbers], answers: ScoredAnswers) -> list[float]:
-    """Weight of each column, and the intercept, by Newton's method; the prior log odds count 1 besides.
+    """Weight of each column, and the intercept, by Newton's method; the prior log odds are added with weight 1.
 
-    Of equally good weights those nearest to 0.
+    A small penalty selects the smallest of equally good weights.
     """
     spreads = np.array([column.std() or 1.0 for column in columns])
     means = np.array([column.mean() for column in columns])

@@ -1,10 +1,10 @@
-"""Whether anything of a gallery answers a question at all, told by the first answer.
+"""The test of whether anything in a gallery answers a question at all, by the first answer.
 
 The log odds that the gallery holds an answer are linear in the first answer's score, its margin over the second and the
-gallery's prior log odds, as those of `log_odds.py` are. Two thresholds make three verdicts of them, because most first
-answers of a large gallery say little either way: another picture may fit a sentence as well as its own. Where the right
-answer comes first in a share r of the questions, nothing that goes by the first answer can have an area under the ROC
-curve above (1 + r) / 2: in all other questions the first answer is the same with and without the right one.
+gallery's prior log odds, as in `log_odds.py`. Two thresholds give three verdicts, because most first answers in a large
+gallery are ambiguous: another picture may fit a sentence as well as its own. If the right answer comes first for a
+share r of the questions, no test by the first answer can have an area under the ROC curve above (1 + r) / 2: for all
+other questions, the first answer is the same with and without the right one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from models.matching.log_odds import LogOddsModel, Numeric, ScoredAnswers, fit_log_odds
 
-TOLD_WRONGLY = 0.1  # share of the questions with (without) an answer that are told there is none (one), where fitted
+WRONG_VERDICTS = 0.1  # share of the questions with (without) an answer that get the wrong verdict, in the fitted data
 
 
 @dataclass(frozen=True)
 class MatchTest:
-    """The probability that there is an answer, and what is said of it.
+    """The probability that there is an answer, and the thresholds of the verdict.
 
-    Below `absent_below` nothing matches, from `present_from` on something does, between the two it is not said.
+    Below `absent_below` nothing matches, from `present_from` on something does; between the two there is no verdict.
     """
 
     log_odds: LogOddsModel
@@ -41,7 +41,7 @@ class MatchTest:
         return self.log_odds.probability(score, margin, prior)
 
     def verdict(self, score: float, margin: float = 0.0, prior: float = 0.0) -> bool | None:
-        """True where something matches, False where nothing does, None where that cannot be told."""
+        """True if something matches, False if nothing does, None if that is undecided."""
         probability = float(self.probability(score, margin, prior))
         if probability >= self.present_from:
             return True
@@ -60,20 +60,20 @@ class MatchTest:
         }
 
     def of_rescaled_scores(self, scale: float, shift: float) -> "MatchTest":
-        """The test that says of `scale` x score + `shift` what this one says of the score."""
+        """The test that gives `scale` x score + `shift` the same verdict as this one gives the score."""
         return MatchTest(self.log_odds.of_rescaled_scores(scale, shift), self.absent_below, self.present_from)
 
     @classmethod
     def with_thresholds(cls, log_odds: LogOddsModel, answers: ScoredAnswers) -> "MatchTest":
-        """The test by these log odds whose thresholds fit first answers; `correct` says in which of them the gallery
-        held an answer.
+        """The test by these log odds with thresholds fitted to first answers; `correct` says in which of them the
+        gallery held an answer.
 
-        Each threshold is the quantile at which a share `TOLD_WRONGLY` of the questions gets the wrong verdict; where
-        these cross, it is the mean of both.
+        Each threshold is the quantile at which a share WRONG_VERDICTS of the questions gets the wrong verdict; if they
+        cross, both are their mean.
         """
         probability = log_odds.probability(answers.scores, answers.margins, answers.prior_log_odds)
-        absent_below = float(np.quantile(probability[answers.correct], TOLD_WRONGLY))
-        present_from = float(np.quantile(probability[~answers.correct], 1 - TOLD_WRONGLY))
+        absent_below = float(np.quantile(probability[answers.correct], WRONG_VERDICTS))
+        present_from = float(np.quantile(probability[~answers.correct], 1 - WRONG_VERDICTS))
         if absent_below > present_from:
             absent_below = present_from = (absent_below + present_from) / 2
         return cls(log_odds, absent_below, present_from)
@@ -89,17 +89,17 @@ class MatchTest:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "MatchTest":
-        """The test that `as_dict` wrote; TypeError, KeyError or ValueError where it is something else."""
+        """The test that `as_dict` wrote. Raises TypeError, KeyError or ValueError for anything else."""
         return cls(LogOddsModel(**stored["log_odds"]), stored["absent_below"], stored["present_from"])
 
     def as_dict(self) -> dict[str, Any]:
-        """The test by the names of its fields, to be written as JSON."""
+        """The test's fields by name, for JSON."""
         return asdict(self)
 
 
 def fit_match_test(answers: ScoredAnswers) -> MatchTest:
-    """The test fitted to first answers; `correct` says in which of them the gallery held an answer. Uncalibratable
-    where higher scores do not speak for an answer."""
+    """The test fitted to first answers; `correct` says in which of them the gallery held an answer. Raises
+    Uncalibratable if higher scores are no evidence of an answer."""
     return MatchTest.with_thresholds(fit_log_odds(answers), answers)
 
 

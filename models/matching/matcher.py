@@ -20,34 +20,34 @@ from models.text.vocabulary import UNKNOWN_WORD, Vocabulary
 
 
 class Matcher(nn.Module, ABC):
-    """A searchable model: what a view of pictures and captions is built with, and what its candidates are scored by.
+    """A searchable model, which encodes the pictures and captions of a view and scores its candidates.
 
-    Pictures are encoded once and stored; a record read back gives the same scores. Captions are stored as the words
-    of `encode_words` and scored as `texts_from` them.
+    Pictures are encoded once and stored; a record read back gives the same scores. Captions are stored as words by
+    `encode_words`, and scored after `texts_from`.
     """
 
-    wide_fields: tuple[str, ...] = ()  # of records; stored in single precision, since fp16 may have no room for them
+    wide_fields: tuple[str, ...] = ()  # of records; stored in single precision, since they may overflow fp16
 
     def __init__(
         self, name: str, reader: SentenceReader, extractor_digest: str, digest: str, calibration: Calibration | None
     ) -> None:
-        """`extractor_digest` names the extractor whose features it reads; `calibration`: what its scores mean, or None
-        where that is not known. `reader` is none of its modules: matchers share it, and it is saved with none."""
+        """`extractor_digest` names the extractor of its features; `calibration` is None if it has none. `reader` is not
+        a submodule: matchers share it, and none saves it."""
         super().__init__()
         self.name, self.digest, self.extractor_digest = name, digest, extractor_digest
         self.reader, self.calibration = reader, calibration
         self.kernels: RecordKernels | None = None
 
     def use_kernels(self, kernels: RecordKernels | None) -> None:
-        """Score stored pictures, and read sentences, by these kernels as far as they can; by PyTorch for None."""
-        if isinstance(self.reader, PretrainedReader):  # all matchers that share it
+        """Score stored pictures and read sentences by these kernels as far as possible; by PyTorch for None."""
+        if isinstance(self.reader, PretrainedReader):  # for all matchers that share it
             self.reader.use_kernels(kernels)
         for matcher in (module for module in self.modules() if isinstance(module, Matcher)):
             matcher.kernels = kernels
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary of a matcher that reads word ids; ValueError where it reads states instead."""
+        """The vocabulary of a matcher that reads word ids. Raises ValueError if it reads states."""
         if isinstance(self.reader, Vocabulary):
             return self.reader
         raise ValueError(f"{self.name} reads sentences by a pretrained encoder and has no vocabulary")
@@ -60,7 +60,7 @@ class Matcher(nn.Module, ABC):
     @property
     @abstractmethod
     def embed_dim(self) -> int:
-        """Width E of the stage-one embeddings, of which inner products are compared."""
+        """Width E of the stage-one embeddings, which are compared by inner products."""
 
     @property
     @abstractmethod
@@ -82,7 +82,7 @@ class Matcher(nn.Module, ABC):
 
     @abstractmethod
     def encode_tokens(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"]]:
-        """Encoded words of what `tokenize` gave, and the sentences' stage-one embeddings."""
+        """Encoded words of the result of `tokenize`, and the sentences' stage-one embeddings."""
 
     def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
         """Embeddings of pictures as a query for similar pictures: inner products with other pictures' are cosines."""
@@ -105,9 +105,8 @@ class Matcher(nn.Module, ABC):
     def score_stored(
         self, records: Mapping[str, np.ndarray], rows: npt.NDArray[np.int64], texts: EncodedTexts
     ) -> Float[Tensor, "Q K"] | None:
-        """`score` of the pictures `rows` of a view's records (field -> [N, ...]) by the kernels, which read them where
-        they lie; None where the kernels do not know the model or have no room for so long sentences, or there are
-        none."""
+        """`score` of the pictures `rows` of a view's records (field -> [N, ...]) by the kernels, which read them in
+        place; None without kernels, or if they do not support the model or such long sentences."""
 
     @abstractmethod
     def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
@@ -118,18 +117,18 @@ class Matcher(nn.Module, ABC):
         """The reasons of all pairs' scores; contributions add up to the score."""
 
     def tokenize(self, sentences: Sequence[str]) -> ReadSentences:
-        """Word ids or states of words, padded; ValueError on an empty sentence."""
-        if isinstance(sentences, str):  # whose letters would be read as sentences
+        """Padded word ids or states of words. Raises ValueError for an empty sentence."""
+        if isinstance(sentences, str):  # its letters would be read as sentences
             raise TypeError("sentences come as a list: give [sentence] for a single one")
         return self.reader.encode(sentences)
 
     def encode_words(self, sentences: Sequence[str]) -> tuple[Words, Float[Tensor, "Q E"]]:
-        """Encoded words, which a view stores of captions, and stage-one embeddings; ValueError on an empty sentence or
-        none at all."""
+        """Encoded words, which a view stores of captions, and stage-one embeddings. Raises ValueError for an empty
+        sentence or none."""
         return self.encode_tokens(self._read(sentences))
 
     def encode_sentences(self, sentences: Sequence[str]) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
-        """Sentences that can be scored, and stage-one embeddings; ValueError on an empty sentence or none at all."""
+        """Sentences that can be scored, and stage-one embeddings. Raises ValueError for an empty sentence or none."""
         return self.encode_texts(self._read(sentences))
 
     def _read(self, sentences: Sequence[str]) -> ReadSentences:
@@ -139,7 +138,7 @@ class Matcher(nn.Module, ABC):
         return tokens.to(self.device)
 
     def encode_texts(self, tokens: ReadSentences) -> tuple[EncodedTexts, Float[Tensor, "Q E"]]:
-        """`encode_sentences` of what `tokenize` gave."""
+        """`encode_sentences` of the result of `tokenize`."""
         words, embeddings = self.encode_tokens(tokens)
         return self.texts_from(words), embeddings
 
@@ -148,23 +147,23 @@ class Matcher(nn.Module, ABC):
         return self.reader.tokens(sentence)
 
     def num_pieces(self, words: Sequence[str]) -> int:
-        """The number of pieces that are encoded of a sentence of these `words`, whatever reads them."""
+        """The number of pieces that are encoded for a sentence of these `words`."""
         return self.reader.num_pieces(words)
 
     def unknown_words(self, sentence: str) -> list[str]:
-        """Words that mean nothing to the reader: those without an id, or what is no word of English."""
+        """Words that the reader does not know: those without an id, or that are not English words."""
         return self.reader.unknown_words(sentence)
 
     def is_common(self, word: str) -> bool:
-        """Whether captions use a word so often that the model has learnt what it looks like."""
+        """Whether captions use a word so often that the model knows what it looks like."""
         return self.reader.is_common(word)
 
     def read_as(self, sentence: str) -> dict[str, str]:
-        """Word of the sentence -> the other word that it is scored as, or <unk>."""
+        """Word of the sentence -> the different word that it is scored as, or <unk>."""
         return self.reader.corrections(sentence)
 
     def near_words(self, sentence: str) -> dict[str, str]:
-        """`read_as` without words that are read as <unk>."""
+        """The mapping of `read_as` without words that are read as <unk>."""
         return {word: read for word, read in self.read_as(sentence).items() if read != UNKNOWN_WORD}
 
     def image_layout(self, num_regions: int, feature_dim: int) -> dict[str, tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Matchers of one reranker, whose score may have stage one's cosine and a correction of hubs as further summands."""
+"""Matchers of one reranker, whose scores may also include stage one's cosine and a hubness correction."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,7 +26,7 @@ from models.text.reader import SentenceReader
 
 
 class SingleMatcher(Matcher):
-    """One reranker with its stage-one head, reader and hubness correction: what a checkpoint holds."""
+    """One reranker with its stage-one head, reader and hubness correction: the content of a checkpoint."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class SingleMatcher(Matcher):
         calibration: Calibration | None = None,
         hubness: HubnessCorrection | None = None,
     ) -> None:
-        """`model` is the registered name of the reranker, and the matcher's own unless it gets another. `hubness`
-        lowers the scores that `calibration` speaks of. ValueError where the reader is for others."""
+        """`model` is the registered name of the reranker, and at first the matcher's name. `hubness` corrects the
+        scores that `calibration` calibrates. Raises ValueError for a reader that does not fit."""
         super().__init__(model, reader, extractor_digest, digest, calibration)
         self.model = model
         if isinstance(reader, PretrainedReader) is not (encoders.text == "pretrained"):
@@ -56,9 +56,9 @@ class SingleMatcher(Matcher):
         self.wide_fields = reranker.wide_fields
 
     def with_calibration(self, calibration: Calibration, banks: HubnessBanks | None = None) -> "SingleMatcher":
-        """A matcher with the same weights whose scores are corrected and calibrated as `calibration` says.
+        """A matcher with the same weights whose scores are corrected and calibrated by `calibration`.
 
-        ValueError where it has a hubness correction that the banks or the reranker do not allow.
+        Raises ValueError for a hubness correction that does not fit the banks or the reranker.
         """
         hubness = None
         if calibration.hubness is not None:
@@ -93,7 +93,7 @@ class SingleMatcher(Matcher):
 
     @property
     def cosine_weight(self) -> float:
-        """The weight of stage one's cosine in the score; 0 where it is no part of it."""
+        """The weight of stage one's cosine in the score; 0 for none."""
         return self.calibration.cosine_weight if self.calibration else 0.0
 
     @property
@@ -112,8 +112,8 @@ class SingleMatcher(Matcher):
     def encode_regions(self, regions: Regions) -> tuple[EncodedImages, Float[Tensor, "K E"]]:
         regions = of_width(regions, self.feature_dim, self.name)
         projected = self.reranker.project(regions.to(self.device, torch.float32))
-        # Stores keep fp16. What is precomputed must come from the rounded vectors, or an attended
-        # vector's inner product and its length would speak of two different vectors.
+        # Records are stored in fp16. Precomputation uses the rounded vectors: an attended vector's
+        # inner product and its length must belong to the same vector.
         rounded = Regions(to_half(projected.vectors, "vectors").float(), projected.mask)
         embeddings = self.pooled.embed_images(rounded)
         if self.hubness is not None:
@@ -122,7 +122,7 @@ class SingleMatcher(Matcher):
 
     @torch.no_grad()
     def encode_projected(self, projected: Regions) -> EncodedImages:
-        """Encoded pictures from what `reranker.project` made of their region features."""
+        """Encoded pictures from the regions that `reranker.project` returned."""
         rows = self.reranker.precompute(projected)
         embedding = self._stage_one_fields(projected) if self.cosine_weight else None
         offset = None
@@ -131,7 +131,7 @@ class SingleMatcher(Matcher):
         return EncodedImages(rows, offset, embedding)
 
     def _stage_one_fields(self, projected: Regions) -> Float[Tensor, "K E1"]:
-        """[e, -offset] of each picture's unit embedding e, rounded as records keep it."""
+        """[e, -offset] of each picture's unit embedding e, rounded as in records."""
         embedding = self.pooled.embed_images(projected)
         rounded = embedding.half().to(embedding.dtype)
         offset = embedding.new_zeros(len(embedding))
@@ -156,7 +156,7 @@ class SingleMatcher(Matcher):
         return self._texts(words, nearness, asked=True), embeddings
 
     def _encoded(self, tokens: ReadSentences) -> tuple[Words, Float[Tensor, "Q E"], Float[Tensor, " Q"] | None]:
-        """Words, stage-one embeddings, and the sentences' nearness to typical pictures where hubs are lowered."""
+        """Words, stage-one embeddings, and, with a hubness correction, the sentences' nearness to typical pictures."""
         words = self.reranker.encode_texts(tokens)
         embeddings = self.pooled.embed_texts(words)
         if self.hubness is None:
@@ -165,7 +165,7 @@ class SingleMatcher(Matcher):
         return words, self.hubness.correct_text_embeddings(embeddings, nearness), nearness
 
     def similarity_query(self, embeddings: Float[Tensor, "K E"]) -> Float[Tensor, "K E"]:
-        """Embeddings of pictures with a 0 in the place of each further number: it takes no part in a product."""
+        """Embeddings of pictures with a 0 for each additional number, which removes it from inner products."""
         width = self.pooled.config.output_width
         return torch.cat([embeddings[:, :width], torch.zeros_like(embeddings[:, width:])], dim=1)
 
@@ -180,8 +180,8 @@ class SingleMatcher(Matcher):
 
     def _texts(self, words: Words, nearness: Float[Tensor, " Q"] | None, asked: bool) -> EncodedTexts:
         """Sentences that can be scored, with their offset."""
-        asks, none = words.mask.new_full((len(words),), asked), words.vectors.new_zeros(len(words))
-        texts = EncodedTexts(words.vectors, words.mask, none, asks)
+        asks, zeros = words.mask.new_full((len(words),), asked), words.vectors.new_zeros(len(words))
+        texts = EncodedTexts(words.vectors, words.mask, zeros, asks)
         whole = self._is_whole(texts)
         offset = (whole - 1) * (self.calibration.short_summand if self.calibration else 0.0)
         if self.hubness is not None and nearness is not None:
@@ -196,7 +196,7 @@ class SingleMatcher(Matcher):
 
     @property
     def has_kernel(self) -> bool:
-        """Whether `score_stored` has an answer for float32 sentences, but for those that are too long for a kernel."""
+        """Whether `score_stored` supports float32 sentences, unless they are too long for a kernel."""
         kernels = self.kernels
         if kernels is None or self.wide_fields:  # kernels read fp16
             return False
@@ -216,7 +216,7 @@ class SingleMatcher(Matcher):
         scores = kernels.scores(form, records, rows, question, torch.get_num_threads())
         if self.cosine_weight:
             scores = scores + self._weighted_cosines(stored(STAGE_ONE), texts)
-        return scores - self._taken_off(None if self.hubness is None else stored(HUBNESS), texts)
+        return scores - self._offsets(None if self.hubness is None else stored(HUBNESS), texts)
 
     @torch.no_grad()
     def score_in_blocks(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
@@ -224,20 +224,20 @@ class SingleMatcher(Matcher):
         return scores + self._further_summands(images, texts)
 
     def _further_summands(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
-        """The parts of a score besides the reranker's own."""
-        taken_off = self._taken_off(images.offset, texts)
+        """The parts of a score besides the reranker's."""
+        offsets = self._offsets(images.offset, texts)
         if images.embedding is None:
-            return -taken_off.expand(len(texts), len(images))
-        return self._weighted_cosines(images.embedding, texts) - taken_off
+            return -offsets.expand(len(texts), len(images))
+        return self._weighted_cosines(images.embedding, texts) - offsets
 
-    def _taken_off(self, by_image: Float[Tensor, " K"] | None, texts: EncodedTexts) -> Float[Tensor, "Q #K"]:
-        """The number taken off every score: the sentence's offset, and but for short questions the picture's."""
+    def _offsets(self, by_image: Float[Tensor, " K"] | None, texts: EncodedTexts) -> Float[Tensor, "Q #K"]:
+        """The offset of every score: the sentence's, and except for short questions the picture's."""
         if by_image is None:
             return texts.offset[:, None]
         return texts.offset[:, None] + self._is_whole(texts)[:, None] * by_image
 
     def _is_whole(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
-        """1 where stage one's cosine and the picture's offset are parts of the score, 0 for a short question."""
+        """1 if stage one's cosine and the picture's offset are parts of the score, 0 for a short question."""
         return (~texts.are_short(self.short_question)).to(texts.vectors.dtype)
 
     def _cosine_weights(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
@@ -245,7 +245,7 @@ class SingleMatcher(Matcher):
         return self.cosine_weight * self._is_whole(texts)
 
     def _weighted_cosines(self, embedding: Float[Tensor, "K E1"], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
-        """Stage one's weighted cosines, a part of the score, less the pictures' offsets in stage one."""
+        """Stage one's weighted cosines minus the pictures' offsets in stage one, a part of the score."""
         of_texts = self.pooled.embed_texts(texts.words)
         extended = torch.cat([of_texts, torch.ones_like(of_texts[:, :1])], dim=1)
         return self._cosine_weights(texts)[:, None] * (extended @ embedding.T)
@@ -254,17 +254,17 @@ class SingleMatcher(Matcher):
     def explain(self, images: EncodedImages, texts: EncodedTexts) -> Explanation:
         """The reranker's explanation with stage one's; the hubness offset is spread evenly over words and regions."""
         explanation = self.reranker.explain(images.rows, texts.words)
-        taken_off = self._taken_off(images.offset, texts).expand(len(texts), len(images))
+        offsets = self._offsets(images.offset, texts).expand(len(texts), len(images))
         if images.embedding is not None:
-            taken_off = taken_off - self._cosine_weights(texts)[:, None] * images.embedding[:, -1]
+            offsets = offsets - self._cosine_weights(texts)[:, None] * images.embedding[:, -1]
             if explanation.contributions is not None:
                 explanation = explanation.plus(*self._cosine_terms(images, texts))
-        return explanation.rescaled(1.0, -taken_off, texts.mask, images.region_mask)
+        return explanation.rescaled(1.0, -offsets, texts.mask, images.region_mask)
 
     def _cosine_terms(
         self, images: EncodedImages, texts: EncodedTexts
     ) -> tuple[Float[Tensor, "Q K W"], Float[Tensor, "Q K W R"] | None]:
-        """Contributions and shares of stage one's weighted cosine; no shares where rows keep no projected regions."""
+        """Contributions and shares of stage one's weighted cosine; no shares if rows have no projected regions."""
         assert images.embedding is not None
         vectors = images.rows.tensors().get("vectors")
         regions = None if vectors is None else Regions(vectors, images.region_mask)

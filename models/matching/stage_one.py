@@ -1,6 +1,6 @@
-"""Stage one: one unit vector a picture and a sentence, whose inner product makes the shortlist.
+"""Stage one: a unit vector for each picture and sentence, whose inner products make the shortlist.
 
-Where hubs are lowered in stage one, `hubness.py` adds one or two numbers to these vectors.
+With a hubness correction of stage one, `hubness.py` adds one or two numbers to these vectors.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from models.rerankers.attention import EPSILON, l2_norm, l2_normalise, masked_me
 
 @dataclass(frozen=True, kw_only=True)
 class StageOneConfig:
-    """Width of the reranker's vectors and of the stage-one embedding made of them."""
+    """Width of the reranker's vectors and of the stage-one embeddings made of them."""
 
     width: int = 1024
     embed_dim: int | None = None  # None: the mean itself, without a layer
-    image_width: int | None = None  # of the pictures' vectors, where it is not the words'
+    image_width: int | None = None  # of the pictures' vectors, if it differs from the words'
 
     @property
     def region_width(self) -> int:
@@ -33,11 +33,10 @@ class StageOneConfig:
 
 
 class StageOneHead(nn.Module):
-    """Mean pooling to unit length, with or without a linear layer on each side; trained by a ranking loss of its own.
+    """Mean pooling to unit length, with or without a linear layer on each side; trained by a separate ranking loss.
 
-    Without a layer the stage-one loss draws a picture's regions and its words to the same place, which is where a
-    reranker that compares them has to start: with layers of their own on each side, they learn to match and the
-    vectors beneath them do not (docs/quality.md).
+    Without layers, the stage-one loss pulls a picture's regions and its words together, which a reranker that compares
+    them needs. Separate layers on each side learn to match instead of the vectors below them (docs/quality.md).
     """
 
     def __init__(self, config: StageOneConfig) -> None:
@@ -70,15 +69,15 @@ class StageOneHead(nn.Module):
     ) -> tuple[Float[Tensor, "Q K W"], Float[Tensor, "Q K W R"] | None]:
         """Contributions of words, and shares of words and regions, to the cosines of sentences with pictures.
 
-        They are exact: both embeddings are sums of a part for each word, or region. `embeddings` are the pictures' as
-        they are stored, rounded; shares are None where their regions are not given.
+        They are exact: both embeddings are sums of a part for each word or region. `embeddings` are the pictures' as
+        stored, with rounding; shares are None without regions.
         """
         of_words = self.parts_of_texts(words)
         contributions = (of_words @ embeddings.T).mT
         if regions is None:
             return contributions, None
         shares = torch.einsum("qwe,kre->qkwr", of_words, self.parts_of_images(regions))
-        # What the rounding makes a difference is spread over the regions.
+        # The rounding difference is spread over the regions.
         rounding = (contributions - shares.sum(3)) / regions.mask.sum(1).clamp_min(1)[:, None]
         return contributions, shares + rounding.unsqueeze(3).masked_fill(~regions.mask[:, None], 0)
 

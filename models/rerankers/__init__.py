@@ -1,1 +1,1 @@
-"""The cross-attention models: each scores sentences with pictures, by the interface in base.py."""
+"""The cross-attention models, which score sentences with pictures by the interface in base.py."""

@@ -1,4 +1,4 @@
-"""Attention and norms that several models share. A padded place weighs nothing."""
+"""Attention and norms that several models share. Padding has weight 0."""
 
 import math
 
@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from models.batches import Words
 from models.rerankers.products import Linear, product_of_rows
 
-# Added outside the root, as the published code of SCAN and BFAN does: x / (|x| + EPSILON).
+# Added outside the root, as in the published code of SCAN and BFAN: x / (|x| + EPSILON).
 EPSILON = 1e-8
-# exp(-30) squared is still a thousand times what a squared length is clamped to.
+# exp(-30) squared is still a thousand times the least squared length.
 LARGEST_EXPONENT = 30.0
 FEW_COLUMNS = 64
 
@@ -19,18 +19,18 @@ FEW_COLUMNS = 64
 def l2_normalise(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "*rows D"]:
     """x / (|x| + 1e-8) along `dim`; a row of zeros stays zero, and its gradient is zero."""
     lengths = l2_norm(vectors, dim) + EPSILON
-    if torch.is_grad_enabled():  # 1e8 would be a factor of the gradient
+    if torch.is_grad_enabled():  # else the gradient would have a factor of 1e8
         lengths = lengths.masked_fill(~vectors.any(dim, keepdim=True), torch.inf)
     return vectors / lengths
 
 
 def l2_norm(vectors: Float[Tensor, "*rows D"], dim: int = -1) -> Float[Tensor, "..."]:
-    """|x| along `dim`, which is kept with length 1; its gradient at zero, which is what padding is, is zero."""
+    """|x| along `dim`, which is kept with length 1; its gradient is zero at zero vectors, such as padding."""
     if vectors.stride(dim) == 1:  # elsewhere PyTorch has no vectorised loop for it
         norm: Tensor = torch.linalg.vector_norm(vectors, dim=dim, keepdim=True)
         return norm
-    # The root's gradient at zero is infinite: the clamp keeps it finite without moving any norm that float32 can tell
-    # from zero.
+    # The root's gradient at zero is infinite: the clamp keeps it finite without changing any norm that differs from
+    # zero in float32.
     return vectors.square().sum(dim, keepdim=True).clamp_min(1e-30).sqrt()
 
 
@@ -40,7 +40,7 @@ def zero_padded(vectors: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch
 
 
 def masked_mean(values: Float[Tensor, "*batch N D"], mask: Bool[Tensor, "*batch N"]) -> Float[Tensor, "*batch D"]:
-    """Mean over those of N rows that are real; zeros where none is."""
+    """Mean over the real ones of N rows; zeros if there are none."""
     count = mask.sum(-1, keepdim=True).clamp_min(1)
     return zero_padded(values, mask).sum(-2) / count
 
@@ -62,10 +62,10 @@ def weights_up_to_scale(
 ) -> Float[Tensor, "*shape"]:
     """Softmax along `dim` without its denominator, for results that a common factor of all weights does not change.
 
-    `bound` is how large a logit can be; where exponentials that large could overflow, or it is None, the whole softmax
-    is computed. Padded places may get a weight: it makes no difference to the vectors of zeros that they stand for.
+    `bound` is the largest possible logit; if its exponential could overflow, or it is None, the whole softmax is
+    computed. Padding may get a weight, which has no effect because its vectors are zeros.
     """
-    # Such weights are squared and added up in pairs.
+    # These weights are squared and summed over pairs.
     largest = math.log(torch.finfo(logits.dtype).max) / 2 - math.log(logits.shape[dim])
     if bound is None or bound > min(largest, LARGEST_EXPONENT):
         return masked_softmax(logits, mask, dim)
@@ -80,8 +80,8 @@ def gram_matrix(vectors: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*batch N
 def inner_products(regions: Float[Tensor, "K R D"], vectors: Float[Tensor, "N D"]) -> Float[Tensor, "K R N"]:
     """Inner products of all regions with N other vectors, in one matrix product.
 
-    Where N is small the others are the product's rows: a matrix of few columns multiplies at half the speed of one of
-    few rows. What comes back then is a view of the transposed product.
+    For small N the other vectors are the rows, since a product with few columns has half the speed of one with few
+    rows. The result is then a view of the transposed product.
     """
     if len(vectors) >= FEW_COLUMNS:
         return product_of_rows(regions, vectors)
@@ -92,7 +92,7 @@ def inner_products(regions: Float[Tensor, "K R D"], vectors: Float[Tensor, "N D"
 def similarities(
     regions: Float[Tensor, "K R D"], words: Words
 ) -> tuple[Float[Tensor, "K R Q W"], Float[Tensor, "Q W D"]]:
-    """Inner products of all regions and words in one matrix product, and the words with zeros as padding."""
+    """Inner products of all regions and words in one matrix product, and the words with zeros for padding."""
     vectors = zero_padded(words.vectors, words.mask)
     product = inner_products(regions, vectors.flatten(0, 1))
     return product.view(*product.shape[:2], *vectors.shape[:2]), vectors
@@ -105,10 +105,10 @@ def attended_cosine(
 ) -> Float[Tensor, "*shape"]:
     """Cosine of a query and the vector it attends to, from their inner product, the attended vector's squared length
     and the query's length."""
-    # The clamp inside the root keeps its gradient finite and rounding from making a square negative. A vector of
-    # zeros has inner products of zero: any clamp of the product gives 0, and this one leaves all others alone.
+    # The clamp inside the root keeps its gradient finite, also if rounding makes a square negative. A vector of zeros
+    # has inner products of zero, so that any clamp of the product gives 0; this one changes no other cosine.
     both = (squared_length.clamp_min(1e-30).sqrt() * query_length).clamp_min(1e-30)
-    if torch.is_grad_enabled():  # which is zero for a vector of zeros, rather than divided by next to nothing
+    if torch.is_grad_enabled():  # the gradient is zero for a vector of zeros, instead of divided by almost nothing
         both = both.masked_fill((squared_length == 0) | (query_length == 0), torch.inf)
     return inner / both
 
@@ -116,14 +116,14 @@ def attended_cosine(
 def squared_sum_of_regions(
     attention: Float[Tensor, "K R Q W"], region_gram: Float[Tensor, "K R R"]
 ) -> Float[Tensor, "K Q W"]:
-    """Squared length of the weighted sum of regions that every word attends to; the sum itself is never built."""
+    """Squared length of the weighted sum of regions that every word attends to, without building that sum."""
     return (attention * (region_gram @ attention.flatten(2)).view_as(attention)).sum(1)
 
 
 def squared_sum_of_words(
     attention: Float[Tensor, "K R Q W"], word_gram: Float[Tensor, "Q W W"]
 ) -> Float[Tensor, "K R Q"]:
-    """Squared length of the weighted sum of words that every region attends to; the sum itself is never built."""
+    """Squared length of the weighted sum of words that every region attends to, without building that sum."""
     by_sentence = attention.permute(2, 0, 1, 3)
     attended = (by_sentence.flatten(1, 2) @ word_gram).view_as(by_sentence)
     return (by_sentence * attended).sum(3).permute(1, 2, 0)
@@ -135,8 +135,10 @@ def cosine_terms_of_regions(
     region_gram: Float[Tensor, "K R R"],
     word_lengths: Float[Tensor, "Q W"],
 ) -> Float[Tensor, "K R Q W"]:
-    """Each region's part of the cosine of a word with the weighted sum of regions it attends to: over the regions the
-    parts add up to the cosine. `raw` are the inner products of regions and words."""
+    """Each region's part of the cosine of a word with its attended sum of regions; the parts add up to the cosine.
+
+    `raw` are the inner products of regions and words.
+    """
     return attended_cosine(weights * raw, squared_sum_of_regions(weights, region_gram).unsqueeze(1), word_lengths)
 
 
@@ -146,14 +148,16 @@ def cosine_terms_of_words(
     word_gram: Float[Tensor, "Q W W"],
     region_lengths: Float[Tensor, "K R"],
 ) -> Float[Tensor, "K R Q W"]:
-    """Each word's part of the cosine of a region with the weighted sum of words it attends to: over the words the
-    parts add up to the cosine. `raw` are the inner products of regions and words."""
+    """Each word's part of the cosine of a region with its attended sum of words; the parts add up to the cosine.
+
+    `raw` are the inner products of regions and words.
+    """
     squared = squared_sum_of_words(weights, word_gram).unsqueeze(-1)
     return attended_cosine(weights * raw, squared, region_lengths[:, :, None, None])
 
 
 def tanh_logits(doubled: Float[Tensor, "*batch D"], weight: Float[Tensor, " D"]) -> Float[Tensor, "*batch"]:
-    """weight . tanh(doubled / 2), up to a constant, which a softmax does not see.
+    """weight . tanh(doubled / 2), up to a constant, which does not change a softmax.
 
     tanh(x) = 2 sigmoid(2x) - 1, and on CPU torch's sigmoid takes a sixth of the time of its tanh.
     """
@@ -161,7 +165,7 @@ def tanh_logits(doubled: Float[Tensor, "*batch D"], weight: Float[Tensor, " D"])
 
 
 class AdditiveAttention(nn.Module):
-    """The layers of one step of SMAN's additive attention: W of the keys, Wq of the query, w of the logits."""
+    """The layers of one step of SMAN's additive attention: W for the keys, Wq for the query, w for the logits."""
 
     def __init__(self, key_width: int, width: int) -> None:
         super().__init__()

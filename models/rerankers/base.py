@@ -1,4 +1,4 @@
-"""The interface of a reranker, scoring in pairs, and what a score is explained by."""
+"""The interface of a reranker, the scoring of aligned pairs, and explanations of scores."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ from models.rerankers.attention import gram_matrix, zero_padded
 
 Images = TypeVar("Images", bound=Rows)
 
-# Metadata of an option that is younger than the first checkpoints of its model: those do not name it.
+# Metadata of an option that was added after the first checkpoints of its model, which do not have it.
 OMITTED_BY_DEFAULT: Mapping[str, bool] = {"omitted by default": True}
 
 
 def stored_options(config: Any) -> dict[str, Any]:
-    """A reranker's options as a checkpoint stores them: all but those `OMITTED_BY_DEFAULT` that have their default."""
+    """A reranker's options as a checkpoint stores them, without defaults of options that are `OMITTED_BY_DEFAULT`."""
     return {
         option.name: getattr(config, option.name)
         for option in fields(config)
@@ -30,17 +30,17 @@ def stored_options(config: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why Q sentences and K pictures scored what they did; None where a model has no exact answer."""
+    """Explanations of the scores of Q sentences with K pictures; None for parts that a model does not have exactly."""
 
     kind: str  # "words attend regions", "regions attend words" or "weights"
     attention: Float[Tensor, "Q K W R"] | None = None
     contributions: Float[Tensor, "Q K W"] | None = None  # of each word; they add up to the score
     word_weights: Float[Tensor, "Q K W"] | None = None
     region_weights: Float[Tensor, "Q K R"] | None = None
-    shares: Float[Tensor, "Q K W R"] | None = None  # of each word and region; over regions they add up to contributions
+    shares: Float[Tensor, "Q K W R"] | None = None  # of word and region; over regions they add up to contributions
 
     def plus(self, contributions: Float[Tensor, "Q K W"], shares: Float[Tensor, "Q K W R"] | None) -> "Explanation":
-        """The explanation of a score with a further summand, given that summand's contributions and shares."""
+        """The explanation of a score plus a summand with these contributions and shares."""
         if self.contributions is None:
             return self
         both = None if self.shares is None or shares is None else self.shares + shares
@@ -49,7 +49,7 @@ class Explanation:
     def rescaled(
         self, scale: float, shift: Float[Tensor, "Q K"], words: Bool[Tensor, "Q W"], regions: Bool[Tensor, "K R"]
     ) -> "Explanation":
-        """The explanation of scale x score + shift; `words` and `regions` are True where real.
+        """The explanation of scale x score + shift; `words` and `regions` are masks of the real ones.
 
         The shift is spread evenly over a sentence's words, and a word's part of it over the picture's regions.
         """
@@ -85,33 +85,33 @@ class Reranker(nn.Module, ABC, Generic[Images]):
     Padding never changes a score. Values go in and out; no state is kept between calls.
     """
 
-    config: Any  # the frozen dataclass of its own options
+    config: Any  # the frozen dataclass of its options
     images_type: type[Images]  # what `precompute` returns and a store keeps
-    block: ClassVar[tuple[int, int]] = (50, 16)  # pictures x sentences that `score_in_blocks` gives to `score` at once
-    projects: ClassVar[bool] = True  # False: its layers read raw features, which `project` leaves as wide as they are
-    kernel_form: AnyForm | None = None  # its score as the kernels know it; None: PyTorch alone computes it
-    wide_fields: tuple[str, ...] = ()  # of its records: products of vectors of any length, too large for fp16 perhaps
+    block: ClassVar[tuple[int, int]] = (50, 16)  # pictures x sentences that `score_in_blocks` passes to `score`
+    projects: ClassVar[bool] = True  # False: its layers read raw features, whose width `project` does not change
+    kernel_form: AnyForm | None = None  # its score for the kernels; None: only PyTorch computes it
+    wide_fields: tuple[str, ...] = ()  # of its records: products of vectors of any length, which may overflow fp16
     region_encoder: nn.Module  # Regions of raw features -> Regions of vectors
     sentence_encoder: nn.Module  # ReadSentences -> Words
 
     def project(self, regions: Regions) -> Regions:
-        """Raw region features to the vectors that the model attends to."""
+        """The vectors that the model attends to, from raw region features."""
         projected = self.region_encoder(regions)
         assert isinstance(projected, Regions)
         return projected
 
     def start_as(self, words: Float[Tensor, "D S"]) -> None:
-        """Start the map of a pretrained encoder's states as `words`, and with it all maps out of their space."""
+        """Initialise the map of a pretrained encoder's states as `words`, and with it all maps from their space."""
         encoders: tuple[Any, Any] = self.sentence_encoder, self.region_encoder
         for encoder in encoders:
             encoder.start_as(words)
 
     @abstractmethod
     def precompute(self, projected: Regions) -> Images:
-        """All of an image's side that needs no text: the record that a store keeps of it."""
+        """Everything of the pictures that needs no text, which a store keeps as their records."""
 
     def encode_texts(self, tokens: ReadSentences) -> Words:
-        """Word ids, or states of words, to encoded words."""
+        """Encoded words from word ids or states of words."""
         words = self.sentence_encoder(tokens)
         assert isinstance(words, Words)
         return words
@@ -122,16 +122,16 @@ class Reranker(nn.Module, ABC, Generic[Images]):
 
     @abstractmethod
     def explain(self, images: Images, words: Words) -> Explanation:
-        """The reasons of all pairs' scores, as far as the model has exact ones."""
+        """Explanations of all pairs' scores, as far as the model has exact ones."""
 
     def kernel_question(self, words: Words, stored: Callable[[str], Tensor]) -> Question:
-        """Sentences as the kernels read them; `stored` gives the [K, ...] float32 field of the pictures to be
-        scored, by its name."""
+        """Sentences in the kernels' form; `stored` returns the [K, ...] float32 field of a name for the scored
+        pictures."""
         return words
 
 
 def score_pairs(reranker: Reranker[Images], images: Images, words: Words) -> Float[Tensor, " P"]:
-    """Scores of P aligned pairs, with gradient: image p with sentence p alone."""
+    """Scores of P aligned pairs, with gradient: image p with sentence p only."""
     names = list(images.tensors())
 
     def score_pair(tensors: tuple[Tensor, ...], vectors: Tensor, mask: Tensor) -> Tensor:

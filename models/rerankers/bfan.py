@@ -1,17 +1,17 @@
-"""BFAN: Bidirectional Focal Attention (Liu et al., ACM MM 2019), as the published code computes it.
+"""BFAN: Bidirectional Focal Attention (Liu et al., ACM MM 2019), after the published code.
 
-Every query (a word among regions, a region among words) attends to the fragments of the other side, keeps those
-whose weight stands out from all of them, and is compared with what it kept; the two directions' means are added.
-The code puts LeakyReLU(0.1) and SCAN's l2 normalisation over the queries before the softmax; the paper does not.
+Every query (a word among regions, a region among words) attends to the fragments of the other side, keeps those with
+outstanding weights, and is compared with their weighted sum; the means of both directions are added. The code applies
+LeakyReLU(0.1) and SCAN's l2 normalisation over the queries before the softmax; the paper does not.
 
 The focal test sum_j (p_i - p_j) g_j > 0 is p_i sum_j g_j > sum_j p_j g_j: n multiplications instead of n squared. It
-says which weights are above their mean, weighted by g. No fragment passes only where all weights are equal; the code
-then divides 0 by 0, or keeps the few that rounding put above the others. Decided here: weights are all alike, and all
-fragments are kept, where even the largest is above the mean by no more than TIE_TOLERANCE of it:
+selects the weights above their mean, weighted by g. If all weights are equal, no fragment passes; the code then divides
+0 by 0, or keeps the few that rounding made larger. Decided here: weights count as equal, and all fragments are kept, if
+the largest exceeds the mean by at most TIE_TOLERANCE of it:
 
     max_i p_i sum_j g_j <= (1 + TIE_TOLERANCE) sum_j p_j g_j
 
-Why so, and why a lone query is normalised by its size without the code's 1e-8: docs/models/bfan.md.
+docs/models/bfan.md says why, and why a lone query is normalised by its size without the code's 1e-8.
 """
 
 from dataclasses import dataclass
@@ -42,20 +42,20 @@ from models.rerankers.encoders import EncoderConfig, build_encoders
 
 Focal = Literal["prob", "equal"]
 
-TIE_TOLERANCE = 1e-5  # how far above the mean the largest of weights that are all alike may be, as a part of the mean
+TIE_TOLERANCE = 1e-5  # by what share of the mean the largest of equal weights may exceed it
 
 
 @dataclass(frozen=True, kw_only=True)
 class BfanConfig:
-    """`prob` weighs the fragments compared with by the roots of their weights, `equal` by 1."""
+    """The options; `prob` weights the compared fragments by the roots of their weights, `equal` by 1."""
 
     focal: Focal = "prob"
-    similarity: Literal["clipped_l2norm", "cosine"] = "clipped_l2norm"  # the published code's; the paper's eq. 6
+    similarity: Literal["clipped_l2norm", "cosine"] = "clipped_l2norm"  # of the published code; of the paper's eq. 6
     lambda_softmax: float = 20.0
 
 
 def bfan_kernel_form(config: BfanConfig) -> KernelForm:
-    """The score with these options as the kernels know it."""
+    """The score with these options for the kernels."""
     return KernelForm(
         words_attend=True,
         regions_attend=True,
@@ -68,26 +68,26 @@ def bfan_kernel_form(config: BfanConfig) -> KernelForm:
 
 
 def focal_attention(weights: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], focal: Focal, dim: int) -> Tensor:
-    """Attention weights p along `dim`, zero where the focal test p_i sum_j g_j > sum_j p_j g_j fails;
-    none is zero where all are alike up to `TIE_TOLERANCE`.
+    """Attention weights p along `dim`, zero where the focal test p_i sum_j g_j > sum_j p_j g_j fails.
 
-    A factor of all weights changes nothing. Padded places weigh nothing and are compared with nothing.
+    No real weight becomes zero if all are equal up to `TIE_TOLERANCE`. A common factor of the weights does not matter.
+    Padding has weight 0 and is not compared with.
     """
     weights = weights.masked_fill(~mask, 0)
     p = weights.detach()  # which fragments pass is a step function: no gradient flows through the choice
     g = p.sqrt() if focal == "prob" else mask.to(p.dtype)
     total, threshold = g.sum(dim, keepdim=True), (p * g).sum(dim, keepdim=True)
-    alike = p.amax(dim, keepdim=True) * total <= threshold * (1 + TIE_TOLERANCE)
-    threshold = threshold.masked_fill(alike, -1)
+    is_tie = p.amax(dim, keepdim=True) * total <= threshold * (1 + TIE_TOLERANCE)
+    threshold = threshold.masked_fill(is_tie, -1)
     return weights.masked_fill(p * total <= threshold, 0)
 
 
 class _Attended(NamedTuple):
-    """Contributions of words, the words' attention weights over regions, up to a factor of each word's own, and each
-    word's term of the regions' cosines.
+    """Contributions of words, the words' attention weights over regions, up to a factor for each word, and each word's
+    term of the regions' cosines.
 
-    A contribution is the word's own cosine over the number of words, and its terms of the regions' cosines over the
-    number of regions, because <v, sum_w a_w e_w> / (|v| |sum_w a_w e_w|) is a sum over words.
+    A contribution is the word's cosine over the number of words, plus its terms of the regions' cosines over the number
+    of regions, because <v, sum_w a_w e_w> / (|v| |sum_w a_w e_w|) is a sum over words.
     """
 
     contributions: Float[Tensor, "K Q W"]
@@ -101,7 +101,7 @@ def _counts(images: RegionsWithGram, words: Words) -> tuple[Int64[Tensor, " Q"],
 
 
 def _size(clipped: Float[Tensor, "K R Q W"], real: Bool[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
-    """The length over the queries along `dim`, and the code's EPSILON; of a lone real one the length alone."""
+    """The length over the queries along `dim` plus the code's EPSILON; without it for a lone real query."""
     length, is_lone = l2_norm(clipped, dim), real.sum(dim, keepdim=True) == 1
     return torch.where(is_lone, length.clamp_min(EPSILON), length + EPSILON)
 
@@ -110,7 +110,7 @@ class Bfan(Reranker[RegionsWithGram]):
     """BFAN, registered as `bfan-prob` and `bfan-equal`."""
 
     images_type = RegionsWithGram
-    block: ClassVar[tuple[int, int]] = (25, 16)  # it holds twice as many tables of all pairs as the others
+    block: ClassVar[tuple[int, int]] = (25, 16)  # it needs twice as many tables of all pairs as other models
 
     def __init__(self, config: BfanConfig, encoders: EncoderConfig) -> None:
         super().__init__()
@@ -126,8 +126,8 @@ class Bfan(Reranker[RegionsWithGram]):
         return self._attend(images, words).contributions.sum(2).T
 
     def explain(self, images: RegionsWithGram, words: Words) -> Explanation:
-        """A word and a region share their term of the word's cosine, over the number of words, and their term of the
-        region's cosine, over the number of regions."""
+        """The explanation, in which a word and a region share their term of the word's cosine over the number of words,
+        plus their term of the region's cosine over the number of regions."""
         attended = self._attend(images, words)
         raw, vectors = similarities(images.vectors, words)
         of_words = cosine_terms_of_regions(attended.by_words, raw, images.gram, vectors.norm(dim=-1))
@@ -173,6 +173,6 @@ class Bfan(Reranker[RegionsWithGram]):
     def _attention(
         self, logits: Float[Tensor, "K R Q W"], mask: Bool[Tensor, "..."], dim: int
     ) -> Float[Tensor, "K R Q W"]:
-        """Focal attention over the real fragments along `dim`, up to a factor of each query's own."""
+        """Focal attention over the real fragments along `dim`, up to a factor for each query."""
         weights = weights_up_to_scale(logits, self.config.lambda_softmax, mask, dim)
         return focal_attention(weights, mask, self.config.focal, dim)

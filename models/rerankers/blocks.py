@@ -16,7 +16,7 @@ from models.kernels.tables import ProductTables
 from models.rerankers.attention import gram_matrix, similarities
 from models.rerankers.base import Images, RegionsWithGram, Reranker
 
-KERNEL_BLOCK = (100, 32)  # pictures x sentences whose products are computed at once for the kernels
+KERNEL_BLOCK = (100, 32)  # pictures x sentences whose products are computed together for the kernels
 
 
 @torch.no_grad()
@@ -28,12 +28,12 @@ def score_in_blocks(
     text_block: int | None = None,
     kernels: TableKernels | None = None,
 ) -> Float[Tensor, "Q K"]:
-    """`score` for many, memory bounded by a block; sentences go by length so that little is padding.
+    """`score` of many pairs with memory bounded by a block; sentences are sorted by length to limit padding.
 
-    The usual block keeps its similarities inside the processor's cache (16 sentences of 14 words x 50 pictures of 36
-    regions are 1.6 MB); a model that holds whole vectors of every pair has a smaller one. A `text_block` of more
-    sentences, which should be short, goes with fewer pictures. With `kernels`, scores of float32 vectors on the CPU are
-    theirs, where they know the model's attention.
+    The default block keeps its similarities in the processor's cache (16 sentences of 14 words x 50 pictures of 36
+    regions are 1.6 MB); models that build vectors for every pair have a smaller one. A `text_block` of more sentences,
+    which should be short, reduces the pictures of a block. `kernels` compute scores of float32 vectors on the CPU, if
+    they support the model's attention.
     """
     form, block = reranker.kernel_form, reranker.block
     score: Callable[[Any, Words], Tensor] = reranker.score
@@ -43,7 +43,7 @@ def score_in_blocks(
         block = max(1, math.prod(block) // text_block), text_block
     lengths = words.mask.sum(1)
     order = lengths.argsort(stable=True)
-    # Half precision is for computing, not for comparing scores.
+    # Scores are computed in half precision, but compared in float32.
     dtype = torch.promote_types(words.vectors.dtype, torch.float32)
     scores = torch.empty(len(words), len(images), dtype=dtype, device=words.mask.device)
     for sentences in tiles(len(words), block[1]):
@@ -56,7 +56,7 @@ def score_in_blocks(
 
 
 def suits_tables(form: AnyForm | None, images: Any, words: Words) -> TypeGuard[KernelForm]:
-    """Whether kernels attend as this form says, and read such vectors."""
+    """Whether kernels support this form and these vectors."""
     return (
         isinstance(form, KernelForm)
         and form.logits != "none"

@@ -6,8 +6,8 @@
     f = softmax_i(wv . tanh(Hv V'Q1 + Huv U'Q2)_i)       g = softmax_j(wu . tanh(Hu U'Q3 + Hvu' V'Q4)_j)
     score = (sum_i f_i v_i) . (sum_j g_j u_j) = sum_ij f_i s_ij g_j, with s_ij = v_i . u_j
 
-That is the paper's full model, with SA: fragments of one side are alike where they respond alike to the other side.
-In its form FA (option `intra_modal`) they are alike by their own features instead, whatever the other side says:
+That is the paper's full model, with SA: fragments of one side are similar if they respond similarly to the other side.
+In its form FA (option `intra_modal`) their own features decide the similarity:
 
     Hv = V' M1 V (eq. 14)                                Hu = U' M2 U (eq. 15)
 
@@ -37,7 +37,7 @@ from models.rerankers.attention import (
 from models.rerankers.base import OMITTED_BY_DEFAULT, Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, build_encoders
 
-# Numbers in the largest tensor of a step (1 MB): beyond the processor's cache a step takes twice as long.
+# Numbers in the largest tensor of a step (1 MB): beyond the processor's cache, a step takes twice as long.
 _STEP_NUMBERS = 1 << 18
 
 
@@ -116,7 +116,7 @@ class Caan(Reranker[CaanImages]):
         return self._attend(images, words).contributions.sum(2)
 
     def explain(self, images: CaanImages, words: Words) -> Explanation:
-        """A word j and a region i share f_i s_ij g_j of the score."""
+        """The explanation, in which a word j and a region i share f_i s_ij g_j of the score."""
         attended = self._attend(images, words)
         similarity, _ = similarities(images.vectors, words)
         return Explanation(

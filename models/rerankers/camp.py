@@ -1,12 +1,12 @@
-"""CAMP: Cross-modal Adaptive Message Passing (Wang et al., ICCV 2019), as the paper has it.
+"""CAMP: Cross-modal Adaptive Message Passing (Wang et al., ICCV 2019), after the paper.
 
-Every region hears from the words and every word from the regions (messages m by attention), a gate weighs each
-number by how well message and fragment agree, and what passed changes the fragment:
+Every region gets a message m from the words, and every word one from the regions, by attention. A gate weights each
+number by the agreement of message and fragment x, and the result changes the fragment:
     x' = F(sigmoid(x * m) * (x + m)) + x,   F(y) = ReLU(W y + b)
 The changed fragments are pooled by attention and score = sigmoid(MLP(v* + t*)). Vectors are not normalised.
-What is not printed is decided in docs/models/camp.md. The authors released other networks: camp_released.py.
+docs/models/camp.md decides what the paper leaves open. The authors released other networks: camp_released.py.
 
-The gate stands inside F, so F's D x D product on every region and word of every pair cannot be done beforehand.
+The gate is inside F, so F's D x D product for every region and word of every pair cannot be precomputed.
 """
 
 import math
@@ -23,7 +23,7 @@ from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, build_encoders
 from models.rerankers.products import Linear
 
-LENGTH_SLOPE = 14.0  # of the first log odds in the length of v* + t*: matching pairs are longer by about 0.2
+LENGTH_SLOPE = 14.0  # of the initial log odds in the length of v* + t*, which is longer by about 0.2 for matching pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class CampConfig:
 
 @dataclass(frozen=True)
 class FusedPairs:
-    """Scores of all pairs, with the attention and pooling weights they were computed by."""
+    """Scores of all pairs, with their attention and pooling weights."""
 
     scores: Float[Tensor, "Q K"]
     attention: Float[Tensor, "Q K W R"]  # of words over regions
@@ -45,7 +45,7 @@ class FusedPairs:
 
 
 def sum_in_place(changed: Float[Tensor, "*shape"], other: Float[Tensor, "*#shape"]) -> Float[Tensor, "*shape"]:
-    """Their sum, in the memory of the first one where no gradient needs it: new memory costs as much as the sum."""
+    """The sum, in the memory of the first tensor if no gradient needs that: allocation costs as much as the sum."""
     return changed + other if torch.is_grad_enabled() else changed.add_(other)
 
 
@@ -61,7 +61,7 @@ class GatedFusion(nn.Module):
     def forward(
         self, own: Float[Tensor, "#Q #K N D"], messages: Float[Tensor, "Q K N D"], mask: Bool[Tensor, "#Q #K N"]
     ) -> tuple[Float[Tensor, "Q K D"], Float[Tensor, "Q K N"]]:
-        """The side as one vector, and the weights it was pooled by."""
+        """The side as one vector, and its pooling weights."""
         gate = (own * messages).sigmoid_()
         fused = sum_in_place(self.activate_(self.fusion(sum_in_place(messages, own).mul_(gate))), own)
         weights = masked_softmax(self.pool(fused)[..., 0] / math.sqrt(own.shape[-1]), mask, dim=-1)
@@ -69,10 +69,10 @@ class GatedFusion(nn.Module):
 
 
 def new_scorer(encoders: EncoderConfig) -> nn.Sequential:
-    """The paper's two layers, initialised to measure length where regions and words have unit length, else at random.
+    """The paper's two layers, initialised to measure length if regions and words have unit length, else at random.
 
-    Vectors of raw features are tens of times as long: measured so, every pair would match with a probability of 1, and
-    no gradient would change that.
+    Vectors of raw features are tens of times as long, so that by length every pair would match with probability 1,
+    without a gradient to change that.
     """
     if encoders.has_unit_regions and encoders.has_unit_words:
         return length_scorer(encoders.width)
@@ -82,10 +82,10 @@ def new_scorer(encoders: EncoderConfig) -> nn.Sequential:
 def length_scorer(width: int) -> nn.Sequential:
     """Both layers of a scorer that measures the length of the sum of two unit vectors.
 
-    Vectors that agree have a long sum, which is how a match shows; random weights would have to find that out first, on
-    a plateau of the loss. Half the hidden units are projections w_i of the sum, the others their negatives: after the
-    ReLU they add up to sum_i |w_i x|, about |x| sqrt(D / 2 pi) for D numbers. The bias puts 0 where two unit vectors
-    are at right angles, |x| = sqrt(2).
+    Similar vectors have a long sum, which indicates a match; random weights would have to learn that on a plateau of
+    the loss. Half the hidden units are projections w_i of the sum, the others their negatives: after the ReLU they add
+    up to sum_i |w_i x|, about |x| sqrt(D / 2 pi) for D numbers. The bias makes the result 0 for orthogonal unit
+    vectors, |x| = sqrt(2).
     """
     hidden, out = Linear(width, width), nn.Linear(width, 1)
     pairs = width // 2
@@ -123,13 +123,13 @@ class Camp(Reranker[Regions]):
         return self._fuse(images, words).scores
 
     def explain(self, images: Regions, words: Words) -> Explanation:
-        """The words' attention and both sides' pooling weights; no part of the score is a word's alone."""
+        """The words' attention and both sides' pooling weights; the score is no sum over words."""
         fused = self._fuse(images, words)
         return Explanation("words attend regions", fused.attention, None, fused.word_weights, fused.region_weights)
 
     def _fuse(self, images: Regions, words: Words) -> FusedPairs:
         vectors = zero_padded(words.vectors, words.mask)
-        # <W_v v, W_t t> = <v, W_v' W_t t>: no region is projected.
+        # <W_v v, W_t t> = <v, W_v' W_t t>, so that no region is projected.
         keys = Words(self.word_key(vectors) @ self.region_key.weight, words.mask)
         affinity = similarities(images.vectors, keys)[0] / math.sqrt(self.key_width)
         by_words = masked_softmax(affinity, images.mask[:, :, None, None], dim=1)

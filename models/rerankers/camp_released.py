@@ -1,25 +1,25 @@
-"""The two networks that CAMP's authors released (Wang et al., ICCV 2019); the paper's own is in camp.py.
+"""The two networks that CAMP's authors released (Wang et al., ICCV 2019); the paper's is in camp.py.
 
-Both let fragments hear from the other side twice:
+Both pass messages from the other side in two steps:
     m = softmax(q k' / sqrt(D)) y                    every fragment's message from the vectors y of the other side
-    f = softmax(q''(m) k''(m)' / sqrt(D)) m          the same fragments' messages, attending to each other
-Every f is a weighted sum of y, and only the weights C are computed here, f = C y: with A the first attention the
-second one's logits are A M A', where M = q''(y) k''(y)' is R x R or W x W and needs no partner.
-Padding weighs nothing; a padded place of a sentence asks with zeros and so hears the mean of the regions.
+    f = softmax(q''(m) k''(m)' / sqrt(D)) m          attention among the messages of one side
+Every f is a weighted sum of y, and only the weights C are computed here, f = C y: with A the first attention, the
+second one's logits are A M A', where M = q''(y) k''(y)' is R x R or W x W and does not depend on the other side.
+Padding has weight 0; a padding position of a sentence has a query of zeros, so its message is the mean of the regions.
 
-`camp-released` is their full model, `gate_fusion_new`. Unlike the paper's, its gates are one number a fragment,
-fragment x and unit message f/|f| are stacked instead of added, and four attentions pool each side:
+`camp-released` is their full model, `gate_fusion_new`. Unlike the paper's, its gates are one number per fragment,
+fragment x and unit message f/|f| are concatenated instead of added, and four attentions pool each side:
     g = sigmoid(<x, f/|f|>),   x' = ReLU(F g [x; f/|f|]) + x,   F = [F_x F_f] without bias
     v* = sum of x' by the mean of four softmaxes of a two-layer network, at unit length; t* likewise
     score = sigmoid(MLP([v*; t*]))
-Because g is a number and f = C y, F g [x; f/|f|] = g (F_x x + C F_f y / |f|): both products are done beforehand.
-What remains for every fragment of every pair is the D x D layer inside the pooling.
+Because g is a number and f = C y, F g [x; f/|f|] = g (F_x x + C F_f y / |f|): both products are precomputed. Only the
+D x D layer inside the pooling remains for every fragment of every pair.
 
 `camp-released-attention` is `cross_attention_new`, from which `camp-released` is trained: score = cosine of the mean of
-f over the regions and the mean over the words. The authors pad every sentence to 50 places and average over all 50.
-A padded place hears the mean of the regions whatever its position: here one such place is computed and counts 50 - W
-times. With f = C y the means are weighted sums of words and of regions, and the cosine comes from inner products
-alone; the messages themselves are never built.
+f over the regions and the mean over the words. The authors pad every sentence to 50 positions and average over all 50.
+The message of every padding position is the mean of the regions: here one is computed and counts 50 - W times. With
+f = C y the means are weighted sums of words and of regions, and inner products give the cosine without building any
+message.
 """
 
 import math
@@ -38,7 +38,7 @@ from models.rerankers.base import Explanation, Reranker
 from models.rerankers.encoders import EncoderConfig, build_encoders
 from models.rerankers.products import Linear
 
-# Our names of weights -> the authors', of both networks.
+# Our names of weights -> the authors', for both networks.
 PUBLISHED_NAMES: Mapping[str, str] = {
     "messages.region_key": "img_key_fc",
     "messages.region_query": "img_query_fc",
@@ -61,12 +61,12 @@ PUBLISHED_NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class MessageWeights:
-    """The messages between K pictures and Q sentences, as weights of the vectors that they are sums of."""
+    """The messages between K pictures and Q sentences, as weights of the vectors whose sums they are."""
 
     inner_products: Float[Tensor, "K Q R W"]  # of regions and words
     attention: Float[Tensor, "K Q W R"]  # the first attention, of words over regions
-    by_regions: Float[Tensor, "K Q R W"]  # C of every region's message, a sum of words
-    by_words: Float[Tensor, "K Q W R"]  # C of every word's message, a sum of regions
+    by_regions: Float[Tensor, "K Q R W"]  # C for every region's message, a sum of words
+    by_words: Float[Tensor, "K Q W R"]  # C for every word's message, a sum of regions
 
 
 class Messages(nn.Module):
@@ -99,9 +99,9 @@ class Messages(nn.Module):
         regions_mask: Bool[Tensor, "K R"],
         words: Words,
     ) -> MessageWeights:
-        """`affinity` is `affinity_of_regions(regions)`; regions and words hold zeros where padded."""
+        """The weights of all messages; `affinity` is `affinity_of_regions(regions)`, and padding is zeros."""
         vectors = words.vectors
-        # <q(t), W_k v> = <W_k' q(t), v>: the projections fold into the words, so that one product of regions and
+        # <q(t), W_k v> = <W_k' q(t), v>: the projections are folded into the words, so that one product of regions and
         # words gives the logits of both attentions and the inner products.
         folded = (
             vectors,
@@ -126,7 +126,7 @@ class Messages(nn.Module):
         affinity: Float[Tensor, "#K #Q M M"],
         mask: Bool[Tensor, "#K #Q 1 N"],
     ) -> Float[Tensor, "K Q N M"]:
-        """N messages, each given as weights of M vectors, attend to the real ones among them."""
+        """Attention of N messages, each given as weights of M vectors, to the real ones among them."""
         logits = self.scale * (messages @ affinity @ messages.mT)
         return masked_softmax(logits, mask, dim=3) @ messages
 
@@ -134,26 +134,26 @@ class Messages(nn.Module):
 def weights_of_unit_sums(
     weights: Float[Tensor, "K Q N M"], inner_products: Float[Tensor, "#K #Q M M"]
 ) -> Float[Tensor, "K Q N M"]:
-    """Weights rescaled so that the sums of M vectors they describe have unit length: w / sqrt(w' G w), with
-    `l2_normalise`'s epsilon."""
+    """Weights rescaled so that their sums of M vectors have unit length: w / sqrt(w' G w), with the epsilon of
+    `l2_normalise`."""
     squared = ((weights @ inner_products) * weights).sum(3, keepdim=True)
     lengths = squared.clamp_min(1e-30).sqrt() + EPSILON
-    if torch.is_grad_enabled():  # sums of zeros stay so, and no gradient goes to what they are made of
+    if torch.is_grad_enabled():  # sums of zeros stay zero, without gradient
         lengths = lengths.masked_fill(squared == 0, torch.inf)
     return weights / lengths
 
 
 @dataclass(frozen=True, kw_only=True)
 class CampReleasedConfig:
-    """The number of attentions that pool a side; the mean of their weights counts."""
+    """The number of attentions that pool a side with the mean of their weights."""
 
     num_branches: int = 4
 
 
 @dataclass(frozen=True)
 class CampReleasedImages(Rows):
-    """Encoded pictures: region vectors (zero where padded), their inner products, `Messages`' affinity, and both
-    fusions' products: `own` is F_x v for the regions themselves, `told` F_f v for the words that hear them."""
+    """Encoded pictures: region vectors (zero where padded), their inner products, `Messages`' affinity, and the
+    products of both fusions: `own` is F_x v for the regions, `told` F_f v for their messages to the words."""
 
     vectors: Float[Tensor, "K R D"]
     gram: Float[Tensor, "K R R"]
@@ -165,7 +165,7 @@ class CampReleasedImages(Rows):
 
 @dataclass(frozen=True)
 class PooledSide:
-    """One side of all pairs: a unit vector, and the weights that it was pooled by."""
+    """One side of all pairs: a unit vector, and its pooling weights."""
 
     vector: Float[Tensor, "Q K D"]
     weights: Float[Tensor, "Q K N"]
@@ -209,7 +209,7 @@ class CampReleased(Reranker[CampReleasedImages]):
         return torch.sigmoid(self.scorer(torch.cat([picture.vector, sentence.vector], dim=2))[..., 0])
 
     def explain(self, images: CampReleasedImages, words: Words) -> Explanation:
-        """The words' first attention and both sides' pooling weights; no part of the score is a word's alone."""
+        """The words' first attention and both sides' pooling weights; the score is no sum over words."""
         picture, sentence, attention = self._pool_sides(images, words)
         return Explanation("words attend regions", attention, None, sentence.weights, picture.weights)
 
@@ -235,7 +235,7 @@ class CampReleased(Reranker[CampReleasedImages]):
 
 
 def pooling_logits(width: int, num_branches: int) -> nn.Module:
-    """The two-layer network of a pooling's attentions."""
+    """The two-layer network of the pooling attentions' logits."""
     return nn.Sequential(Linear(width, width), nn.ReLU(), nn.Linear(width, num_branches))
 
 
@@ -246,7 +246,7 @@ def fuse_and_pool(
     mask: Bool[Tensor, "#Q #K N"],
     logits: nn.Module,
 ) -> PooledSide:
-    """ReLU of the gated fusion plus the fragments themselves, as one unit vector."""
+    """ReLU of the gated fusion plus the fragments, pooled to one unit vector."""
     changed = (gates.unsqueeze(-1) * fused).relu_() + own
     weights = masked_softmax(logits(changed), mask.unsqueeze(-1), dim=2).mean(3)
     return PooledSide(l2_normalise(torch.einsum("qkn,qknd->qkd", weights, changed)), weights)
@@ -254,7 +254,7 @@ def fuse_and_pool(
 
 @dataclass(frozen=True, kw_only=True)
 class CampAttentionConfig:
-    """The number of places that a sentence is padded to; a longer one has no padding."""
+    """The number of positions that a sentence is padded to; a longer one has no padding."""
 
     num_places: int = 50
 
@@ -270,8 +270,8 @@ class CampAttentionImages(Rows):
 
 
 class _ComparedMeans(NamedTuple):
-    """The weights of words and regions in the two means, the same rescaled so that the means have unit length, and
-    what comes of them."""
+    """The weights of words and regions in the two means, also rescaled to means of unit length, with contributions,
+    attention and inner products."""
 
     contributions: Float[Tensor, "K Q W"]
     attention: Float[Tensor, "K Q W R"]  # the words' first
@@ -306,7 +306,7 @@ class CampAttention(Reranker[CampAttentionImages]):
         """The words' first attention, and the weights of words and regions in the two means.
 
         The cosine of sum_w g_w e_w and sum_r f_r v_r is a sum over pairs of g_w f_r <v_r, e_w> / (both lengths):
-        these terms are the shares, and a word's contribution is the sum of its own.
+        these terms are the shares, and a word's contribution is the sum of its shares.
         """
         means = self._compare_means(images, words)
         return Explanation(
@@ -320,7 +320,7 @@ class CampAttention(Reranker[CampAttentionImages]):
 
     def _compare_means(self, images: CampAttentionImages, words: Words) -> _ComparedMeans:
         vectors = zero_padded(words.vectors, words.mask)
-        # One place more stands for all the padding.
+        # One more position represents all the padding.
         longer = Words(pad(vectors, (0, 0, 0, 1)), pad(words.mask, (0, 1)))
         messages = self.messages(images.vectors, images.affinity, images.mask, longer)
         by_regions, inner_products = messages.by_regions[..., :-1], messages.inner_products[..., :-1]
@@ -336,8 +336,8 @@ class CampAttention(Reranker[CampAttentionImages]):
     def _mean_weights(
         self, regions: Bool[Tensor, "K R"], words: Bool[Tensor, "Q W"], dtype: torch.dtype
     ) -> tuple[Float[Tensor, "K R"], Float[Tensor, "Q W+1"]]:
-        """The weight of every region and of every place of a sentence in its side's mean; the last place stands for all
-        padding."""
+        """The weight of every region and of every position of a sentence in its side's mean; the last position
+        represents all padding."""
         padding = (self.config.num_places - words.sum(1, keepdim=True)).clamp_min(0)
         places = torch.cat([words, padding], dim=1).to(dtype)
         return (

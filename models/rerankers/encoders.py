@@ -1,15 +1,15 @@
-"""Encoders of raw region features and of sentences: they give the vectors that the models attend to.
+"""Encoders of raw region features and of sentences into the vectors that the models attend to.
 
-A sentence is word ids for a recurrent network that is trained with the model (`text="gru"`), or states of words from a
-frozen pretrained encoder (`text="pretrained"`), of which a linear map is trained, or a recurrent network
-(`recurrent`). With a linear map, the last `concept_dim` numbers of a region's feature may be a vector in the space of
-those states; then a region f, c is encoded as W f + W_c c + b, and W_c starts as a copy of the words' map while W f is
-small. Regions and words are thus compared by the pretrained encoder's own similarity before the first step.
+A sentence is word ids for a recurrent network that is trained with the model (`text="gru"`), or word states of a frozen
+pretrained encoder (`text="pretrained"`) with a trained linear map or recurrent network (`recurrent`) above them. With a
+linear map, the last `concept_dim` numbers of a region's feature may be a vector in the space of those states; then a
+region f, c is encoded as W f + W_c c + b, where W_c starts as a copy of the words' map and W f small. So before the
+first step, regions and words are compared by the pretrained encoder's similarity.
 
-With `aligned`, f is a vector in that space too, and the first region of a picture is the whole of it: then a region is
-W f + W_0 f_0 + W_c c + b, where f_0 is the whole picture's, and all three maps start as that of words. What the whole
-picture says is the same for all regions: it helps to find the picture, and leaves to each region what is its own. A
-model whose layers read features directly reads f + f_0, c.
+With `aligned`, f is also a vector in that space, and the first region of a picture is the whole picture: then a region
+is W f + W_0 f_0 + W_c c + b, where f_0 is the whole picture's, and all three maps start as that of words. The whole
+picture's term is equal for all regions: it helps to find the picture, and leaves each region its own content. A model
+whose layers read features directly reads f + f_0, c.
 """
 
 import math
@@ -26,7 +26,7 @@ from models.rerankers.attention import l2_normalise
 from models.rerankers.base import OMITTED_BY_DEFAULT
 from models.rerankers.products import Linear
 
-SMALL_START = 0.01  # of the map of features that stand beside concepts, of its usual start
+SMALL_START = 0.01  # scale of the initial map of features beside concepts, relative to the default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,22 +38,24 @@ class EncoderConfig:
     word_dim: int = 300
     width: int = 1024
     bidirectional: bool = True
-    unit_regions: bool | None = None  # None: as the model's paper has it, which is True but for CAMP and SMAN
+    unit_regions: bool | None = None  # None: as in the model's paper, which is True except for CAMP and SMAN
     unit_words: bool | None = None
     feature_dropout: float = 0.0
     word_dropout: float = 0.0
     region_dropout: float = 0.0  # chance that a region is left out of a training step
-    # With pretrained text `num_words` and `word_dim` mean nothing.
+    # With pretrained text `num_words` and `word_dim` are not used.
     text: Literal["gru", "pretrained"] = field(default="gru", metadata=OMITTED_BY_DEFAULT)
     recurrent: bool = field(default=False, metadata=OMITTED_BY_DEFAULT)  # a GRU reads the states; else a linear map
     state_dim: int = field(default=384, metadata=OMITTED_BY_DEFAULT)  # of a pretrained encoder's states
-    concept_dim: int = field(default=0, metadata=OMITTED_BY_DEFAULT)  # of the vector that a region's feature ends in
+    concept_dim: int = field(default=0, metadata=OMITTED_BY_DEFAULT)  # of the vector at the end of a region's feature
 
-    aligned: bool = field(default=False, metadata=OMITTED_BY_DEFAULT)  # all of a feature is in the states' space
-    concept_start: float = field(default=1.0, metadata=OMITTED_BY_DEFAULT)  # of the words' map, as the concepts' starts
+    aligned: bool = field(default=False, metadata=OMITTED_BY_DEFAULT)  # the whole feature is in the states' space
+    concept_start: float = field(
+        default=1.0, metadata=OMITTED_BY_DEFAULT
+    )  # factor of the words' map as the concepts' initial map
 
     def __post_init__(self) -> None:
-        """ValueError where a concept vector, or an aligned one, is no vector of the text encoder."""
+        """Raise ValueError if concept or aligned vectors do not fit the text encoder."""
         if self.concept_dim and (self.text == "gru" or self.concept_dim != self.state_dim):
             raise ValueError(
                 f"concept vectors of {self.concept_dim} numbers need pretrained text with states of as many, not"
@@ -73,12 +75,12 @@ class EncoderConfig:
 
     @property
     def has_unit_regions(self) -> bool:
-        """Whether regions' vectors are brought to unit length."""
+        """Whether region vectors are normalised to unit length."""
         return self.unit_regions is not False
 
     @property
     def has_unit_words(self) -> bool:
-        """Whether words' vectors are brought to unit length."""
+        """Whether word vectors are normalised to unit length."""
         return self.unit_words is not False
 
     def without_default_norms(self) -> "EncoderConfig":
@@ -87,7 +89,7 @@ class EncoderConfig:
 
 
 def drop_regions(mask: Bool[Tensor, "K R"], chance: float) -> Bool[Tensor, "K R"]:
-    """A mask that leaves out each region with that chance; a picture that would lose all keeps all."""
+    """A mask that drops each region with that probability; a picture that would lose all keeps all."""
     if chance == 0:
         return mask
     kept = mask & (torch.rand(mask.shape, device=mask.device) >= chance)
@@ -95,7 +97,7 @@ def drop_regions(mask: Bool[Tensor, "K R"], chance: float) -> Bool[Tensor, "K R"
 
 
 def rnn_outputs(rnn: nn.RNNBase, vectors: Float[Tensor, "Q W D"], mask: Bool[Tensor, "Q W"]) -> Float[Tensor, "Q W H"]:
-    """Outputs of a recurrent network, directions side by side; zeros where padded."""
+    """Outputs of a recurrent network, directions concatenated; zeros where padded."""
     # Packing keeps the backward direction from reading the padding first.
     packed = pack_padded_sequence(vectors, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
     outputs, _ = pad_packed_sequence(rnn(packed)[0], batch_first=True, total_length=mask.shape[1])
@@ -103,7 +105,7 @@ def rnn_outputs(rnn: nn.RNNBase, vectors: Float[Tensor, "Q W D"], mask: Bool[Ten
 
 
 def gru_vectors(gru: nn.GRU, vectors: Float[Tensor, "Q W D"], mask: Bool[Tensor, "Q W"]) -> Float[Tensor, "Q W H"]:
-    """Outputs of a GRU, the mean of both directions where it has two."""
+    """Outputs of a GRU; of a bidirectional one, the mean of both directions."""
     outputs = rnn_outputs(gru, vectors, mask)
     if not gru.bidirectional:
         return outputs
@@ -112,7 +114,7 @@ def gru_vectors(gru: nn.GRU, vectors: Float[Tensor, "Q W D"], mask: Bool[Tensor,
 
 
 class RegionEncoder(nn.Module):
-    """Linear projection of each region's feature, with its concept where it has one, then (by default) unit length."""
+    """Linear projection of each region's feature, and of its concept if any, then (by default) unit length."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -131,17 +133,17 @@ class RegionEncoder(nn.Module):
 
     def forward(self, regions: Regions) -> Regions:
         features = self.dropout(regions.vectors)
-        own = features[..., : features.shape[-1] - self.concept_dim]
-        vectors = self.fc(own)
+        without_concepts = features[..., : features.shape[-1] - self.concept_dim]
+        vectors = self.fc(without_concepts)
         if self.concept_dim:
-            vectors = vectors + self.concepts(features[..., own.shape[-1] :])
+            vectors = vectors + self.concepts(features[..., without_concepts.shape[-1] :])
         if self.aligned:
-            vectors = vectors + self.context(own[:, :1])
+            vectors = vectors + self.context(without_concepts[:, :1])
         mask = drop_regions(regions.mask, self.region_dropout) if self.training else regions.mask
         return Regions(l2_normalise(vectors) if self.unit else vectors, mask)
 
     def start_as(self, words: Float[Tensor, "D S"]) -> None:
-        """Start the maps out of the space of words' states as `words`, which maps the words."""
+        """Initialise the maps from the space of words' states as `words`, the map of the words."""
         if self.concept_dim:
             self.concepts.load_state_dict({"weight": words * self.concept_start})
         if self.aligned:
@@ -182,7 +184,7 @@ class RecurrentStateEncoder(nn.Module):
 class PretrainedSentenceEncoder(nn.Module):
     """States of words through one linear layer, then (by default) unit length.
 
-    The layer starts as a random map that keeps lengths: those of all states where it is wide enough, else on average.
+    The layer starts as a random map that preserves lengths: of all states if it is wide enough, else on average.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -198,7 +200,7 @@ class PretrainedSentenceEncoder(nn.Module):
         return Words(l2_normalise(vectors) if self.unit else vectors, states.mask)
 
     def start_as(self, words: Float[Tensor, "D S"]) -> None:
-        """Start the layer as the map `words`."""
+        """Initialise the layer as the map `words`."""
         self.fc.load_state_dict({"weight": words, "bias": torch.zeros(len(words))})
 
 
@@ -223,7 +225,7 @@ def build_encoders(
 class RawRegionEncoder(nn.Module):
     """Region features without a projection, for a model whose layers read them directly.
 
-    To those of aligned regions the whole picture's is added.
+    The whole picture's feature is added to those of aligned regions.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -243,10 +245,10 @@ class RawRegionEncoder(nn.Module):
         return Regions(l2_normalise(vectors) if self.unit else vectors, mask)
 
     def start_as(self, words: Float[Tensor, "D S"]) -> None:
-        """Nothing of its own starts as the words' map."""
+        """Do nothing, since there is no map."""
 
     def map_like(self, words: Float[Tensor, "D S"]) -> Float[Tensor, "D F"]:
-        """The map of whole features that maps aligned regions and their concepts as `words` maps words."""
+        """The map of whole features that maps aligned regions and their concepts like `words` maps words."""
         return torch.cat([words, self.concept_start * words[:, : self.concept_dim]], 1)
 
 

@@ -1,5 +1,5 @@
-"""Products of many rows with a matrix, by oneDNN where that computes them: on a processor that is not Intel's it takes
-less than half of the time of MKL, which PyTorch calls otherwise."""
+"""Products of many rows with a matrix, by oneDNN if possible: on other processors than Intel's it takes less than half
+the time of MKL, which PyTorch would call."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +10,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-# Multiply-adds from which on the faster product makes up for the call's own time, 20 us.
+# Multiply-adds from which the faster product outweighs the call's overhead, 20 us.
 _FEWEST = 1 << 20
 ONEDNN_PRODUCT = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
-"""None where PyTorch is built without oneDNN."""
+"""None if PyTorch is built without oneDNN."""
 _is_used = ContextVar("_is_used", default=True)
 
 
 @contextmanager
 def published_products() -> Iterator[None]:
-    """Have PyTorch choose for every product in this block, as it does for published code: for comparisons."""
+    """Let PyTorch compute every product in this block, as in published code: for comparisons."""
     token = _is_used.set(False)
     try:
         yield
@@ -39,15 +39,15 @@ def product_of_rows(
 
 
 def _suits_onednn(rows: Tensor, matrix: Tensor, bias: Tensor | None) -> bool:
-    """Whether oneDNN is here and computes this product: without gradient, of float32 on a CPU, large enough."""
+    """Whether oneDNN can compute this product: without gradient, in float32 on a CPU, and large enough."""
     return (
         rows.numel() * len(matrix) >= _FEWEST
         and rows.device.type == "cpu"
         and rows.dtype == matrix.dtype == torch.float32
-        and not (torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (rows, matrix, bias)))
+        and not (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (rows, matrix, bias)))
         and rows.is_contiguous()
         and matrix.is_contiguous()
-        and type(rows) is Tensor  # and no tensor that only pretends to hold numbers
+        and type(rows) is Tensor  # not a fake tensor without numbers
         and not torch._C._are_functorch_transforms_active()
         and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and ONEDNN_PRODUCT is not None

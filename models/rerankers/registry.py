@@ -17,8 +17,7 @@ from models.rerankers.summax import SumMax, SumMaxConfig
 
 
 class RegistryEntry(NamedTuple):
-    """A model's class, its default config, and whether its encoders normalise where their own config leaves that
-    open."""
+    """A model's class, its default config, and whether its encoders normalise by default."""
 
     reranker: type[Any]
     config: Any
@@ -57,13 +56,13 @@ class UnknownModel(ValueError):
 
 
 class UnknownOption(ValueError):
-    """An option, or a value of one, that a model does not have."""
+    """An option, or an option's value, that a model does not have."""
 
 
 def entry_of(name: str, options: Mapping[str, Any] | None = None) -> RegistryEntry:
     """The entry of a name, with the fields of its config that `options` change.
 
-    UnknownModel and UnknownOption name the known ones.
+    Raises UnknownModel and UnknownOption, which name the known ones.
     """
     if name not in RERANKERS:
         raise UnknownModel(name)
@@ -83,7 +82,7 @@ def entry_of(name: str, options: Mapping[str, Any] | None = None) -> RegistryEnt
 
 
 def build(name: str, encoders: EncoderConfig, options: Mapping[str, Any] | None = None) -> Reranker[Any]:
-    """A new model by its name, with fresh weights; `options` and what is raised as for `entry_of`."""
+    """A new model by its name, with initial weights; options and errors are those of `entry_of`."""
     kind, config, unit_vectors = entry_of(name, options)
     reranker = kind(config, encoders if unit_vectors else encoders.without_default_norms())
     assert isinstance(reranker, Reranker)

@@ -1,9 +1,9 @@
-"""SCAN: Stacked Cross Attention (Lee et al., ECCV 2018), as the published code computes it.
+"""SCAN: Stacked Cross Attention (Lee et al., ECCV 2018), after the published code.
 
-Where paper and code differ the code is followed: [x]+ is LeakyReLU(0.1), vectors are taken as normalised,
-LogSumExp is not divided by the number of words. The attended vector is never built: with s = <v_r, e_w>
-and the Gram matrix G of the attended side, cos(query, sum_i a_i source_i) = a.s / (|query| sqrt(a'Ga)). A factor of
-all a_i changes nothing there, so the softmax's denominator is left out.
+Where paper and code differ, this follows the code: [x]+ is LeakyReLU(0.1), vectors are assumed to be normalised, and
+LogSumExp is not divided by the number of words. The attended vector is never built: with s = <v_r, e_w> and the Gram
+matrix G of the attended side, cos(query, sum_i a_i source_i) = a.s / (|query| sqrt(a'Ga)). A common factor of the a_i
+does not change it, so the softmax's denominator is left out.
 """
 
 from dataclasses import dataclass
@@ -50,12 +50,12 @@ class ScanConfig:
 
 
 def largest_logit(config: ScanConfig) -> float | None:
-    """The largest value that logits of the attention can have; None where it is not known."""
+    """The largest possible logit of the attention; None if it is unknown."""
     return None if config.normalisation in ("clipped", "no_norm") else config.lambda_softmax
 
 
 def scan_kernel_form(config: ScanConfig) -> KernelForm:
-    """The score with these options as the kernels know it."""
+    """The score with these options for the kernels."""
     bound = largest_logit(config)
     return KernelForm(
         words_attend=config.direction == "t2i",
@@ -71,8 +71,8 @@ def scan_kernel_form(config: ScanConfig) -> KernelForm:
 def attention_logits(
     raw: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], config: ScanConfig, dim: int
 ) -> Float[Tensor, "*shape"]:
-    """Logits of the attention: similarities normalised along the queries' axis `dim`, whose padded places hold zero,
-    times lambda."""
+    """Logits of the attention: similarities normalised along the queries' axis `dim`, with zeros for padding, times
+    lambda."""
     how, times = config.normalisation, config.lambda_softmax
     if how == "softmax":
         return times * masked_softmax(raw, mask, dim)
@@ -85,7 +85,7 @@ def attention_logits(
 def pool_relevance(
     relevance: Float[Tensor, "*shape"], mask: Bool[Tensor, "*#shape"], config: ScanConfig, dim: int
 ) -> Tensor:
-    """Relevances of the real queries along `dim` to one score."""
+    """The score pooled from the relevances of the real queries along `dim`."""
     match config.pooling:
         case "LogSumExp":
             masked = (config.lambda_lse * relevance).masked_fill(~mask, -torch.inf)
@@ -139,15 +139,15 @@ class Scan(Reranker[RegionsWithGram]):
     def _cosine_terms(
         self, images: RegionsWithGram, words: Words, weights: Float[Tensor, "K R Q W"]
     ) -> Float[Tensor, "K R Q W"]:
-        """The terms a_rw s_rw / (|query| |sum_i a_i source_i|) that each query's cosine is the sum of."""
+        """The terms a_rw s_rw / (|query| |sum_i a_i source_i|) whose sum is each query's cosine."""
         raw, vectors = similarities(images.vectors, words)
         if self.config.direction == "t2i":
             return cosine_terms_of_regions(weights, raw, images.gram, vectors.norm(dim=-1))
         return cosine_terms_of_words(weights, raw, gram_matrix(vectors), images.vectors.norm(dim=-1))
 
     def _attend(self, images: RegionsWithGram, words: Words) -> tuple[Tensor, Tensor]:
-        """Cosine of every query with what it attends to, [K Q W] or [K R Q]; weights [K R Q W] up to a factor of each
-        query's own, which no cosine sees."""
+        """Cosine of every query with its attended vector, [K Q W] or [K R Q]; and weights [K R Q W] up to a factor for
+        each query, which does not change the cosine."""
         raw, vectors = similarities(images.vectors, words)
         regions_mask, bound = images.mask[:, :, None, None], largest_logit(self.config)
         if self.config.direction == "t2i":

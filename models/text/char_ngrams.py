@@ -1,10 +1,9 @@
-"""Character n-grams of words: vectors for words that were never seen, and which known word is spelt most like another.
+"""Character n-grams of words: vectors for unseen words, and the known word whose spelling is most similar.
 
 The n-grams of a word are its runs of 3 to 6 letters, ends marked: "dogs" has <do dog ogs gs> <dog dogs ogs> <dogs
 dogs> <dogs>. Each falls into one of B buckets by its CRC-32, and a word's vector is the sum of its buckets' vectors
 over the root of their number. Bucket vectors are fitted to known words by ridge regression: with X the [V, B] matrix
-of words and buckets, G = X' (X X' + diag(0.3 mean(w) / w))^-1 vectors, so that words of large weight w are met more
-exactly.
+of words and buckets, G = X' (X X' + diag(0.3 mean(w) / w))^-1 vectors, so that words of large weight w fit better.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from models.whole_files import write_tensors
 NUM_BUCKETS = 8192
 NUM_SPELLING_BUCKETS = 32768
 NGRAM_SIZES = range(3, 7)
-SPELLING_NGRAM_SIZES = range(2, 4)  # a slip of the pen spoils fewer of the short ones
+SPELLING_NGRAM_SIZES = range(2, 4)  # a typo changes fewer of the short ones
 RIDGE_PENALTY = 0.3
 _SMALLEST_NORM = 1e-8
 
@@ -35,7 +34,7 @@ def char_ngrams(word: str, sizes: range = NGRAM_SIZES) -> list[str]:
 
 @dataclass(frozen=True)
 class SubwordVectors:
-    """A vector for each bucket of n-grams, from which any word gets a vector."""
+    """A vector for each bucket of n-grams, which give any word a vector."""
 
     buckets: Float[Tensor, "B D"]
 
@@ -47,7 +46,7 @@ class SubwordVectors:
         weights: Float[Tensor, " V"],
         num_buckets: int = NUM_BUCKETS,
     ) -> "SubwordVectors":
-        """The ridge regression of the words' vectors on their buckets; the larger a weight, the closer the fit."""
+        """The ridge regression of the words' vectors on their buckets; larger weights give a closer fit."""
         present = bucket_matrix(words, num_buckets)
         gram = (present @ present.to_dense().T).contiguous()
         gram.diagonal().add_(RIDGE_PENALTY * weights.mean() / weights)
@@ -55,7 +54,7 @@ class SubwordVectors:
         return cls(present.T @ solved)
 
     def vectors(self, words: Sequence[str]) -> Float[Tensor, "N D"]:
-        """Vectors of any words, from their n-grams alone."""
+        """Vectors of any words, from their n-grams."""
         return bucket_matrix(words, len(self.buckets)) @ self.buckets
 
     def save(self, path: Path) -> None:
@@ -69,10 +68,10 @@ class SubwordVectors:
 
 
 class SpellingIndex:
-    """Finds the known word that is spelt most like another.
+    """A search for the known word with the most similar spelling.
 
-    Two words are compared by the cosine of their n-grams of 2 and 3 letters, each weighted by its inverse document
-    frequency: the logarithm of the number of known words over the number of those that have it.
+    Words are compared by the cosine of their n-grams of 2 and 3 letters, weighted by inverse document frequency: the
+    logarithm of the number of known words over the number of those with the n-gram.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -87,18 +86,20 @@ class SpellingIndex:
         self.table = sparse_matrix(present.indices(), values, (len(words), NUM_SPELLING_BUCKETS))
 
     def nearest(self, word: str) -> tuple[str, float]:
-        """The known word spelt most like `word`, and their similarity from 0 to 1."""
-        own = bucket_matrix([word], NUM_SPELLING_BUCKETS, SPELLING_NGRAM_SIZES).to_dense()[0] * self.inverse_frequency
-        similarity, row = (self.table @ own / own.norm().clamp_min(_SMALLEST_NORM)).max(0)
+        """The known word with the spelling most similar to `word`, and their similarity from 0 to 1."""
+        weighted = (
+            bucket_matrix([word], NUM_SPELLING_BUCKETS, SPELLING_NGRAM_SIZES).to_dense()[0] * self.inverse_frequency
+        )
+        similarity, row = (self.table @ weighted / weighted.norm().clamp_min(_SMALLEST_NORM)).max(0)
         return self.words[int(row)], float(similarity)
 
 
 def bucket_matrix(words: Sequence[str], num_buckets: int, sizes: range = NGRAM_SIZES) -> Float[Tensor, "N B"]:
-    """Sparse matrix of the buckets into which each word's n-grams fall, each worth 1 / root of their number."""
+    """Sparse matrix of the buckets of each word's n-grams, with the value 1 / root of their number."""
     buckets = [sorted({crc32(ngram.encode()) % num_buckets for ngram in char_ngrams(word, sizes)}) for word in words]
-    rows = torch.tensor([row for row, own in enumerate(buckets) for _ in own], dtype=torch.int64)
-    columns = torch.tensor([column for own in buckets for column in own], dtype=torch.int64)
-    values = torch.tensor([len(own) ** -0.5 for own in buckets for _ in own])
+    rows = torch.tensor([row for row, word_buckets in enumerate(buckets) for _ in word_buckets], dtype=torch.int64)
+    columns = torch.tensor([column for word_buckets in buckets for column in word_buckets], dtype=torch.int64)
+    values = torch.tensor([len(word_buckets) ** -0.5 for word_buckets in buckets for _ in word_buckets])
     return sparse_matrix(torch.stack([rows, columns]), values, (len(words), num_buckets))
 
 

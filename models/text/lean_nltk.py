@@ -1,8 +1,7 @@
-"""nltk's tokenizer, imported without scipy where that is installed.
+"""nltk's tokenizer, imported without scipy even if that is installed.
 
-One of nltk's modules takes a test of significance from it, which nothing here calls. The import would bring hundreds of
-modules: five sixths of the time that nltk takes. So a stand-in with that function is there meanwhile, which has scipy
-imported when it is called.
+One of nltk's modules imports a significance test from scipy, which nothing here calls. That import would load hundreds
+of modules: five sixths of nltk's import time. So a stand-in provides the function, and imports scipy when it is called.
 """
 
 import sys

@@ -1,18 +1,18 @@
-"""A lexicon of English: which words are known, which known word a misspelt one is, and what is no word at all.
+"""A lexicon of English: known words, corrections of misspelt ones, and detection of noise.
 
-A word that is not in the lexicon, nor among those whose reading is given, is read as the known common word that costs
-least to have been meant, where that is little enough. With d the number of letters inserted, left out, replaced or
-swapped with their neighbour (the optimal string alignment distance) between two words, and d' that between the words as
-they sound (ph = f, y = i, one letter for two, ...),
+A word that is neither in the lexicon nor in a list of misspellings is read as the common known word of least cost, if
+that cost is low enough. With d the number of letters inserted, left out, replaced or swapped with their neighbour (the
+optimal string alignment distance) between two words, and d' the distance of their sounds (ph = f, y = i, one letter for
+two, ...),
 
     cost = min(d, d') + d / 2 + (1/2 if the first letters differ)
 
-Words made of known ones ("skateboarder", "grassy") are left alone unless the common word sounds alike, and so are rare
-words that are right as they are written ("scone", near "stone").
+Words made of known ones ("skateboarder", "grassy") are left alone unless the common word sounds alike, and so are
+correctly spelt rare words ("scone", near "stone").
 
-What is no word is told by its letters: with the probability of each letter after the two before it, counted over the
-lexicon and smoothed by that after the one before, the mean of the logarithms is below a threshold. How often each rule
-is right is measured by benchmarks/spelling.py. All of it is for words of the letters a to z.
+Noise is recognised by its letters: the mean log probability of each letter after the two before it, counted over the
+lexicon and smoothed by that after one letter, is below a threshold. benchmarks/spelling.py measures the accuracy of
+each rule. All of this is for words of the letters a to z.
 """
 
 import re
@@ -26,9 +26,9 @@ import numpy.typing as npt
 COST_LIMIT = 1.5
 LONG_WORD, LONG_WORD_LIMIT = 8, 2.0
 SHORTEST_CORRECTED = 4
-SOUNDS_ALIKE = 1.0  # a cost up to which the common word is right even where the word can be taken apart
+SOUNDS_ALIKE = 1.0  # a cost up to which the common word is right even if the word is made of known ones
 LEAST_LOG_PROBABILITY = -4.4
-SHORTEST_JUDGED = 3  # shorter ones are abbreviations as often as not
+SHORTEST_JUDGED = 3  # about half of shorter ones are abbreviations
 
 SOUNDS = tuple(
     (re.compile(letters), sound)
@@ -46,13 +46,13 @@ SOUNDS = tuple(
 SUFFIXES = ("s", "es", "d", "ed", "ing", "er", "ers", "r", "rs", "ly", "y", "like", "less", "ness", "est", "ish")
 LETTERS = re.compile("[a-z]+")
 DRAWL = re.compile(r"(.)\1{2,}")
-SHORTEST_PART = 3  # of a compound, and of what an ending is put to
+SHORTEST_PART = 3  # of a compound, and of a stem before an ending
 NUM_SYMBOLS = 28  # a word's beginning, a to z, its end
-PRIOR_LETTERS = 2.0, 5.0  # how many times a letter was seen beforehand: after two letters, after one
+PRIOR_LETTERS = 2.0, 5.0  # pseudo-counts of a letter after two letters, after one
 
 
 class Lexicon:
-    """Known words, of which the first are common enough to be what somebody meant."""
+    """Known words, of which the first are common enough to be corrections."""
 
     def __init__(
         self,
@@ -61,10 +61,10 @@ class Lexicon:
         right: Collection[str] = frozenset(),
         misspelt: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`words` of the letters a to z, the most frequent first.
+        """`words` consist of the letters a to z, the most frequent first.
 
-        `right` are further words that are no others, whatever they are near to, and `misspelt` those whose reading is
-        given, even where they are among `words`.
+        `right` are further words that are never corrected, and `misspelt` maps words to their corrections, even if they
+        are among `words`.
         """
         self.words, self._known = words, frozenset(words)
         self._right, self._misspelt = frozenset(right), misspelt
@@ -76,7 +76,7 @@ class Lexicon:
         return word in self._known
 
     def correction(self, word: str) -> str | None:
-        """The common word that a word of a to z was meant to be; None where it is known or nothing is near."""
+        """The correction of a word of a to z; None if it is known or nothing is near."""
         if (meant := self._misspelt.get(word)) is not None:
             return meant
         if self._is_right(word):
@@ -91,18 +91,18 @@ class Lexicon:
         return near if cost <= SOUNDS_ALIKE or not self._is_made_of_known(word) else None
 
     def is_noise(self, word: str) -> bool:
-        """Whether a word of a to z that is not known has letters that no word has."""
+        """Whether an unknown word of a to z has a sequence of letters unlike any word."""
         if self._is_right(word) or len(word) < SHORTEST_JUDGED:
             return False
         return self.mean_log_probability(word) < LEAST_LOG_PROBABILITY
 
     def mean_log_probability(self, word: str) -> float:
-        """Mean of the log probabilities of its letters and its end, each after the two before it."""
+        """Mean log probability of a word's letters and its end, each after the two before it."""
         symbols = _symbols(word)
         return float(self._log_probabilities[symbols[:-2], symbols[1:-1], symbols[2:]].mean())
 
     def _without_drawl(self, word: str) -> str | None:
-        """The word that one with a letter three times or more is, with the letter twice, or once: soooo, cuuute."""
+        """The word behind one with three or more equal letters in a row (soooo, cuuute), which it has twice or once."""
         if DRAWL.search(word) is None:
             return None
         forms = [DRAWL.sub(times, word) for times in (r"\1\1", r"\1")]
@@ -115,7 +115,7 @@ class Lexicon:
 
     def _cheapest(self, word: str) -> tuple[str, float]:
         spelt, sounding = self._spelt, self._sounding
-        # Each edit changes the counts of letters by two at most, and the length by one.
+        # Each edit changes the counts of letters by at most two, and the length by one.
         other_letters = np.abs(spelt.counts - letter_counts(letter_codes([word])[0])).sum(1)
         rows = np.flatnonzero((other_letters <= 4) & (np.abs(spelt.lengths - len(word)) <= 2))
         if not len(rows):
@@ -157,7 +157,7 @@ class Lexicon:
         )
 
     def _has_known_stem(self, word: str) -> bool:
-        """Whether it is a known word with an ending: dog-s, bak-ing, run-n-ing, merr-i-ly."""
+        """Whether a word is a known word with an ending: dog-s, bak-ing, run-n-ing, merr-i-ly."""
         for suffix in SUFFIXES:
             stem = word.removesuffix(suffix)
             if stem == word or len(stem) < SHORTEST_PART:
@@ -180,15 +180,15 @@ class LetterTable:
         self.counts = letter_counts(self.codes)
 
     def distances(self, word: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
-        """Optimal string alignment distance of the word to those of the rows."""
-        codes, own = self.codes[rows], np.frombuffer(word.encode(), np.uint8)
+        """Optimal string alignment distances of the word to those of the rows."""
+        codes, letters = self.codes[rows], np.frombuffer(word.encode(), np.uint8)
         length = codes.shape[1]
         before: npt.NDArray[np.int16] = np.empty(0, np.int16)
         row: npt.NDArray[np.int16] = np.tile(np.arange(length + 1, dtype=np.int16), (len(rows), 1))
-        for place, letter in enumerate(own):
+        for place, letter in enumerate(letters):
             best = np.minimum(row[:, :-1] + (codes != letter), row[:, 1:] + 1)
             if place:
-                swapped = (codes[:, 1:] == own[place - 1]) & (codes[:, :-1] == letter)
+                swapped = (codes[:, 1:] == letters[place - 1]) & (codes[:, :-1] == letter)
                 best[:, 1:] = np.where(swapped, np.minimum(best[:, 1:], before[:, :-2] + 1), best[:, 1:])
             # min over i <= j of best_i + (j - i): insertions in a row.
             steps = np.arange(length + 1, dtype=np.int16)
@@ -200,14 +200,14 @@ class LetterTable:
 
 
 def sound_of(word: str) -> str:
-    """The word with one letter for those that sound alike."""
+    """The word with equal letters for equal sounds."""
     for letters, sound in SOUNDS:
         word = letters.sub(sound, word)
     return word
 
 
 def letter_codes(words: Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The letters of words, zeros behind the shorter ones, and their lengths."""
+    """The letters of words, padded with zeros, and their lengths."""
     lengths = np.array([len(word) for word in words])
     codes = np.zeros((len(words), int(lengths.max())), np.uint8)
     for row, word in enumerate(words):
@@ -221,5 +221,5 @@ def letter_counts(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.int8]:
 
 
 def _symbols(word: str) -> npt.NDArray[np.int64]:
-    """Two beginnings, the letters from 1 on, and the end."""
+    """The symbols of a word: two beginnings (0), the letters from 1 on, and the end."""
     return np.array([0, 0, *(ord(letter) - ord("a") + 1 for letter in word), NUM_SYMBOLS - 1])

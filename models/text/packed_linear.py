@@ -1,18 +1,18 @@
-"""Linear layers of a frozen network whose weights are laid out for oneDNN once, and not again at every call.
+"""Linear layers of a frozen network whose weights are arranged for oneDNN once instead of at every call.
 
-A sentence is a dozen rows: with so few, most of a layer's time on a CPU goes into reading its weights and laying them
-out. PyTorch has the two operations for its own compiler; where they are missing, layers stay as they are.
+A sentence is a dozen rows: with so few, most of a layer's time on a CPU goes into reading and arranging its weights.
+PyTorch has the two operations for its compiler; if they are missing, layers stay unchanged.
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-TYPICAL_ROWS = 14  # for which the layout is chosen; all numbers of rows are computed rightly
+TYPICAL_ROWS = 14  # for which the layout is chosen; any number of rows works
 
 
 class PackedLinear(nn.Module):
-    """A linear layer on the CPU that computes what `linear` does, up to rounding."""
+    """A linear layer on the CPU that equals `linear` up to rounding."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class PackedLinear(nn.Module):
 
 
 def pack_linear_layers(module: nn.Module) -> None:
-    """Replace every linear layer inside a frozen module on the CPU; it can be neither moved nor saved after that."""
+    """Replace every linear layer inside a frozen module on the CPU, which can then be neither moved nor saved."""
     has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     if not has_onednn or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return

@@ -1,4 +1,4 @@
-"""The interface of a reader of sentences: what stands between a matcher and the text that people write."""
+"""The interface of readers, which prepare the text of people for a matcher."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol, runtime_checkable
@@ -7,46 +7,46 @@ from models.batches import Tokens, Words
 
 START, END = "<start>", "<end>"
 NO_WORDS = "an empty caption has no words to match; give at least one"
-UNREADABLE = "?"  # stands for a caption in which a reader finds no word: a view has a row for every caption
+UNREADABLE = "?"  # replaces a caption without any word, since a view has a row for every caption
 
 
 @runtime_checkable
 class SentenceReader(Protocol):
-    """Splits sentences into words and gives what a matcher's own encoder of sentences reads.
+    """A reader, which splits sentences into words and prepares them for a matcher's sentence encoder.
 
-    `Vocabulary` gives word ids, `PretrainedReader` the states of a frozen pretrained encoder. Sentences without a word
-    are refused with ValueError.
+    `Vocabulary` returns word ids, `PretrainedReader` the states of a frozen pretrained encoder. Raises ValueError for
+    sentences without a word.
     """
 
     @property
     def identity(self) -> Hashable:
-        """Equal for readers that read every sentence alike."""
+        """A value that is equal for readers that read every sentence alike."""
 
     def tokens(self, sentence: str) -> list[str]:
-        """<start>, the words as they are shown to people, and <end>: one for each row that `encode` gives."""
+        """<start>, the words as shown to people, and <end>: one for each row of `encode`."""
 
     def encode(self, sentences: Sequence[str]) -> Tokens | Words:
         """Ids or states of the tokens of each sentence, padded to the longest sentence."""
 
     def encode_tokens(self, rows: Sequence[Sequence[str]]) -> Tokens | Words:
-        """`encode` of sentences that any reader split into the tokens of each row, <start> and <end> among them."""
+        """`encode` of sentences that any reader has split into tokens, including <start> and <end>."""
 
     def num_pieces(self, tokens: Sequence[str]) -> int:
-        """The number of pieces that `encode_tokens` reads of a row of tokens, by which its work grows; misspelt words
-        count as they are written."""
+        """The number of pieces that `encode_tokens` reads for a row of tokens, with misspelt words as written; its work
+        grows with them."""
 
     def unknown_words(self, sentence: str) -> list[str]:
-        """Words of the sentence that mean nothing to the reader, each once, in order."""
+        """Words of the sentence that the reader does not know, each once, in order."""
 
     def is_common(self, word: str) -> bool:
         """Whether captions use a word often."""
 
     def corrections(self, sentence: str) -> dict[str, str]:
-        """Word of the sentence -> the other word, or mark for unknown words, that it is read as."""
+        """Word of the sentence -> the different word, or mark for unknown words, that it is read as."""
 
 
 def readable(split: Callable[[str], object], caption: str) -> str:
-    """The caption, or UNREADABLE where `split` finds no word in it, as in one of invisible characters."""
+    """The caption, or UNREADABLE if `split` finds no word in it, such as in one of invisible characters."""
     try:
         split(caption)
     except ValueError:

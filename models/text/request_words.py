@@ -1,7 +1,7 @@
-"""The subject of a question, without the words that only ask: "a dog" of "show me a photo of a dog".
+"""The subject of a question, without the words of the request: "a dog" for "show me a photo of a dog".
 
-Whatever is searched is a picture, so "a photo of" tells none from another. A model compares such words with regions as
-it does all others, though, and finds less by them.
+Everything searched is a picture, so "a photo of" distinguishes none. But a model compares such words with regions like
+any others, and finds less.
 """
 
 import re
@@ -13,9 +13,9 @@ _DETERMINERS = rf"(?:{_OWN}\s+){{0,3}}(?:(?:few|couple\s+of|best|nice|good)\s+)?
 _MEDIA = r"(?:photo|photograph|picture|image|pic|pix|snapshot|snap)s?"
 _SHOWING = r"(?:of|showing|depicting|containing|(?:on|in)\s+which\s+there\s+(?:is|are)|where\s+there\s+(?:is|are))"
 _PICTURES = rf"{_DETERMINERS}{_MEDIA}\s+{_SHOWING}\s+"
-_ME = r"(?:me|(?-i:us))"  # "US flags" are no flags for us
+_ME = r"(?:me|(?-i:us))"  # "US flags" are not "flags for us"
 _GREETINGS = r"(?:(?:hey|hi|hello|ok(?:ay)?|google|siri|alexa)\b[\s,!.]*)*"
-_THEN = rf"(?=\s+(?:{_OWN}|{_MEDIA})\b)"  # "Find Nemo" is a title, and "show dogs" are dogs
+_THEN = rf"(?=\s+(?:{_OWN}|{_MEDIA})\b)"  # not for the title "Find Nemo" or "show dogs"
 _REQUESTS_FOR_PICTURES = "|".join(
     (
         rf"(?:show|find|give|get)\s+{_ME}",
@@ -41,22 +41,22 @@ _OTHER_REQUESTS = "|".join(
         rf"(?:in|on)\s+which\s+{_MEDIA}\s+(?:is|are)",
     )
 )
-# "With" is of the pictures only where somebody asks for these: "photos with frames" may be what a picture shows.
+# "With" belongs to the request only after words that ask: a picture may show "photos with frames".
 _WITH = rf"(?:{_DETERMINERS}{_MEDIA}\s+with\s+(?!(?:and|or)\b))?"
 _ASKING = rf"(?:(?:{_REQUESTS_FOR_PICTURES})\s+{_WITH}|(?:{_OTHER_REQUESTS})\s+)"
 _REQUEST = rf"{_GREETINGS}(?:please\s+)?{_ASKING}"
 _QUESTION = re.compile(rf"\s*(?:{_REQUEST})?(?:{_PICTURES})?", re.IGNORECASE)
 _END = re.compile(r"[\s,?!.]*(?:\b(?:please|thanks|thank\s+you)[\s?!.]*)?$", re.IGNORECASE)
-_LONGEST_END = 20  # characters of what is left out at the end
+_LONGEST_END = 20  # characters that are removed at the end
 
 
 @lru_cache(256)
 def subject_of(question: str) -> str:
-    """The question without words at its beginning that ask for pictures, and then without its question mark, and
-    without "please" at its end, there or after a comma.
+    """The question without words at its beginning that ask for pictures.
 
-    The whole question where nothing asks so, or where no word would be left. Letters of full width, in bold and the
-    like are the plain ones that they mean (NFKC).
+    After such a request, or a comma, a "please" at the end and the question mark are also removed. The result is the
+    whole question if it makes no request, or if no word would be left. Full-width, bold and similar letters become
+    plain ones (NFKC).
     """
     question = unicodedata.normalize("NFKC", question)
     asking = _QUESTION.match(question)

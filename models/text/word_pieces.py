@@ -1,4 +1,4 @@
-"""The tokenizer of uncased BERT models (Devlin et al. 2019): words in small letters, cut into pieces from the left."""
+"""The tokenizer of uncased BERT models (Devlin et al. 2019): lower-case words, split into pieces from the left."""
 
 import json
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ SPECIAL = ("[PAD]", UNKNOWN_PIECE, CLS, SEP, "[MASK]")
 
 
 def tokenizer_json(pieces: Sequence[str]) -> str:
-    """The tokenizer.json of pieces with these names, in the order of their ids, which marks a sentence's beginning and
-    end itself. ValueError where one of SPECIAL is missing."""
+    """The tokenizer.json for these pieces, in the order of their ids, which adds the marks of a sentence's beginning
+    and end. Raises ValueError if one of SPECIAL is missing."""
     ids = {piece: number for number, piece in enumerate(pieces)}
     if missing := sorted(set(SPECIAL) - ids.keys()):
         raise ValueError(f"the pieces lack {', '.join(missing)}")
@@ -65,15 +65,15 @@ def _sequence(name: str, kind: int) -> dict[str, Any]:
 
 
 def stored_tokenizer(folder: Path) -> str:
-    """The tokenizer.json of a folder, or what one of the pieces in its vocab.txt, compressed or not, would be, a line
-    each. ValueError where the compressed one is damaged, OSError where none of them is there."""
+    """The tokenizer.json of a folder, or else one for the pieces in its vocab.txt, compressed or not. Raises ValueError
+    if the compressed file is damaged, OSError if there is no file."""
     if (folder / TOKENIZER_FILE).is_file():
         return (folder / TOKENIZER_FILE).read_text("utf-8")
     return tokenizer_json(stored_text(folder / PIECES_FILE).decode("utf-8").removesuffix("\n").split("\n"))
 
 
 def write_pieces(folder: Path, tokenizer: Tokenizer) -> None:
-    """Write a tokenizer as vocab.txt.xz, a fifth of tokenizer.json. ValueError where that would be another one."""
+    """Write a tokenizer as vocab.txt.xz, a fifth of tokenizer.json. Raises ValueError if that would change it."""
     ids = tokenizer.get_vocab()
     pieces = sorted(ids, key=ids.__getitem__)
     if Tokenizer.from_str(tokenizer_json(pieces)).to_str() != tokenizer.to_str():

@@ -1,4 +1,4 @@
-"""Text files of word vectors: a word and its numbers a line as GloVe has them, or word2vec's after a line of counts."""
+"""Text files of word vectors: a word and its numbers a line, as in GloVe, or in word2vec after a line of counts."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class WordVectors:
     vectors: Float[Tensor, "N D"]
 
     def save(self, path: Path) -> None:
-        """Write word2vec's text format whole, which most tools read: a line of counts, then a word a line."""
+        """Write word2vec's text format atomically, which most tools read: a line of counts, then a word a line."""
         lines = [f"{len(self.words)} {self.vectors.shape[1]}\n"]
         for word, vector in zip(self.words, self.vectors.tolist(), strict=True):
             lines.append(f"{word} {' '.join(f'{number:.5g}' for number in vector)}\n")
@@ -29,8 +29,8 @@ class WordVectors:
 def read_word_vectors(path: Path, dim: int, wanted: Collection[str], num_frequent: int = 0) -> WordVectors:
     """The wanted words of a file and its first `num_frequent` ones.
 
-    It is read a line at a time and may be larger than memory. Of equal words the first counts. ValueError where its
-    vectors have not `dim` numbers, a line is not a word and finite numbers, or lines are missing at the end.
+    The file is read line by line and may exceed memory. Of equal words, the first counts. Raises ValueError if vectors
+    do not have `dim` numbers, a line is not a word and finite numbers, or lines are missing at the end.
     """
     vectors: dict[str, list[float]] = {}
     largest = torch.finfo(torch.float32).max
@@ -40,7 +40,7 @@ def read_word_vectors(path: Path, dim: int, wanted: Collection[str], num_frequen
             continue
         whole, *numbers = line.rsplit(" ", dim)
         if whole != word and len(numbers) == dim:
-            continue  # some files hold words with spaces, which are none here
+            continue  # some files hold words with spaces, which are not words here
         try:
             vector = [float(number) for number in numbers]
         except ValueError:
@@ -54,9 +54,9 @@ def read_word_vectors(path: Path, dim: int, wanted: Collection[str], num_frequen
 
 
 def _vector_lines(path: Path, dim: int) -> Iterator[tuple[int, int, str]]:
-    """The number of each line of a word and its vector in the file, that among them, from 0, and the line.
+    """For each line of a word and its vector: its number in the file, its number among such lines from 0, and the line.
 
-    ValueError unless vectors have `dim` numbers, and where there are fewer than the line of counts says.
+    Raises ValueError unless vectors have `dim` numbers, and for fewer lines than the line of counts says.
     """
     with path.open(encoding="utf-8", errors="replace") as lines:
         first = next(lines, "").rstrip()

@@ -1,4 +1,4 @@
-"""Losses of a recipe besides ranking: short questions and grounding of words; and noise on the features."""
+"""Losses of a recipe besides ranking: short questions and grounding of words; also noise on features."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,19 +27,19 @@ class TrainingBatch:
 
     step: int
     pictures: np.ndarray
-    """[Q], numbers of the pictures."""
+    """[Q], indices of the pictures."""
     sentences: Sequence[str]
     regions: Regions
-    """As they were extracted, on the device of the training, with noise where the recipe has it."""
+    """The extracted features on the device of the training, with the recipe's noise."""
 
 
 def refuse_few_regions(recipe: Recipe, data: CaptionedFeatures) -> None:
-    """ValueError where a captioned picture has no region, or pictures have none besides the whole picture and a recipe
-    compares words with these."""
-    bare = (place for place, own in enumerate(data.captions) if own and not data.mask[data.rows[place]].any())
+    """Raise ValueError if a captioned picture has no region, or if the recipe compares words with regions and pictures
+    have only the whole picture."""
+    bare = (place for place, texts in enumerate(data.captions) if texts and not data.mask[data.rows[place]].any())
     if (place := next(bare, None)) is not None:
-        named = f"picture {place}" if data.names is None else data.names[place]
-        raise ValueError(f"{named} has no region to learn from: take it out of the captions")
+        name = f"picture {place}" if data.names is None else data.names[place]
+        raise ValueError(f"{name} has no region to learn from: take it out of the captions")
     if data.features.shape[1] < 2 and (recipe.question_weight or recipe.grounding_weight):
         raise ValueError(
             "pictures have one region, the whole of each, and this recipe compares words with others: set"
@@ -48,10 +48,10 @@ def refuse_few_regions(recipe: Recipe, data: CaptionedFeatures) -> None:
 
 
 class AuxiliaryLosses:
-    """The parts that a recipe's weights ask for; a recipe without any costs nothing."""
+    """The losses that a recipe gives weights; without any, they cost nothing."""
 
     def __init__(self, recipe: Recipe, data: CaptionedFeatures, reader: PretrainedReader | None) -> None:
-        """`reader` is the one of a recipe with pretrained text, which all of these need."""
+        """Prepare the losses; `reader` is that of a recipe with pretrained text, which they all need."""
         self._recipe, self._reader = recipe, reader
         self._noise: FeatureNoise | None = None
         self._concepts: ConceptWords | None = None
@@ -67,7 +67,7 @@ class AuxiliaryLosses:
 
     @property
     def sentences(self) -> list[str]:
-        """Every sentence that is read besides the captions."""
+        """All sentences besides the captions."""
         return self._questions.sentences() if self._questions else []
 
     @property
@@ -76,13 +76,13 @@ class AuxiliaryLosses:
         return {"questions": self._recipe.question_weight, "grounding": self._recipe.grounding_weight}
 
     def add_noise(self, regions: Regions) -> Regions:
-        """The regions as a step learns from them."""
+        """The regions for a training step, with noise."""
         return self._noise(regions) if self._noise else regions
 
     def losses(
         self, matcher: SingleMatcher, batch: TrainingBatch, projected: Regions, words: Words
     ) -> dict[str, Float[Tensor, ""]]:
-        """The losses of one step, without their weights; the reranker and stage one both answer the questions."""
+        """The unweighted losses of one step; the reranker and stage one both answer the questions."""
         losses = {}
         if self._questions:
             random = np.random.default_rng((self._recipe.seed, batch.step))

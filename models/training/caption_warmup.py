@@ -1,9 +1,9 @@
-"""Stage one's warm-up against many captions: every picture of a batch meets its own and others drawn from all.
+"""Stage one's warm-up with many captions: each batch of pictures against their captions and random others.
 
-With e a picture's unit embedding and t a sentence's, both of stage one, two cross entropies with the targets of
-caption_targets.py are added: of softmax_c(e . t_c / T) over the captions drawn, and of softmax_n(e_n . t / T) over the
-batch for each of its own captions. In a batch alone, one caption is told from few others: what tells it from thousands
-is learnt here, before a reranker looks at anything.
+With e a picture's and t a sentence's unit embedding of stage one, the loss adds two cross entropies with the targets
+of caption_targets.py: of softmax_c(e . t_c / T) over these captions, and of softmax_n(e_n . t / T) over the batch
+for each of its own captions. Within a batch, a caption competes with few others; here, before a reranker is trained, it
+learns to differ from thousands.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from models.training.recipes import Recipe
 
 
 class CaptionWarmup:
-    """The loss of such a warm-up for one set of captioned pictures."""
+    """The loss of the warm-up for one set of captioned pictures."""
 
     def __init__(self, recipe: Recipe, data: CaptionedFeatures, reader: PretrainedReader) -> None:
         self._recipe = recipe
@@ -30,18 +30,18 @@ class CaptionWarmup:
         self._targets = CaptionTargets(reader.encoder, data.captions, recipe)
 
     def loss(self, matcher: SingleMatcher, projected: Regions, pictures: np.ndarray, step: int) -> Float[Tensor, ""]:
-        """The loss of K projected pictures, numbers in [K], with the captions that the step's number draws."""
+        """The loss of K projected pictures with indices `pictures` [K], and random captions by the step's number."""
         targets, device = self._targets.to(matcher.device), matcher.device
         numbers = torch.as_tensor(pictures, device=device)
-        own = targets.captions_of(numbers)
+        batch_captions = targets.captions_of(numbers)
         random = np.random.default_rng((self._recipe.seed, step))
         drawn = random.choice(len(self._sentences), min(self._recipe.warmup_captions, len(self._sentences)), False)
-        others = torch.from_numpy(np.setdiff1d(drawn, own.cpu().numpy())).to(device)
-        captions = torch.cat([own, others])
+        others = torch.from_numpy(np.setdiff1d(drawn, batch_captions.cpu().numpy())).to(device)
+        captions = torch.cat([batch_captions, others])
         tokens = matcher.tokenize([self._sentences[number] for number in captions.tolist()]).to(device)
         words = encode_sentences(matcher, tokens, self._recipe)
         sentences, images = stage_one_embeddings(matcher, projected, words, self._recipe)
         logits = images @ sentences.T / self._recipe.temperature
         to_text = targets.of_images(numbers, captions) * log_softmax(logits, 1)
-        to_image = targets.of_captions(own, numbers) * log_softmax(logits[:, : len(own)].T, 1)
+        to_image = targets.of_captions(batch_captions, numbers) * log_softmax(logits[:, : len(batch_captions)].T, 1)
         return -(to_text.sum(1).mean() + to_image.sum(1).mean())

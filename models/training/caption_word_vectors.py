@@ -1,12 +1,12 @@
-"""Word vectors learnt from captions alone, in seconds and deterministically: from neighbouring words and spelling.
+"""Word vectors learnt from captions in seconds and deterministically, by neighbouring words and spelling.
 
-Neighbours: for words a and b that stand o <= 5 places apart in n captions, c_ab = sum over o of n (6 - o) / 5, and
+Neighbours: for words a and b that are o <= 5 positions apart in n captions, c_ab = sum over o of n (6 - o) / 5, and
 
     M_ab = max(0, log(c_ab sum_w c_w^0.75 / (c_a c_b^0.75)))        c_a = sum_b c_ab
 
-M is factored, M ~ U S V', and d_a = U_a sqrt(S), unit length (Levy, Goldberg and Dagan, 2015). Rare words have few
-neighbours, so what they lack comes from their character n-grams (models/text/char_ngrams.py): with n occurrences of a
-word and the vector g of its n-grams, its vector is g + n / (n + 10) (d - g), unit length.
+M is factored, M ~ U S V', and d_a = U_a sqrt(S) at unit length (Levy, Goldberg and Dagan, 2015). Rare words have few
+neighbours, so their character n-grams (models/text/char_ngrams.py) contribute: with n occurrences of a word and the
+vector g of its n-grams, its vector is g + n / (n + 10) (d - g) at unit length.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ def learn_word_vectors(
 ) -> tuple[WordVectors, SubwordVectors]:
     """Vectors of the words that occur at least `min_count` times, and of n-grams for all other words.
 
-    TooFewWords where fewer than `dim` words are that frequent.
+    Raises TooFewWords if fewer than `dim` words are that frequent.
     """
     sentences = [tokenize(caption) for caption in captions if caption.strip()]
     counts = Counter(word for sentence in sentences for word in sentence)
@@ -50,9 +50,9 @@ def learn_word_vectors(
 
 
 def positive_pmi(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> Float[Tensor, "V V"]:
-    """Positive pointwise mutual information of words within WINDOW places: M of the module's head, as a sparse matrix.
+    """Positive pointwise mutual information of words within WINDOW positions: the sparse matrix M of the formula above.
 
-    Other words than `words` keep their places in a sentence and count for nothing.
+    Other words than `words` keep their positions in a sentence but are not counted.
     """
     ids = {word: row for row, word in enumerate(words)}
     gap = [-1] * WINDOW  # so that no word has a neighbour in another sentence
@@ -75,17 +75,17 @@ def positive_pmi(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> Fl
 def unit_factors(matrix: Float[Tensor, "V V"], dim: int) -> Float[Tensor, "V D"]:
     """U sqrt(S) of the `dim` largest singular values, each row of unit length; rows of zeros stay zero."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # of the random start of its iteration, which ends at the same place
+        torch.manual_seed(0)  # for the random start of the iteration, which then has a fixed result
         left, values, _ = torch.svd_lowrank(matrix, q=min(dim + 10, matrix.shape[0]), niter=4)
     return normalize(left[:, :dim] * values[:dim].sqrt(), dim=1)
 
 
 def nearest_words(vectors: WordVectors, subwords: SubwordVectors, word: str, num: int = 5) -> list[tuple[str, float]]:
-    """The `num` words nearest to one that need not be among them, with their cosines."""
+    """The `num` words nearest to a word, known or not, with their cosines."""
     others = [row for row, other in enumerate(vectors.words) if other != word]
     is_known = len(others) < len(vectors.words)
-    own = vectors.vectors[vectors.words.index(word)] if is_known else subwords.vectors([word])[0]
-    cosines, columns = (vectors.vectors[others] @ normalize(own, dim=0)).topk(min(num, len(others)))
+    vector = vectors.vectors[vectors.words.index(word)] if is_known else subwords.vectors([word])[0]
+    cosines, columns = (vectors.vectors[others] @ normalize(vector, dim=0)).topk(min(num, len(others)))
     return [
         (vectors.words[others[column]], cosine)
         for column, cosine in zip(columns.tolist(), cosines.tolist(), strict=True)

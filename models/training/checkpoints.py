@@ -1,4 +1,4 @@
-"""Checkpoints of trainings: one file from which a killed training goes on to the same weights, bit for bit."""
+"""Checkpoints of trainings: one file from which a killed training resumes, with the same result bit for bit."""
 
 import io
 import struct
@@ -19,7 +19,7 @@ CHECKPOINT_FILE = "checkpoint.pt"
 
 
 class UnusableCheckpoint(ValueError):
-    """A training cannot go on from a checkpoint: it is damaged, or belongs to another recipe, input or release."""
+    """A checkpoint that cannot be resumed: it is damaged, or belongs to another recipe, input or release."""
 
 
 @runtime_checkable
@@ -32,9 +32,9 @@ class Stateful(Protocol):
 
 @dataclass(frozen=True)
 class TrainingCheckpoint:
-    """The file that holds all that the rest of one training depends on.
+    """The file with everything that the rest of a training depends on.
 
-    That is the state of its parts, its recipe, the number of steps done and the random state of torch.
+    It holds the states of its parts, its recipe, the number of steps done and the random state of torch.
     """
 
     path: Path
@@ -43,10 +43,10 @@ class TrainingCheckpoint:
     parts: Mapping[str, Stateful]
     """Name -> object whose state is saved and restored."""
     learns_from: Mapping[str, str] = field(default_factory=dict)
-    """Kind of input -> its digest; a checkpoint that was begun on other input is refused."""
+    """Kind of input -> its digest; a checkpoint with other input is refused."""
 
     def save(self, step: int) -> None:
-        """Write the state after `step` steps; the file is replaced whole, so that a kill leaves the old or the new."""
+        """Write the state after `step` steps; the file is replaced atomically."""
         uses_gpu = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         state = {
             "format": CHECKPOINT_FORMAT,
@@ -57,14 +57,14 @@ class TrainingCheckpoint:
             "random": torch.get_rng_state(),
             "gpu_random": torch.cuda.get_rng_state_all() if uses_gpu else [],
         }
-        content = io.BytesIO()  # not into the file: torch's own message where a disk is full names neither
+        content = io.BytesIO()  # not into the file: on a full disk, torch's message names neither disk nor file
         torch.save(state, content)
         write_whole(self.path, content.getvalue())
 
     def resume(self) -> int | None:
-        """Restore all parts and the random state; returns the number of steps done, None where there is no file yet.
+        """Restore all parts and the random state; returns the number of steps done, None if there is no file yet.
 
-        UnusableCheckpoint where the file is damaged, or was begun with another recipe or on other input.
+        Raises UnusableCheckpoint if the file is damaged, or has another recipe or other input.
         """
         if not self.path.is_file():
             return None
@@ -86,7 +86,7 @@ class TrainingCheckpoint:
         return step
 
     def _check_recipe(self, stored: dict[str, Any]) -> None:
-        """Fields that the recipe has gained since the file was written have their defaults there."""
+        """Raise UnusableCheckpoint for another recipe; fields younger than the file have their defaults there."""
         refusal = f"{self.path.parent} holds a training of another recipe"
         try:
             recipe = type(self.recipe)(**stored)
@@ -111,9 +111,9 @@ class TrainingCheckpoint:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """The state in a checkpoint, on the CPU, whose "parts" hold a state dict each; nothing in the file is run.
+    """The state in a checkpoint, on the CPU, with a state dict for each of its "parts". No code in it is executed.
 
-    FileNotFoundError where there is none, UnusableCheckpoint where it is damaged or was written by another release.
+    Raises FileNotFoundError if there is none, UnusableCheckpoint if it is damaged or of another release.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path.parent} holds no {path.name} of a training")
@@ -126,7 +126,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a file is an archive all parts of which are as they were written; PyTorch does not look at their sums."""
+    """Whether a file is an undamaged archive; PyTorch does not verify its checksums."""
     try:
         with ZipFile(path) as archive:
             return archive.testzip() is None

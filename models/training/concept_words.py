@@ -1,4 +1,4 @@
-"""Words that name things, and the regions that show these, by the concept vectors of a training's pictures."""
+"""Words that name things, and the regions that show them, by the concept vectors of a training's pictures."""
 
 from collections.abc import Sequence
 
@@ -12,17 +12,17 @@ from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.class_names import from_template
 from models.text.bert_encoder import BertEncoder
 
-TEMPLATE = "a photo of a X"  # as the classes behind concept vectors are read
+TEMPLATE = "a photo of a X"  # as for the classes of concept vectors
 TILE_PICTURES = 500
-CONCRETE_SHARE = 0.01  # of all regions; a word names a thing if at least as many stand out by it
-STANDS_OUT = 0.15  # by so much a region's cosine to a word exceeds the mean of all regions'
+CONCRETE_SHARE = 0.01  # least share of regions that stand out for a word that names a thing
+STANDS_OUT = 0.15  # least excess of a region's cosine to a word over the mean of all regions
 
 
 class ConceptWords:
-    """Words as sentence vectors, compared with the concept vectors of all regions but the whole pictures'.
+    """Words as sentence vectors, compared with the concept vectors of all regions except whole pictures.
 
-    Plain cosines do not compare between words: that of "the" is high everywhere. What a region shows is told by how
-    far its cosine stands out of the mean over all regions.
+    Plain cosines are not comparable between words: that of "the" is high everywhere. A region shows a word's meaning if
+    its cosine exceeds the mean over all regions.
     """
 
     def __init__(self, encoder: BertEncoder, data: CaptionedFeatures, words: Sequence[str]) -> None:
@@ -37,19 +37,19 @@ class ConceptWords:
             sums += concepts[mask].sum(0)
         self.num_regions = int(data.mask[data.rows][:, 1:].sum())
         self.mean = sums / max(1, self.num_regions)
-        usual = self.vectors @ self.mean
+        mean_cosines = self.vectors @ self.mean
         for tile in self._tiles(data):
             concepts, mask = self._concepts(data, tile)
             cosines = torch.einsum("ld,krd->lkr", self.vectors, concepts).masked_fill(~mask, -1)
             self.highest[:, tile] = cosines.amax(2)
-            counts += (cosines - usual[:, None, None] >= STANDS_OUT).sum((1, 2))
+            counts += (cosines - mean_cosines[:, None, None] >= STANDS_OUT).sum((1, 2))
         self.is_concrete = counts >= CONCRETE_SHARE * self.num_regions
-        """[L]: whether a word names something that regions show."""
+        """[L]: whether a word names something visible."""
 
     def standing_out(self, concepts: Float[Tensor, "Q R D"], tokens: Sequence[Sequence[str]]) -> Float[Tensor, "Q W R"]:
-        """The excess of each region's cosine to each word of Q sentences over the usual one; -inf for other words."""
+        """The excess of each region's cosine to each word of Q sentences over its mean; -inf for unknown words."""
         longest = max(map(len, tokens), default=0)
-        padded = [[*(self.rows.get(word, -1) for word in own), *[-1] * (longest - len(own))] for own in tokens]
+        padded = [[*(self.rows.get(word, -1) for word in row), *[-1] * (longest - len(row))] for row in tokens]
         rows = torch.tensor(padded, dtype=torch.int64).reshape(len(tokens), longest)
         excess = self.vectors[rows] @ (concepts - self.mean).transpose(1, 2)
         return excess.masked_fill((rows < 0)[:, :, None], -torch.inf)
@@ -58,6 +58,6 @@ class ConceptWords:
         return list(tiles(len(data), TILE_PICTURES))
 
     def _concepts(self, data: CaptionedFeatures, tile: slice) -> tuple[Float[Tensor, "K R D"], Tensor]:
-        """Concept vectors of the regions that are not the whole picture, and which of them there are."""
+        """Concept vectors of the regions other than whole pictures, and the mask of the real ones."""
         regions = data.regions(np.arange(len(data))[tile])
         return regions.vectors[:, 1:, -self.concept_dim :], regions.mask[:, 1:]

@@ -1,4 +1,4 @@
-"""The loss and the gradients of a training step, which must be numbers that something can be learnt from."""
+"""Checks that the loss and the gradients of a training step are finite."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,17 +16,17 @@ REASONS = (
 
 
 def finite_sum(losses: Mapping[str, Tensor]) -> Float[Tensor, ""]:
-    """The sum of a step's losses. Diverged where it is not finite, since every weight would come to be so too."""
+    """The sum of a step's losses. Raises Diverged if it is not finite, since no weight would then remain finite."""
     total = torch.stack(list(losses.values())).sum()
     if not total.isfinite():
-        found = ", ".join(f"{name} {float(loss.detach()):g}" for name, loss in losses.items())
-        raise Diverged(f"the loss of a step is not finite ({found}): {REASONS}")
+        values = ", ".join(f"{name} {float(loss.detach()):g}" for name, loss in losses.items())
+        raise Diverged(f"the loss of a step is not finite ({values}): {REASONS}")
     return total
 
 
 def clip_finite(parameters: Iterable[Tensor], largest: float) -> float:
-    """Limit the norm of the gradients of all parameters together, and return that of before. Diverged where it is not
-    finite, as it may be where the loss still is."""
+    """Limit the norm of the gradients of all parameters together, and return the norm before. Raises Diverged if that
+    is not finite, which is possible with a finite loss."""
     norm = clip_grad_norm_(parameters, largest)
     if not norm.isfinite():
         raise Diverged(f"the gradients of a step are not finite: {REASONS}")

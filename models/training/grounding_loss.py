@@ -1,13 +1,13 @@
-"""A loss by which words look at the regions whose concepts they name.
+"""A loss that makes words attend to the regions whose concepts they name.
 
-After the alignment of detector labels with words by their vectors (Wang and Specia, ICCV 2019), as a loss: for a word
-that stands out by some region of its picture, cross entropy between
+It turns the alignment of detector labels with words by their vectors (Wang and Specia, ICCV 2019) into a loss: for a
+word whose cosine stands out for a region of its picture, the cross entropy between
 
     target      softmax over regions of  cosine(concepts of region i, word) / SHARPNESS
     attention   softmax over regions of  cosine(v_i, e_j) / ATTENTION
 
-with v_i and e_j the model's own vectors of region and word, whose similarity every model's attention is made of
-(the temperatures are decided here). The whole picture, the first region, is no place and takes no part.
+with v_i and e_j the model's vectors of region and word, on whose similarity every model's attention is based (the
+temperatures are decided here). The whole picture, the first region, is not a location and is excluded.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,10 @@ SHARPNESS, ATTENTION = 0.05, 0.05
 def grounding_loss(
     concept_words: ConceptWords, raw: Regions, projected: Regions, words: Words, tokens: Sequence[Sequence[str]]
 ) -> Float[Tensor, ""]:
-    """The mean over all words of Q matching pairs that name what a region shows; 0 where there are none.
+    """The mean over all words of Q matching pairs that name what a region shows; 0 if there are none.
 
-    `raw` are the regions as they were extracted, concept vectors at the end; `tokens` the words' spelling, as many as
-    there are rows of `words`. Regions and words have to be vectors of one space, as SMAN's are not.
+    `raw` are the extracted regions, with concept vectors at the end; `tokens` are the words of the rows of `words`.
+    Regions and words must be vectors of one space, which SMAN's are not.
     """
     evidence = concept_words.standing_out(raw.vectors[:, 1:, -concept_words.concept_dim :].cpu(), tokens)
     evidence = evidence.masked_fill(~raw.mask[:, None, 1:].cpu(), -torch.inf).to(words.vectors.device)

@@ -1,4 +1,4 @@
-"""Digests of what a training learns from: it goes on with the same inputs alone."""
+"""Digests of the inputs of a training, which can only be resumed with the same inputs."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ SAMPLED_BYTES = 4096  # of a photograph's file
 
 
 def digests_of_captioned(photographs: CaptionedPhotographs) -> dict[str, str]:
-    """Kinds of input, of those that captioned photographs to learn from are, and their digests."""
+    """Kind of input of captioned photographs -> its digest."""
     names, captions = zip(*((line.image, line.captions) for line in photographs.train), strict=True)
     return {
         "captions": digest_of_pictures(captions, names),
@@ -27,17 +27,17 @@ def digests_of_captioned(photographs: CaptionedPhotographs) -> dict[str, str]:
 
 
 def digest_of_pictures(captions: Iterable[Sequence[str]], names: Iterable[str | int]) -> str:
-    """The digest of pictures by their names, or their rows in arrays of features, with their captions, in their order.
+    """The digest of pictures by name, or by row in arrays of features, with their captions, in order.
 
     The order decides which pictures come together in a batch.
     """
-    content = json.dumps([[name, list(own)] for name, own in zip(names, captions, strict=True)])
+    content = json.dumps([[name, list(texts)] for name, texts in zip(names, captions, strict=True)])
     return hashlib.sha256(content.encode()).hexdigest()[:DIGITS]
 
 
 def digest_of_photographs(files: Sequence[Path], most: int = 2000) -> str:
-    """The digest of the sizes of at most `most` files, from the first to the last, and of some bytes in the middle of
-    each, where a photograph holds pixels."""
+    """The digest of the sizes of at most `most` evenly spaced files, and of bytes in the middle of each, where a
+    photograph has its pixels."""
     content = hashlib.sha256()
     for chosen in np.linspace(0, len(files) - 1, min(most, len(files)), dtype=np.int64):
         with files[chosen].open("rb") as opened:
@@ -48,10 +48,9 @@ def digest_of_photographs(files: Sequence[Path], most: int = 2000) -> str:
 
 
 def digest_of_features(data: CaptionedFeatures, most: int = 2000) -> str:
-    """The digest of one region of each picture, its place another from picture to picture, in at most `most` pictures
-    from the first to the last.
+    """The digest of one region, at a changing index, of each of at most `most` evenly spaced pictures.
 
-    Reading all of them would take minutes where the features are tens of gigabytes.
+    Reading all of them would take minutes for tens of gigabytes of features.
     """
     chosen = np.linspace(0, len(data) - 1, min(most, len(data)), dtype=np.int64)
     rows, places = data.rows[chosen], chosen % data.features.shape[1]
@@ -67,7 +66,7 @@ def digest_of_file(file: Path) -> str:
 
 
 def digest_of_weights(module: nn.Module) -> str:
-    """The digest of all weights of a module by their names."""
+    """The digest of all weights of a module, with their names."""
     state = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):
         state.update(name.encode())

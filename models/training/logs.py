@@ -15,10 +15,10 @@ Log = Callable[[dict[str, Any]], None]  # takes an entry, whose "step" counts fr
 
 @contextmanager
 def open_log(folder: Path) -> Iterator[Log]:
-    """A log that appends to `folder`/log.jsonl and, where TensorBoard is installed, writes curves to its subfolder.
+    """A log that appends to `folder`/log.jsonl and, if TensorBoard is installed, writes curves to its subfolder.
 
-    Its first entry replaces what an earlier run told of that step and those after it: a training that was killed does
-    the steps since its last checkpoint again.
+    Its first entry replaces an earlier run's entries from that step on: a training that was killed repeats the steps
+    since its last checkpoint.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as opened:
@@ -36,8 +36,8 @@ def open_log(folder: Path) -> Iterator[Log]:
 
 @contextmanager
 def _appending(folder: Path, step: int) -> Iterator[Log]:
-    """A log that appends to the files in `folder`; curves go on from `step`."""
-    board = _board(folder, step)
+    """A log that appends to the files in `folder`; curves continue from `step`."""
+    board = _curve_writer(folder, step)
     with ExitStack() as opened:
         lines = opened.enter_context((folder / LOG_FILE).open("a", encoding="utf-8"))
         if board:
@@ -46,14 +46,14 @@ def _appending(folder: Path, step: int) -> Iterator[Log]:
         def write(entry: dict[str, Any]) -> None:
             lines.write(json.dumps(entry) + "\n")
             lines.flush()
-            for name, value in _scalars(entry):
-                board and board.add_scalar(name, value, entry["step"])
+            for name, value in _scalars(entry) if board else ():
+                board.add_scalar(name, value, entry["step"])
 
         yield write
 
 
 def _drop_entries(file: Path, step: int) -> None:
-    """Remove the lines of a log from `step` on, and one that a kill cut short."""
+    """Remove the lines of a log from `step` on, and one that a kill truncated."""
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if file.is_file() else []
     kept = [line for line in lines if _step_of(line) < step]
     if kept != lines:
@@ -61,7 +61,7 @@ def _drop_entries(file: Path, step: int) -> None:
 
 
 def _step_of(line: str) -> float:
-    """The step that a line tells of; infinity where it cannot be read."""
+    """The step of a line; infinity if it cannot be read."""
     try:
         return float(json.loads(line)["step"])
     except (ValueError, TypeError, KeyError):
@@ -76,10 +76,10 @@ def _scalars(entry: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, flo
             yield prefix + name, value
 
 
-def _board(folder: Path, step: int) -> Any:
-    """A writer of curves, of which those of earlier runs end before `step`; None where TensorBoard is not installed."""
+def _curve_writer(folder: Path, step: int) -> Any:
+    """A writer that ends curves of earlier runs before `step`; None if TensorBoard is not installed."""
     try:
-        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - of the training extra, and slow to import
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - optional, and slow to import
     except ModuleNotFoundError:
         return None
     return SummaryWriter(folder / "tensorboard", purge_step=step)

@@ -1,7 +1,7 @@
 """Losses of a training step: ranking losses over a batch of matching pairs, and their choice by a recipe.
 
-Row q and column q of a [Q, Q] score matrix belong together; `same` is True where a row's sentence and a column's
-picture are of one picture, which is no negative then.
+Row q and column q of a [Q, Q] score matrix belong together; `same` is True where a row's sentence belongs to a column's
+picture, which is then no negative.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ MIN_PROBABILITY = 1e-6  # inside a logarithm, as in CAMP's published code
 
 
 class TripletScores(NamedTuple):
-    """Scores that carry gradient: of every matching pair, and with its hardest wrong picture and sentence."""
+    """Scores with gradient: of every matching pair, and with its hardest wrong picture and sentence."""
 
     positive: Float[Tensor, " Q"]
     wrong_image: Float[Tensor, " Q"]
@@ -33,7 +33,7 @@ class TripletScores(NamedTuple):
 
 
 def hardest_negatives(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"]) -> tuple[Tensor, Tensor]:
-    """Indices [Q] of every sentence's wrong picture of highest score, and of every picture's wrong sentence."""
+    """Indices [Q] of every sentence's highest-scoring wrong picture, and of every picture's wrong sentence."""
     wrong = scores.masked_fill(same, -torch.inf)
     return wrong.argmax(1), wrong.argmax(0)
 
@@ -43,12 +43,14 @@ def hardest_triplets(
 ) -> TripletScores:
     """Scores of all matching pairs and of their hardest negatives, in two passes.
 
-    All Q x Q pairs are scored without a graph, then only the 3 Q that carry gradient with one. This is exact, because
-    the encoders ran once and scoring has no randomness; memory does not grow with Q squared.
+    All Q x Q pairs are scored without a graph, then the 3 Q pairs of the loss with one. This is exact, because the
+    encoders ran once and scoring has no randomness; memory does not grow with Q squared.
     """
     image_for, sentence_for = hardest_negatives(score_in_blocks(reranker, images, words), same)
-    own = torch.arange(len(words), device=image_for.device)
-    scores = score_pairs(reranker, images[torch.cat([own, image_for, own])], words[torch.cat([own, own, sentence_for])])
+    rows = torch.arange(len(words), device=image_for.device)
+    scores = score_pairs(
+        reranker, images[torch.cat([rows, image_for, rows])], words[torch.cat([rows, rows, sentence_for])]
+    )
     return TripletScores(*scores.chunk(3))
 
 
@@ -61,7 +63,7 @@ def hinge_loss(scores: TripletScores, margin: float) -> Float[Tensor, ""]:
 def uniform_hinge_loss(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], margin: float) -> Float[Tensor, ""]:
     """Sum over the batch of max(0, margin + negative - positive) for all negatives instead of the hardest.
 
-    All Q x Q scores carry gradient.
+    All Q x Q scores have gradients.
     """
     positive = scores.diagonal()
     costs = (margin + scores - positive[:, None]).clamp_min(0) + (margin + scores - positive).clamp_min(0)
@@ -78,11 +80,11 @@ def binary_loss(scores: TripletScores) -> Float[Tensor, ""]:
 
 
 def info_nce_loss(scores: Float[Tensor, "Q Q"], same: Bool[Tensor, "Q Q"], temperature: float) -> Float[Tensor, ""]:
-    """Mean cross-entropy of the right partner among the batch, both ways; other captions of a picture are left out."""
-    own = torch.arange(len(scores), device=scores.device)
+    """Mean cross-entropy of the right partner in the batch, in both directions, without a picture's other captions."""
+    matching = torch.arange(len(scores), device=scores.device)
     others = same & ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     logits = (scores / temperature).masked_fill(others, -torch.inf)
-    return (cross_entropy(logits, own) + cross_entropy(logits.T, own)) / 2
+    return (cross_entropy(logits, matching) + cross_entropy(logits.T, matching)) / 2
 
 
 def batch_losses(
@@ -94,11 +96,11 @@ def batch_losses(
     is_warmup: bool,
     others: Callable[[Regions, Words], Mapping[str, Float[Tensor, ""]]] | None = None,
 ) -> dict[str, Float[Tensor, ""]]:
-    """The losses of Q matching pairs as a recipe has them: "pooled" of stage one and, but in warm-up, "ranking".
+    """A recipe's losses of Q matching pairs: "pooled" of stage one and, except in warm-up, "ranking".
 
-    "pooled" is InfoNCE of the stage-one embeddings, "ranking" the reranker's loss. `pictures` [Q] are the numbers of
-    the pictures, by which captions of one picture are told. `others` gives more losses, by name, of the encoded
-    regions and words; not in warm-up.
+    "pooled" is InfoNCE of the stage-one embeddings, "ranking" the reranker's loss. `pictures` [Q] are the pictures'
+    indices, which identify captions of one picture. Except in warm-up, `others` computes further losses by name from
+    the encoded regions and words.
     """
     device = matcher.device
     projected, words = encode_regions(matcher, regions, recipe), encode_sentences(matcher, tokens, recipe)
@@ -115,21 +117,21 @@ def batch_losses(
 
 
 def encode_regions(matcher: SingleMatcher, regions: Regions, recipe: Recipe) -> Regions:
-    """The regions' vectors as a training computes them, in the recipe's precision, as float32."""
+    """The regions' vectors, computed in the recipe's precision, as float32."""
     with _encoder_precision(matcher, recipe):
         projected: Regions = matcher.reranker.project(regions)
     return projected.to(dtype=torch.float32)
 
 
 def encode_sentences(matcher: SingleMatcher, tokens: ReadSentences, recipe: Recipe) -> Words:
-    """The words' vectors, likewise."""
+    """The words' vectors, computed in the recipe's precision, as float32."""
     with _encoder_precision(matcher, recipe):
         words = matcher.reranker.encode_texts(tokens)
     return words.to(dtype=torch.float32)
 
 
 def _encoder_precision(matcher: SingleMatcher, recipe: Recipe) -> torch.autocast:
-    """bfloat16 where it pays, on a GPU. Scores stay float32: their small constants vanish in half."""
+    """A block of bfloat16 on a GPU. Scores stay in float32, since their small constants vanish in half precision."""
     kind = matcher.device.type
     return torch.autocast(kind, torch.bfloat16, enabled=recipe.mixed_precision and kind == "cuda")
 
@@ -137,8 +139,7 @@ def _encoder_precision(matcher: SingleMatcher, recipe: Recipe) -> torch.autocast
 def stage_one_embeddings(
     matcher: SingleMatcher, projected: Regions, words: Words, recipe: Recipe
 ) -> tuple[Float[Tensor, "Q E"], Float[Tensor, "K E"]]:
-    """Embeddings of sentences and of pictures; their loss gives the encoders no gradient where stage one learns
-    apart."""
+    """Embeddings of sentences and of pictures, without gradient for the encoders if stage one is trained apart."""
     if recipe.stage_one == "apart":
         projected = replace(projected, vectors=projected.vectors.detach())
         words = replace(words, vectors=words.vectors.detach())

@@ -1,19 +1,19 @@
-"""Batches made in a thread while the training computes."""
+"""Batches that a thread prepares while the training computes."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
-def made_ahead(make: Callable[[int], Made], steps: range) -> Iterator[Made]:
-    """The result of `make` for every step, in order; that for the next step is made in a thread meanwhile."""
+def made_ahead(make: Callable[[int], Result], steps: range) -> Iterator[Result]:
+    """The results of `make` for all steps, in order; a thread computes the next one ahead."""
     with ThreadPoolExecutor(1) as pool:
-        coming: Future[Made] | None = None
+        pending: Future[Result] | None = None
         for step in steps:
-            ready, coming = coming, pool.submit(make, step)
+            ready, pending = pending, pool.submit(make, step)
             if ready is not None:
                 yield ready.result()
-        if coming is not None:
-            yield coming.result()
+        if pending is not None:
+            yield pending.result()

@@ -14,7 +14,7 @@ from models.training.recipes import Recipe
 
 
 def build_optimizer(recipe: Recipe, matcher: Module) -> Optimizer:
-    """The recipe's optimizer over all weights of a matcher; those without a gradient stay as they are."""
+    """The recipe's optimizer over all weights of a matcher; those without a gradient stay unchanged."""
     rate, decay = recipe.learning_rate, recipe.weight_decay
     match recipe.optimizer:
         case "adamw":
@@ -30,26 +30,25 @@ def build_schedule(recipe: Recipe, optimizer: Optimizer, steps_per_epoch: int) -
     total = recipe.total_steps(steps_per_epoch)
     if recipe.decay_after is None:
         rising = min(0.1, 100 / max(1, total))
-        if rising * (total + 1) == 1:  # a rise that is over at the first step, by whose length PyTorch divides
+        if rising * (total + 1) == 1:  # PyTorch would divide by a rise of length 0
             rising = math.nextafter(rising, 1)
-        # Of SGD the momentum is the recipe's; AdamW's goes down and up again, as all its recipes were tried.
-        moves = recipe.optimizer != "sgd"
+        # SGD keeps the recipe's momentum; AdamW's goes down and up again, as in the trials of all its recipes.
+        cycles_momentum = recipe.optimizer != "sgd"
         rate = recipe.learning_rate
-        return OneCycleLR(optimizer, rate, total_steps=total + 1, pct_start=rising, cycle_momentum=moves)
+        return OneCycleLR(optimizer, rate, total_steps=total + 1, pct_start=rising, cycle_momentum=cycles_momentum)
     milestones = [recipe.warmup_steps + epochs * steps_per_epoch for epochs in recipe.decay_after]
     return MultiStepLR(optimizer, milestones, gamma=0.1)
 
 
 class GradientNorms(NamedTuple):
-    """The norm of a step's gradient, and that of the reranker's share, which is 0 where the reranker learns nothing."""
+    """The norms of a step's gradient and of its part for the reranker, which is 0 if that is not trained."""
 
     total: float
     reranker: float
 
 
 def clip_gradients(recipe: Recipe, matcher: SingleMatcher) -> GradientNorms:
-    """Limit the norm of the gradient, and return those of before; stage one's layers separately where these learn
-    apart."""
+    """Limit the gradient's norm, apart for stage one's layers if trained apart, and return the norms before."""
     parts = [matcher] if recipe.stage_one == "together" else [matcher.reranker, matcher.pooled]
     reranker = get_total_norm([each.grad for each in matcher.reranker.parameters() if each.grad is not None])
     total = math.hypot(*(clip_finite(part.parameters(), recipe.clip) for part in parts))

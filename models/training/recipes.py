@@ -1,4 +1,4 @@
-"""Named training recipes of matchers: everything that decides the weights besides the data."""
+"""Named training recipes of matchers, which with the data decide the weights."""
 
 import math
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ SHARES = ("feature_dropout", "word_dropout", "region_dropout", "averaging", "mom
 
 
 class Diverged(ValueError):
-    """The loss of a training is not a finite number; the message says at which step, and why that may be."""
+    """A loss that is not finite; the message names the step and possible reasons."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,29 +38,29 @@ class Recipe:
     """The hyper-parameters of one training: stage one alone first, then reranker and stage one together."""
 
     model: str
-    name: str | None = None  # of the matcher, which begins with the model's; None: the model's
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the model, besides what its name stands for
+    name: str | None = None  # of the matcher, beginning with the model's; None: the model's
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the model, in addition to those of its name
     text: Literal["gru", "pretrained"] = "gru"  # pretrained: states of the shipped sentence encoder; no word vectors
     recurrent: bool = False  # with pretrained text: a GRU reads the states; else a linear map
-    concept_dim: int = 0  # numbers of the concept vector that a region's feature ends in; with pretrained text alone
-    aligned: bool = False  # features are vectors in the space of the text encoder, made with a sentence map
-    word_map: Literal["random", "principal"] = "random"  # how a map narrower than the text encoder's states starts
-    concept_start: float = 1.0  # how much concepts count at the start: their map is that of words, times this
-    starts_from: str | None = None  # the recipe whose weights it goes on from; None: random ones
-    trained: tuple[str, ...] = ()  # the reranker's parts that learn; all where none is named
+    concept_dim: int = 0  # width of the concept vector at the end of a region's feature; needs pretrained text
+    aligned: bool = False  # features are in the space of the text encoder, by a sentence map
+    word_map: Literal["random", "principal"] = "random"  # initial map if it is narrower than the text encoder's states
+    concept_start: float = 1.0  # initial weight of concepts: factor of the words' map as theirs
+    starts_from: str | None = None  # the recipe whose weights are the initial ones; None: random ones
+    trained: tuple[str, ...] = ()  # the reranker's trained parts; empty: all
     width: int = 1024
     word_dim: int = 300
-    unit_vectors: bool | None = None  # of regions and words; None: as the model's paper has it
-    embed_dim: int | None = None  # of stage one; None: the mean-pooled vectors as they are
+    unit_vectors: bool | None = None  # of regions and words; None: as in the model's paper
+    embed_dim: int | None = None  # of stage one; None: the mean-pooled vectors without a layer
     least_count: int = 4  # a word must occur this often in the training captions
     near: float | None = None  # cosine of word vectors from which an unknown word is read as a known one; None: never
     batch: int = 128
     warmup_steps: int = 300  # InfoNCE on the stage-one embeddings, before any hardest negative
-    warmup_captions: int = 0  # above 0: the warm-up's pictures meet this many captions with soft targets, not a batch's
-    own_share: float = 0.8  # of those targets, for a picture's own captions; the rest is for others that mean the same
-    neighbours: float = 0.1  # the temperature at which cosines of sentence vectors say how nearly they do
+    warmup_captions: int = 0  # above 0: the warm-up uses this many captions with soft targets
+    own_share: float = 0.8  # of those targets for a picture's own captions; the rest is for similar ones
+    neighbours: float = 0.1  # temperature of cosines of sentence vectors in those targets
     epochs: int = 30
-    most_steps: int | None = None  # after which it ends within its epochs; None: after all of them
+    most_steps: int | None = None  # at which it ends before its epochs do; None: no limit
     optimizer: Literal["adamw", "sgd", "adadelta"] = "adamw"
     momentum: float = 0.9  # of sgd
     learning_rate: float = 2e-4
@@ -68,31 +68,31 @@ class Recipe:
     weight_decay: float = 0.0
     clip: float = 2.0
     loss: Literal["hinge", "binary", "info_nce"] = "hinge"  # of the reranker
-    negatives: Literal["hardest", "all"] = "hardest"  # that a hinge keeps away
+    negatives: Literal["hardest", "all"] = "hardest"  # of the hinge
     reduction: Literal["mean", "sum"] = "mean"  # of the reranker's loss over a batch
     margin: float = 0.2
-    intra_margin: float | None = None  # SMAN's term that keeps a matching pair close
+    intra_margin: float | None = None  # of SMAN's term for matching pairs
     temperature: float = 0.05
     score_temperature: float = 0.05  # of the reranker's scores under info_nce
-    pooled_weight: float = 0.3  # of the InfoNCE loss beside the reranker's
-    question_weight: float = 0.0  # of short questions about what pictures show; with concept vectors alone
-    grounding_weight: float = 0.0  # of the loss by which words look at regions of their concept; likewise
-    picture_noise: float = 0.0  # added to aligned features, in their standard deviations: the same for all regions
-    region_noise: float = 0.0  # likewise, each region's own
-    stage_one: Literal["together", "apart"] = "together"  # apart: the encoders learn nothing from stage one's loss
+    pooled_weight: float = 0.3  # of stage one's InfoNCE loss
+    question_weight: float = 0.0  # of short questions about what pictures show; needs concept vectors
+    grounding_weight: float = 0.0  # of words' attention to regions of their concept; needs concept vectors
+    picture_noise: float = 0.0  # on aligned features, in their standard deviations; equal for all regions
+    region_noise: float = 0.0  # likewise, separate for each region
+    stage_one: Literal["together", "apart"] = "together"  # apart: stage one's loss does not train the encoders
     feature_dropout: float = 0.0
     word_dropout: float = 0.0
     region_dropout: float = 0.0
-    averaging: float = 0.995  # decay of the moving average of the weights, which is what is kept
+    averaging: float = 0.995  # decay of the moving average of the weights, which is the result
     patience: int = 4  # validations without a better rsum before it stops
     validate_images: int = 500
     mixed_precision: bool = True  # bfloat16 on a GPU; a CPU computes in float32
     save_every: int = 100  # steps
-    weight_bits: Literal[8, 16, 32] = 16  # of a number of the matrices that are kept; scores are computed in float32
+    weight_bits: Literal[8, 16, 32] = 16  # of stored matrices; scores are computed in float32
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the numbers; ValueError names one out of range."""
+        """Check the numbers. Raises ValueError, which names one out of range."""
         for names, least, most, words in (
             (POSITIVE, math.ulp(0.0), math.inf, "above 0"),
             (NOT_NEGATIVE, 0, math.inf, "0 or more"),
@@ -120,7 +120,7 @@ class Recipe:
         self._check_text()
 
     def _check_loss(self) -> None:
-        """Check that the loss is one for the model's score."""
+        """Check that the loss fits the model's score."""
         if self.loss == "binary" and self.model.partition("-")[0] != "camp":
             raise ValueError(
                 f"the binary loss is for CAMP's models, and the score of {self.model} is no probability: set loss=hinge"
@@ -132,7 +132,7 @@ class Recipe:
             )
 
     def _check_schedule(self) -> None:
-        """Check what optimizer, learning rate and parts that learn have to do with each other."""
+        """Check that optimizer, learning rate and trained parts fit together."""
         if self.decay_after and min(self.decay_after) < 1:
             raise ValueError(f"decay_after names epochs from 1 on, not {min(self.decay_after)}")
         if self.optimizer == "adadelta" and self.decay_after is None:
@@ -145,7 +145,7 @@ class Recipe:
             )
 
     def _check_text(self) -> None:
-        """Check the name, and what depends on how sentences are read."""
+        """Check the name, and the fields that depend on the kind of text."""
         if not f"{self.name or self.model}-".startswith(f"{self.model}-"):
             raise ValueError(f"the matcher's name must begin with that of its model, {self.model}, not be {self.name}")
         if self.text == "pretrained" and self.near is not None:
@@ -155,7 +155,7 @@ class Recipe:
 
     @property
     def set_aside(self) -> tuple[str, ...]:
-        """The fields that change nothing, as others are."""
+        """The fields that have no effect because of others."""
         unread = {
             ("momentum",): self.optimizer != "sgd",
             ("warmup_captions",): not self.warmup_steps,
@@ -177,12 +177,12 @@ class Recipe:
 
 
 def paper_recipe(model: str, **changes: Any) -> Recipe:
-    """A recipe with the habits of the papers, changed in some fields.
+    """A recipe with the papers' settings, changed in some fields.
 
-    Nothing before the hardest negatives, summed losses, no averaged weights, all epochs with the best one kept,
-    float32. Stage one, which papers do not have, learns layers of its own and changes nothing else.
+    No warm-up before the hardest negatives, summed losses, no averaged weights, all epochs with the best one kept,
+    float32. Stage one, which papers do not have, has separate layers and affects nothing else.
     """
-    habits: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "warmup_steps": 0,
         "reduction": "sum",
         "averaging": 0.0,
@@ -192,15 +192,15 @@ def paper_recipe(model: str, **changes: Any) -> Recipe:
         "stage_one": "apart",
         "embed_dim": 256,
     }
-    return Recipe(model=model, **habits | changes)
+    return Recipe(model=model, **settings | changes)
 
 
 def flickr8k_recipe(model: str, **changes: Any) -> Recipe:
-    """A recipe for 6 000 photographs, on which models over-fit before they under-fit, changed in some fields.
+    """A recipe against over-fitting on 6 000 photographs, changed in some fields.
 
-    A third of the width, strong dropout, few epochs after a long start on stage one, and averaged weights.
+    A third of the width, strong dropout, few epochs after a long warm-up of stage one, and averaged weights.
     """
-    habits: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "width": 320,
         "word_dim": 100,
         "warmup_steps": 700,
@@ -211,16 +211,16 @@ def flickr8k_recipe(model: str, **changes: Any) -> Recipe:
         "word_dropout": 0.2,
         "region_dropout": 0.1,
     }
-    return Recipe(model=model, **habits | changes)
+    return Recipe(model=model, **settings | changes)
 
 
 def aligned_recipe(model: str, **changes: Any) -> Recipe:
     """A recipe for features of a detector with a sentence map and concepts, changed in some fields.
 
-    Regions, words and concepts are comparable before the first step; what is left to learn is little, and features of
-    the training photographs are made as uncertain as those of others, or it is learnt by heart (docs/lab/regions.md).
+    Regions, words and concepts are comparable before the first step, so that little is left to learn. Noise makes the
+    training photographs' features as uncertain as others', or they would be memorised (docs/lab/regions.md).
     """
-    habits: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "text": "pretrained",
         "concept_dim": 384,
         "aligned": True,
@@ -244,18 +244,18 @@ def aligned_recipe(model: str, **changes: Any) -> Recipe:
         "averaging": 0.95,
         "save_every": 50,
     }
-    return Recipe(model=model, **habits | changes)
+    return Recipe(model=model, **settings | changes)
 
 
 # SCAN's, which CAAN's paper repeats.
 F30K: dict[str, Any] = {"learning_rate": 2e-4, "epochs": 30, "decay_after": (15,)}
 COCO: dict[str, Any] = {"learning_rate": 5e-4, "epochs": 20, "decay_after": (10,)}
 
-# The paper's; the README's decay after 15 epochs never comes on Flickr30K. Batches are the published code's.
+# The paper's; the README's decay after 15 epochs is never reached on Flickr30K. Batches are the published code's.
 BFAN: dict[str, Any] = {"decay_after": (10,)}
 
 CAMP: dict[str, Any] = {"loss": "binary", "learning_rate": 2e-4, "epochs": 40, "decay_after": (15,)}
-# An epoch of CAMP's code shows one caption of each picture, a fifth of ours: 110, 65 and 150 of theirs are as follows.
+# An epoch of CAMP's code has one caption per picture, a fifth of ours: their 110, 65 and 150 epochs are as follows.
 CAMP_SGD: dict[str, Any] = {"loss": "binary", "optimizer": "sgd", "learning_rate": 0.01, "weight_decay": 1e-4}
 
 SMAN: dict[str, Any] = {
@@ -289,25 +289,25 @@ RECIPES = {
     "summax-i2t-flickr8k": flickr8k_recipe("summax-i2t"),
     "bfan-prob-flickr8k": flickr8k_recipe("bfan-prob", feature_dropout=0.5, word_dropout=0.3, region_dropout=0.3),
     "bfan-equal-flickr8k": flickr8k_recipe("bfan-equal"),
-    # Their steps cost three and six times as much: they start from encoders that match already.
+    # Their steps cost three and six times as much, so they start from trained encoders.
     "caan-flickr8k": flickr8k_recipe("caan", **AFTER_BFAN),
-    # Lengths that bfan-equal, which does not see them, left to chance would drown what agrees.
+    # Unit vectors: bfan-equal, which ignores lengths, left random ones that would dominate.
     "camp-flickr8k": flickr8k_recipe("camp", loss="binary", reduction="sum", unit_vectors=True, **AFTER_BFAN),
     "camp-released-attention-flickr8k": flickr8k_recipe("camp-released-attention", loss="binary", width=256),
     "camp-released-flickr8k": flickr8k_recipe(
         "camp-released", starts_from="camp-released-attention-flickr8k", warmup_steps=0, loss="binary", width=256
     ),
-    # For the mean with the default: it learns words from the captions that the default knows from elsewhere.
+    # For the ensemble with the default model: it learns from captions the words that the other knows from its encoder.
     "bfan-equal-gru-flickr8k": flickr8k_recipe(
         "bfan-equal", name="bfan-equal-gru", width=256, word_dim=104, weight_bits=8
     ),
-    # Its layers read raw features and are wide on that side.
+    # Its layers read raw features, so they are wide on that side.
     "sman-flickr8k": flickr8k_recipe("sman", intra_margin=0.25, width=128),
     "scan-t2i-avg-flickr8k-aligned": aligned_recipe("scan-t2i-avg"),
     "scan-i2t-avg-flickr8k-aligned": aligned_recipe("scan-i2t-avg"),
     "bfan-prob-flickr8k-aligned": aligned_recipe("bfan-prob"),
     "bfan-equal-flickr8k-aligned": aligned_recipe("bfan-equal"),
-    # Encoders that tell a picture's captions from thousands of others, for any reranker to go on from.
+    # Encoders that distinguish a picture's captions from thousands of others, as the start of any reranker.
     "bfan-equal-flickr8k-stage-one": aligned_recipe(
         "bfan-equal",
         batch=128,
@@ -321,7 +321,7 @@ RECIPES = {
         question_weight=0.15,
     ),
     "bfan-equal-flickr8k-staged": aligned_recipe("bfan-equal", starts_from="bfan-equal-flickr8k-stage-one"),
-    # What they have besides encoders starts at random and has more to learn.
+    # Their parts besides the encoders start at random and need more training.
     "caan-flickr8k-aligned": aligned_recipe("caan", starts_from="bfan-equal-flickr8k-aligned", weight_bits=8),
     "camp-flickr8k-aligned": aligned_recipe(
         "camp", starts_from="bfan-equal-flickr8k-aligned", loss="binary", unit_vectors=True, most_steps=120
@@ -349,7 +349,7 @@ RECIPES = {
     "caan-coco": paper_recipe("caan", **COCO),
     "camp-f30k": paper_recipe("camp", **CAMP),
     "camp-coco": paper_recipe("camp", **CAMP),
-    # The authors' network in their three stages; for COCO they published none.
+    # The authors' network in their three stages; for COCO they published no recipe.
     "camp-released-attention-f30k": paper_recipe(
         "camp-released-attention", loss="binary", batch=256, learning_rate=1e-3, epochs=22, decay_after=(10, 20)
     ),

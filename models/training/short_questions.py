@@ -1,7 +1,7 @@
-"""Training on short questions: "a dog" is to find the pictures that show one, however it is worded.
+"""Training on short questions: "a dog" should find the pictures that show one, in any wording.
 
-Captions are sentences of ten words, questions of people often one. For words that name things, every step asks for
-some of those that pictures of its batch show, each in one of the wordings of `TEMPLATES`.
+Captions have about ten words, questions of people often one. Every step asks for some things that pictures of its batch
+show, each in one of the wordings of `TEMPLATES`.
 """
 
 from collections import Counter
@@ -19,9 +19,9 @@ from models.evaluation.short_match import SAYING
 from models.text.pretrained_reader import PretrainedReader
 from models.training.concept_words import ConceptWords
 
-SHOWN_BY = 4  # pictures that surely show what a word names, at least, for it to be asked for
-SURE, POSSIBLE = 0.88, 0.75  # cosines of a word to a region's concepts: the picture shows it, it may show it
-QUESTIONS = 32  # a step
+SHOWN_BY = 4  # pictures that surely show what a word names, for it to be asked for
+SURE, POSSIBLE = 0.88, 0.75  # cosines of a word to a region's concepts from which a picture shows it, or may show it
+QUESTIONS = 32  # per step
 
 
 class QuestionBatch(NamedTuple):
@@ -30,18 +30,18 @@ class QuestionBatch(NamedTuple):
     sentences: list[str]
     right: Bool[Tensor, "Q K"]
     wrong: Bool[Tensor, "Q K"]
-    """Pictures in neither may show what is asked for."""
+    """Pictures in neither mask may or may not show it."""
 
 
 class ShortQuestions:
-    """Words that name things, and which training pictures show them: by captions or by concepts."""
+    """Words that name things, and the training pictures that show them by captions or by concepts."""
 
     def __init__(self, data: CaptionedFeatures, words: Sequence[Sequence[set[str]]], concepts: ConceptWords) -> None:
-        """`words`: of every caption of every picture, in the order of the data."""
+        """`words` are those of every caption of every picture, in the order of the data."""
         counts = [Counter(word for caption in captions for word in caption) for captions in words]
         surely, maybe = concepts.highest >= SURE, concepts.highest >= POSSIBLE
-        for picture, own in enumerate(counts):
-            for word, count in own.items():
+        for picture, picture_counts in enumerate(counts):
+            for word, count in picture_counts.items():
                 row = concepts.rows.get(word)
                 if row is not None:
                     maybe[row, picture] = True
@@ -59,7 +59,7 @@ class ShortQuestions:
         return [from_template(template, word) for word in self.words for template in TEMPLATES]
 
     def draw(self, pictures: np.ndarray, random: np.random.Generator) -> QuestionBatch:
-        """At most QUESTIONS about things that some of these pictures show, each in a random wording."""
+        """At most QUESTIONS questions about things that some of these pictures show, each in a random wording."""
         right = self._right[:, pictures]
         shown = right.any(1).nonzero()[:, 0].numpy()
         chosen = np.sort(random.permutation(shown)[:QUESTIONS])
@@ -74,17 +74,17 @@ def question_loss(
     if not len(scores):
         return scores.sum()
     logits = scores / temperature
-    found = logits.masked_fill(~right, -torch.inf).logsumexp(1)
-    every = logits.masked_fill(~(right | wrong), -torch.inf).logsumexp(1)
-    return (every - found).mean()
+    over_right = logits.masked_fill(~right, -torch.inf).logsumexp(1)
+    over_all = logits.masked_fill(~(right | wrong), -torch.inf).logsumexp(1)
+    return (over_all - over_right).mean()
 
 
 def caption_words(reader: PretrainedReader, captions: Iterable[Iterable[str]]) -> list[list[set[str]]]:
-    """The words of every caption, without its ends; [picture][caption]."""
-    return [[set(reader.tokens(text)[1:-1]) for text in own] for own in captions]
+    """The words of every caption, without <start> and <end>; [picture][caption]."""
+    return [[set(reader.tokens(text)[1:-1]) for text in texts] for texts in captions]
 
 
 def frequent_words(words: Sequence[Sequence[set[str]]]) -> list[str]:
-    """Words that the captions of SHOWN_BY or more have."""
+    """Words in the captions of at least SHOWN_BY pictures."""
     counts = Counter(word for captions in words for word in set().union(*captions))
     return [word for word, count in counts.items() if count >= SHOWN_BY]

@@ -1,4 +1,4 @@
-"""The start of a training: a matcher before its first step."""
+"""The initial matcher of a training."""
 
 import hashlib
 import json
@@ -20,10 +20,10 @@ from models.training.word_map import start_maps
 def initial_matcher(
     recipe: Recipe, train: CaptionedFeatures, initial: SingleMatcher | None, reader: PretrainedReader | None = None
 ) -> SingleMatcher:
-    """The matcher before the first step: random weights, but those of `initial` where it has them.
+    """The matcher before the first step, with the weights of `initial` as far as it has them, else random ones.
 
-    ValueError where the recipe starts from another one's weights and `initial` is none, of another model or for other
-    features, or the other way round.
+    Raises ValueError if the recipe starts from another one's weights and `initial` is None, of another model or for
+    other features, or if it does not and `initial` is given.
     """
     if (recipe.starts_from is None) != (initial is None):
         raise ValueError(f"this recipe starts from {recipe.starts_from or 'random weights'}: give just that")
@@ -39,7 +39,7 @@ def initial_matcher(
     if initial:
         try:
             surplus = matcher.load_state_dict(initial.state_dict(), strict=False).unexpected_keys
-        except RuntimeError as fault:  # of which the message names every weight
+        except RuntimeError as fault:  # whose message would name every weight
             raise ValueError(
                 f"{initial.name} has weights of other sizes than this recipe: set width, word_dim, embed_dim and"
                 " options as its config.json has them"
@@ -57,9 +57,9 @@ def initial_matcher(
 
 
 def init_words(recipe: Recipe, matcher: SingleMatcher, word_vectors: Path | None) -> int:
-    """Start the word embeddings from a file of vectors where one is given; how many words it has.
+    """Initialise the word embeddings from a file of vectors, if any; returns how many of the words it has.
 
-    ValueError where a recipe with near words is given no file.
+    Raises ValueError if a recipe with near words has no file.
     """
     if word_vectors is not None:
         if recipe.text == "pretrained" or recipe.starts_from is not None:
@@ -82,7 +82,7 @@ def digest_of_words(reader: SentenceReader, train: CaptionedFeatures) -> str:
 def untrained_matcher(recipe: Recipe, train: CaptionedFeatures, reader: SentenceReader | None = None) -> SingleMatcher:
     """A matcher of a recipe's sizes with random weights, by default with the vocabulary of the training captions.
 
-    ValueError where the recipe's text is not what the reader gives.
+    Raises ValueError if the reader does not fit the recipe's text.
     """
     if reader is None:
         captions = (text for texts in train.captions for text in texts)

@@ -1,4 +1,4 @@
-"""The start of a narrow map of words: the directions in which sentences differ most."""
+"""The initial narrow map of words: the directions in which sentences differ most."""
 
 from collections.abc import Sequence
 from itertools import chain, islice
@@ -19,9 +19,9 @@ _SENTENCES_AT_ONCE = 256
 
 
 def start_maps(matcher: SingleMatcher, train: CaptionedFeatures, principal: bool) -> None:
-    """Start all maps out of the space of a pretrained text encoder as that of words, where features lie in it too.
+    """Initialise all maps out of a pretrained text encoder's space as the map of words, if features lie in it too.
 
-    With `principal` that of words starts as the principal directions of the training captions.
+    With `principal`, the map of words starts as the principal directions of the training captions.
     """
     reranker, reader = matcher.reranker, matcher.reader
     assert isinstance(reranker.sentence_encoder, PretrainedSentenceEncoder)
@@ -44,9 +44,9 @@ def mean_states(reader: PretrainedReader, sentences: Sequence[str]) -> Float[Ten
 
 
 def principal_directions(vectors: Float[Tensor, "N S"], num: int) -> Float[Tensor, "num S"]:
-    """Orthonormal rows onto which vectors are projected with the least squared error (Pearson 1901), from the first.
+    """Orthonormal rows for projection with the least squared error (Pearson 1901), most important first.
 
-    The vectors' mean is not taken off: what they share counts in a cosine as well.
+    The vectors' mean is not subtracted, since it counts in a cosine too.
     """
     directions: Tensor = torch.linalg.eigh((vectors.T @ vectors).double()).eigenvectors
     return directions.flip(1)[:, :num].T.to(vectors.dtype).contiguous()

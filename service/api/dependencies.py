@@ -105,6 +105,7 @@ async def cancel_on_disconnect(request: Request, work: Awaitable[T]) -> T:
     finally:
         task.cancel()
         disconnect.cancel()
+        await asyncio.wait({task, disconnect})  # before the caller takes away what the work uses
 
 
 async def load_at_first_use(request: Request, services: Services, query: OpenQuery[Any]) -> dict[str, float]:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import IO
 
@@ -84,7 +85,8 @@ def is_unchanged(request: Request, changed_at: float) -> bool:
 def _seconds(date: str) -> float | None:
     """A date of a header as seconds since 1970; None where it is no date, which is to be ignored (RFC 9110, 13.1.3)."""
     try:
-        return parsedate_to_datetime(date).timestamp()
+        parsed = parsedate_to_datetime(date)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()  # none where the zone is `-0000`
     except (ValueError, OverflowError):
         return None
 

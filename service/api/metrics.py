@@ -13,7 +13,8 @@ SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
 class _ReadGauges:
-    """Gauges whose values are read whenever they are asked for; those that cannot be read are left out."""
+    """Gauges whose values are read whenever they are asked for; those without a value, or that cannot be read,
+    are left out."""
 
     def __init__(self) -> None:
         self._read: dict[tuple[str, ...], tuple[Mapping[str, str], Callable[[], Mapping[str, float]]]] = {}
@@ -36,8 +37,8 @@ class _ReadGauges:
                 self._unreadable.add(names)
                 continue
             self._unreadable.discard(names)
-            for name, meaning in meanings.items():
-                yield GaugeMetricFamily(f"regard_{name}", meaning, value=values[name])
+            for name, value in values.items():
+                yield GaugeMetricFamily(f"regard_{name}", meanings[name], value=value)
 
 
 class Metrics:
@@ -77,9 +78,9 @@ class Metrics:
             "regard_refusals", "Requests refused for want of a key or a permission.", ["reason"], registry=self.registry
         )
 
-    def gauge(self, name: str, meaning: str, read: Callable[[], float]) -> None:
-        """Add a gauge whose value is read whenever the metrics are."""
-        self._gauges.add({name: meaning}, lambda: {name: read()})
+    def gauge(self, name: str, meaning: str, read: Callable[[], float | None]) -> None:
+        """Add a gauge whose value is read whenever the metrics are; None where it has none."""
+        self._gauges.add({name: meaning}, lambda: {} if (value := read()) is None else {name: value})
 
     def gauges(self, meanings: Mapping[str, str], read: Callable[[], Mapping[str, float]]) -> None:
         """Add gauges, by their names, whose values are read together whenever the metrics are."""

@@ -5,6 +5,7 @@ import re
 from index.catalog.ingestion.failures import FailureKey
 from index.records import Failure, Image, ImageOrder, ListPlace
 
+LONGEST_CURSOR = 128
 UNIX_SECONDS = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d\d?)?")
 
 

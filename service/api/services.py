@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from index.catalog.catalog import Catalog
+from index.catalog.ingestion.processes import WORKER
 from models.single_threads import usual_threads
 from service.api.admission.accelerator import AcceleratorQueue
 from service.api.admission.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
@@ -269,8 +270,8 @@ def add_gauges(services: Services) -> None:
     )
     metrics.gauge(
         "worker_silence_seconds",
-        "Seconds since a worker was heard from.",
-        lambda: services.clock() - (catalog.processes.last_heartbeat("worker") or 0.0),
+        "Seconds since a worker was heard from; none before the first time.",
+        lambda: None if (heard := catalog.processes.last_heartbeat(WORKER)) is None else services.clock() - heard,
     )
 
 

@@ -19,6 +19,12 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
+def is_loopback_name(host: str) -> bool:
+    """Whether browsers and our client ask this machine alone by this name in lower case: names below localhost, too
+    (RFC 6761). A service that is to listen there asks a resolver, which may know another address."""
+    return is_loopback(host) or host.endswith(".localhost")
+
+
 def is_any_address(host: str) -> bool:
     """Whether it stands for all addresses of whichever machine listens there."""
     try:

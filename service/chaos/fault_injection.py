@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from index.catalog.catalog import Catalog
+from index.catalog.ingestion.processes import WORKER
 from index.fault_points import VARIABLE, FaultPoint
 from service.chaos.processes import Processes
 from service.chaos.stored import confirmed_damage
@@ -65,7 +66,7 @@ def wait_for_repair(processes: Processes, since: float, sleep: Callable[[float],
     data_dir, deadline = processes.settings.data_dir, time.monotonic() + REPAIR_PATIENCE_S
     while time.monotonic() < deadline and "worker" not in processes.ended():
         with closing(Catalog(DataDir(data_dir).catalog)) as catalog:
-            has_started = (catalog.processes.last_heartbeat("worker") or 0.0) > since
+            has_started = (catalog.processes.last_heartbeat(WORKER) or 0.0) > since
         if has_started and not confirmed_damage(data_dir):  # it also sends heartbeats during the repair
             return True
         sleep(0.2)

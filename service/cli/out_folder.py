@@ -19,10 +19,13 @@ def sole_writer(out: Path, goes_on: bool = True) -> Iterator[None]:
     out.mkdir(parents=True, exist_ok=True)
     folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        take_lock(folder)
+        take_lock(folder, out)
     except BlockingIOError:
         os.close(folder)
         raise UserError(f"another process writes {out}: let it end, or name another folder") from None
+    except OSError:
+        os.close(folder)
+        raise
     try:
         yield
     except KeyboardInterrupt:

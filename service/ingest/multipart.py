@@ -14,7 +14,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from service.errors import InvalidRequest, TooLarge
 from service.ingest.filenames import display_name
-from service.settings import MB
+from service.units import MB
 
 MAX_HEADER_BYTES = 64 * 1024  # enough for a file name of 4 000 escaped characters
 

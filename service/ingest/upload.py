@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from service.errors import TooLarge
 from service.ingest.multipart import FormLimits, MultipartForm, MultipartReader, parse_boundary
-from service.settings import MB
 from service.storage.incoming import upload_folder
+from service.units import MB
 
 CHUNK_BYTES = MB  # handed to a thread at a time: few enough to hold in memory, enough to be worth the switch
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from index.files import NO_ROOM
 from service.errors import DiskFull, NotReady, Problem
+from service.units import MB
 
-MEGABYTE = 2**20
 FULL_RETRY_S = 60
 BUSY_RETRY_S = 30
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -39,7 +39,7 @@ class FreeSpace:
         if free >= self._reserve:
             return None
         return (
-            f"the disk of the data directory has {free // MEGABYTE} MB free, and {self._reserve // MEGABYTE} MB are"
+            f"the disk of the data directory has {free // MB} MB free, and {self._reserve // MB} MB are"
             " kept free (REGARD_DISK_RESERVE_BYTES): make room"
         )
 

@@ -1,10 +1,10 @@
 """The worker's heartbeat, from which `/readyz` knows that it works."""
 
 from index.catalog.catalog import Catalog
+from index.catalog.ingestion.processes import WORKER
 from service.clocks import Clocks
 
 BEAT_S = 5.0
-ROLE = "worker"
 
 
 class Heartbeat:
@@ -18,5 +18,5 @@ class Heartbeat:
         """Record a heartbeat, unless the last one is recent."""
         now = self._clocks.timer()
         if now - self._last_beat >= BEAT_S:
-            self._catalog.processes.heartbeat(ROLE, self._clocks.time_of_day())
+            self._catalog.processes.heartbeat(WORKER, self._clocks.time_of_day())
             self._last_beat = now

@@ -64,7 +64,7 @@ class RedisWakeups:
         """Return when the stream has an entry, or after SWEEP_S."""
         try:
             self._read()
-        except redis.RedisError as error:
+        except (redis.RedisError, OSError) as error:
             if "NOGROUP" in str(error):
                 self._make_group(stop)
             else:
@@ -81,7 +81,7 @@ class RedisWakeups:
         self._delivered += [entry for _, entries in answer for entry, _ in entries]
         self._next = ">"
 
-    def _sweep_later(self, error: redis.RedisError, stop: threading.Event) -> None:
+    def _sweep_later(self, error: Exception, stop: threading.Event) -> None:
         if not self._away:
             log.warning("no wake-ups from Redis, looking each second instead: %s%s", error, advice(error))
         self._away = True
@@ -92,7 +92,7 @@ class RedisWakeups:
     def _make_group(self, stop: threading.Event) -> None:
         try:
             self._redis.xgroup_create(self._stream, GROUP, id="0", mkstream=True)
-        except redis.RedisError as error:
+        except (redis.RedisError, OSError) as error:
             if "BUSYGROUP" not in str(error):  # away still, or full, which would be asked again at once
                 self._sweep_later(error, stop)
         self._next = "0"
@@ -103,7 +103,7 @@ class RedisWakeups:
             return
         try:
             self._redis.xack(self._stream, GROUP, *self._delivered)
-        except redis.RedisError as error:
+        except (redis.RedisError, OSError) as error:
             log.debug("wake-ups not acknowledged: %s", error)
             self._next = "0"  # so they are delivered again, which does no harm
         self._delivered.clear()

@@ -1,5 +1,7 @@
 """One writer a data directory, also when the writer is killed."""
 
+import errno
+import fcntl
 import subprocess
 import sys
 import threading
@@ -37,6 +39,18 @@ def test_a_lock_given_back_can_be_taken_again(tmp_path: Path) -> None:
         WriterLock(tmp_path)
     with WriterLock(tmp_path):
         pass
+
+
+def test_a_file_system_without_locks_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    num_open = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(OSError, match="No locks available; name a folder on a file system with locks") as raised:
+        WriterLock(tmp_path)
+    assert raised.value.filename == str(tmp_path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == num_open
 
 
 def test_a_look_says_whether_somebody_writes_and_keeps_no_writer_out(tmp_path: Path) -> None:

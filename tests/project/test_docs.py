@@ -1,6 +1,7 @@
 """The documents say what is there: links lead somewhere, every setting is listed, every weight has its card."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +109,18 @@ def test_shipped_weights_say_where_they_come_from() -> None:
         assert missing == [], f"the card of {folder.name} does not speak of these"
         assert re.search(r"regard train|models\.train", card), f"the card of {folder.name} names no command"
         assert re.search(r"recall|r@1", card), f"the card of {folder.name} does not say how good it is"
+
+
+def test_a_generator_that_fails_leaves_its_file_as_it_was(tmp_path: Path) -> None:
+    for folder in (".venv/bin", "docs"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / ".venv/bin/python").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / ".venv/bin/python").chmod(0o755)
+    (tmp_path / "docs/settings.md").write_text("written before")
+    ran = subprocess.run(["make", "-C", str(tmp_path), "-o", ".venv/.dev", "docs"], capture_output=True, check=False)
+    assert ran.returncode != 0
+    assert (tmp_path / "docs/settings.md").read_text() == "written before"
 
 
 def test_what_the_makefile_offers_is_what_its_help_lists() -> None:

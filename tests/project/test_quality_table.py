@@ -137,8 +137,8 @@ def test_a_model_that_was_measured_on_half_of_the_pictures_says_so_in_its_row(qu
         ("sman", 100, {"part": "second", "first": 100}, "part second: kept are"),
         ("sman", 750, {"part": None, "first": None}, "part None: kept are"),
         ("sman", 500, {"part": "second", "first": None}, "these weights were measured on all"),
-        ("sman", 500, {"part": None, "first": 500}, "the first pictures alone are measured of bfan-equal"),
-        ("sman", 500, {}, "does not say which half they are: measure anew, with --part second"),
+        ("sman", 500, {"part": None, "first": 500}, "the first pictures alone are kept of bfan-equal only"),
+        ("sman", 500, {}, "does not say which half they are: measure again, with --part second"),
     ],
 )
 def test_a_report_without_a_place_is_refused(

@@ -52,7 +52,7 @@ A = TypeVar("A")
 
 
 class AsyncClient:
-    """Asks one server; asks it again, after the time that it names, where the server or the API key is overloaded.
+    """A client of one server, which repeats requests that an overloaded server or a rate limit refused.
 
     Tasks of one event loop may share a client; files are read in small pieces while they are sent.
     It holds connections until it is closed; `async with AsyncClient() as client:` closes it.
@@ -69,10 +69,9 @@ class AsyncClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Without `url` the server of REGARD_URL, or of this machine; without `api_key` the key of REGARD_API_KEY.
+        """Connect to `url`, else to REGARD_URL or this machine, with `api_key`, else REGARD_API_KEY.
 
-        `on_wait` is told, before each pause for a server that is overloaded or away, why it is made and how long it
-        takes.
+        `on_wait` is called with the reason and the seconds of each pause for a server that is overloaded or away.
         """
         self.url = server_url(url)
         self._retries = retries
@@ -110,18 +109,18 @@ class AsyncClient:
     ) -> SimilarAnswer:
         """Pictures like a picture, which is a file or a stored one; best first.
 
-        With `query` they should show something besides, which it says in words.
+        With `query` they should also show what it says.
         """
         return await self._send(calls.search_similar(picture, image_id, options))
 
     async def explain_png(self, image_id: str, query: str, model: str | None = None) -> bytes:
-        """A PNG of why a stored picture answers a sentence: a panel a content word, its strongest region outlined."""
+        """A PNG that explains why a stored picture answers a sentence: for each content word, its strongest region."""
         return await self._send(calls.explain_png(image_id, query, model))
 
     # Taking pictures in
 
     async def ingest(self, pictures: Iterable[Picture | str | Path]) -> IngestAnswer:
-        """Send pictures in one request. RequestRefused where none is accepted."""
+        """Send pictures in one request. Raises RequestRefused if none is accepted."""
         return await self._send(calls.ingest(pictures))
 
     async def upload(
@@ -131,9 +130,9 @@ class AsyncClient:
         max_files: int = MAX_BATCH_FILES,
         max_bytes: int = MAX_BATCH_BYTES,
     ) -> AsyncIterator[Receipt]:
-        """Send any number of pictures, batch by batch; the receipt of each batch once the server has it.
+        """Send any number of pictures in batches, and yield the receipt of each batch once the server has it.
 
-        A batch that is too large for the server is sent in halves, which have a receipt each.
+        A batch that is too large for the server is sent in halves, each with its own receipt.
         """
         for batch in upload_batches(pictures, max_files, max_bytes):
             async for receipt in self._receipts(batch):
@@ -145,8 +144,8 @@ class AsyncClient:
         except RequestRefused as refused:
             if smaller := smaller_batches(batch, refused):
                 for half in smaller:
-                    async for one in self._receipts(half):
-                        yield one
+                    async for receipt in self._receipts(half):
+                        yield receipt
                 return
             receipt = nothing_accepted(batch, refused)
         yield receipt
@@ -162,9 +161,9 @@ class AsyncClient:
     async def follow(
         self, job_id: str, *, seconds_between: float = 0.5, timeout_s: float | None = None
     ) -> AsyncIterator[JobAnswer]:
-        """The job's states, each that differs from the one before; in the last one it is done.
+        """The job's states, each different from the one before; in the last one it is done.
 
-        JobUnfinished where the pauses between the questions reach `timeout_s` before that.
+        Raises JobUnfinished if the pauses between requests reach `timeout_s` before that.
         """
         wait = JobWait(job_id, seconds_between, timeout_s)
         while True:
@@ -175,18 +174,18 @@ class AsyncClient:
             await self._sleep(wait.pause())
 
     async def wait(self, job_id: str, *, seconds_between: float = 0.5, timeout_s: float | None = None) -> JobAnswer:
-        """The job once it is done: all its pictures can be found, but those in `failures`."""
+        """The job once it is done: all its pictures can be found, except those in `failures`."""
         async for state in self.follow(job_id, seconds_between=seconds_between, timeout_s=timeout_s):
             last = state
         return last
 
     async def failures(self, *, after: str | None = None, limit: int | None = None) -> FailuresAnswer:
-        """A page of the pictures that were set aside, with their reasons; its `next` is the `after` of the following
-        one, None on the last."""
+        """A page of the pictures that failed, with their reasons; its `next` is the next page's `after`, None on the
+        last page."""
         return await self._send(calls.failures(after, limit))
 
     async def retry(self, image_id: str) -> RetryAnswer:
-        """Have a picture that was set aside tried again, in a job of its own."""
+        """Try a failed picture again, in a new job."""
         return await self._send(calls.retry(image_id))
 
     # Stored pictures
@@ -199,13 +198,13 @@ class AsyncClient:
         deleted: bool = False,
         page_size: int = 100,
     ) -> AsyncIterator[ImageListed]:
-        """All stored pictures that the filter lets pass, asked for page by page; with `deleted` those that were deleted
-        and can still be brought back."""
+        """All stored pictures that pass the filter, requested page by page; with `deleted`, the deleted ones that can
+        still be restored."""
         after: str | None = None
         while True:
             page = await self.images_page(after=after, limit=page_size, sort=sort, filter=filter, deleted=deleted)
-            for one in page["images"]:
-                yield one
+            for image in page["images"]:
+                yield image
             if (after := page["next"]) is None:
                 return
 
@@ -218,18 +217,18 @@ class AsyncClient:
         filter: PictureFilter | None = None,
         deleted: bool = False,
     ) -> ImagesAnswer:
-        """A page of stored pictures; its `next` is the `after` of the following one, None on the last."""
+        """A page of stored pictures; its `next` is the next page's `after`, None on the last page."""
         return await self._send(calls.images(after, limit, sort, filter, deleted))
 
     async def tags(
         self, search: str | None = None, *, values: int | None = None, page_size: int = 100
     ) -> AsyncIterator[TagListed]:
-        """All tags in use whose name or values hold `search`, asked for page by page."""
+        """All tags in use whose name or values contain `search`, requested page by page."""
         after: str | None = None
         while True:
             page = await self.tags_page(search, after=after, limit=page_size, values=values)
-            for one in page["tags"]:
-                yield one
+            for tag in page["tags"]:
+                yield tag
             if (after := page["next"]) is None:
                 return
 
@@ -260,11 +259,11 @@ class AsyncClient:
         return await self._send(calls.thumbnail(image_id))
 
     async def deleted_thumbnail(self, image_id: str) -> bytes:
-        """A small JPEG of a deleted picture, as long as it can be brought back."""
+        """A small JPEG of a deleted picture, while it can still be restored."""
         return await self._send(calls.deleted_thumbnail(image_id))
 
     async def edit(self, image_id: str, **changes: Unpack[PictureEdit]) -> ImageListed:
-        """Change captions, tags, date or name: what is not named stays, None takes away. The picture as it is then."""
+        """Change captions, tags, date or name, and return the changed picture. None removes; omitted fields stay."""
         return await self._send(calls.edit(image_id, changes))
 
     async def delete(self, image_id: str) -> None:
@@ -272,17 +271,17 @@ class AsyncClient:
         await self._send(calls.delete(image_id))
 
     async def restore(self, image_id: str) -> ImageListed:
-        """Undo a deletion, while that is possible. The picture as it is then."""
+        """Undo a deletion while that is possible, and return the picture."""
         return await self._send(calls.restore(image_id))
 
     # The server
 
     async def models(self) -> ModelsAnswer:
-        """The models of the server, and how many of the pictures each can search."""
+        """The models of the server, and the number of pictures that each can search."""
         return await self._send(calls.models())
 
     async def build(self, name: str) -> ModelListed:
-        """Have the view of a model built that the server's settings leave out."""
+        """Build the view of a model that the server's settings leave out."""
         return await self._send(calls.build(name))
 
     async def is_alive(self) -> bool:
@@ -294,7 +293,7 @@ class AsyncClient:
         return True
 
     async def ready(self) -> ReadyAnswer:
-        """The checks of a server that can search and ingest; RequestRefused, with the checks, where it cannot yet."""
+        """The checks of a server that can search and ingest. Raises RequestRefused, with the checks, if it cannot."""
         return await self._send(calls.ready())
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""A request as a value, and how its answer is read. Nothing here waits for a network."""
+"""A request as a value, and the reading of its answer; without network access."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,7 +14,7 @@ from regard_client.pictures import Content
 from regard_client.sent_file import SentFile
 
 A = TypeVar("A")
-NAMES_OF_FOLDERS = ("", ".", "..")  # which would make another path of a request's
+NAMES_OF_FOLDERS = ("", ".", "..")  # as a part, these would change the path of a request
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FilePart:
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Generic[A]):
-    """A request and `read`, which makes the result of a good answer."""
+    """A request, and `read`, which turns a successful answer into the result."""
 
     method: str
     path: str
@@ -37,14 +37,14 @@ class Call(Generic[A]):
     body: Any = None  # sent as JSON
     form: Mapping[str, str] = field(default_factory=dict)
     files: Sequence[FilePart] = ()
-    again: bool = True  # whether it may be sent again where the server is busy
-    twice: bool = True  # whether it may be sent again where the server may have done it already, and its answer is lost
+    again: bool = True  # whether it may be sent again if the server is busy
+    twice: bool = True  # whether it may be sent again if its answer was lost, since the server may have done it
 
     @contextmanager
     def request(self, client: httpx.Client | httpx.AsyncClient) -> Iterator[httpx.Request]:
-        """The request, to be sent once. Its files are opened here, and so begin at their beginning each time.
+        """The request, to be sent once; its files are opened anew for each attempt.
 
-        Misconfigured for a client that was closed, and for a body that cannot be written as JSON.
+        Raises Misconfigured for a closed client, and for a body that cannot be written as JSON.
         """
         if client.is_closed:
             raise Misconfigured("this client was closed: make another one")
@@ -65,7 +65,7 @@ class Call(Generic[A]):
             yield request
 
     def result(self, answer: httpx.Response, url: str) -> A:
-        """The content of an answer; an error for one that is not good."""
+        """The content of a successful answer. Raises a RegardError for any other."""
         if answer.is_redirect:
             target = answer.headers.get("location", "nowhere")
             raise UnexpectedAnswer(f"{url} sends on to {target}: give the client the address that is meant")
@@ -78,24 +78,22 @@ class Call(Generic[A]):
 
 
 def part_of_path(text: str) -> str:
-    """An id or a name as one part of a path, whatever stands in it."""
+    """An id or a name quoted as one part of a path."""
     if text in NAMES_OF_FOLDERS:
         raise Misconfigured(f"{text!r} is neither an id nor a name")
     return quote(text, safe="")
 
 
 def json_as(kind: type[A], besides: str = "") -> Callable[[httpx.Response], A]:
-    """Reads a JSON object that has at least the fields that the TypedDict requires, `besides` the one that services of
-    earlier versions do not tell.
-    """
+    """A reader of JSON objects with the TypedDict's required fields, except `besides`, which older servers omit."""
     required: frozenset[str] = kind.__required_keys__ - {besides}  # type: ignore[attr-defined]
 
     def read(answer: httpx.Response) -> A:
-        found = answer.json()
-        missing = sorted(required - found.keys()) if isinstance(found, dict) else sorted(required)
+        document = answer.json()
+        missing = sorted(required - document.keys()) if isinstance(document, dict) else sorted(required)
         if missing:
             raise ValueError(f"there is no {', no '.join(missing)}")
-        return cast(A, found)
+        return cast(A, document)
 
     return read
 
@@ -106,21 +104,21 @@ def content_of(answer: httpx.Response) -> bytes:
 
 
 def nothing(answer: httpx.Response) -> None:
-    """For answers that say nothing besides that it was done."""
+    """The result of answers without content."""
 
 
 def refusal(answer: httpx.Response) -> RequestRefused:
-    """The error that an answer which is not good stands for."""
+    """The error for an answer that is not successful."""
     return RequestRefused(answer.status_code, _problem(answer))
 
 
 def kind_of(answer: httpx.Response) -> str | None:
-    """The kind of the problem that an answer tells; None where it tells none."""
+    """The kind of an answer's problem; None if it has none."""
     return None if answer.is_success else refusal(answer).kind
 
 
 def _problem(answer: httpx.Response) -> dict[str, Any]:
-    """The problem document of an answer; empty where something else than Regard answered."""
+    """The problem document of an answer; empty if something other than Regard answered."""
     try:
         document = answer.json()
     except ValueError:
@@ -130,7 +128,7 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
 
 @contextmanager
 def unreachable(url: str) -> Iterator[None]:
-    """ServerUnreachable, in words, for whatever goes wrong on the way to the server and back."""
+    """Any failure of the connection turned into ServerUnreachable."""
     try:
         yield
     except httpx.TimeoutException:

@@ -1,4 +1,4 @@
-"""The request of every route, from arguments as people give them."""
+"""The request of every route, from the client's arguments."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ from regard_client.pictures import Content, Picture, as_picture, manifest_of
 
 def search_text(query: str, options: TextSearchOptions) -> Call[TextAnswer]:
     """Pictures for a sentence."""
-    body = {"query": query, **_given(options)}
+    body = {"query": query, **_without_none(options)}
     return Call(method="POST", path="/search/text", body=body, read=json_as(TextAnswer))
 
 
@@ -55,8 +55,8 @@ def _picture_form(
 ) -> tuple[dict[str, str], list[FilePart]]:
     if (content is None) == (image_id is None):
         raise Misconfigured("ask with a picture or with the image_id of a stored one: one of them, not both")
-    given = {**_given(options), "target": target, **_given({"image_id": image_id})}
-    form = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
+    fields = {**_without_none(options), "target": target, **_without_none({"image_id": image_id})}
+    form = {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
     if content is None:
         return form, []
     name = "picture" if isinstance(content, bytes) else Path(content).name
@@ -64,13 +64,13 @@ def _picture_form(
 
 
 def ingest(pictures: Iterable[Picture | str | Path]) -> Call[IngestAnswer]:
-    """Pictures taken in, in one request."""
-    sent = [as_picture(one) for one in pictures]
+    """An upload of pictures in one request."""
+    sent = [as_picture(each) for each in pictures]
     return Call(
         method="POST",
         path="/ingest",
-        form=_given({"manifest": manifest_of(sent)}),
-        files=[FilePart("images", one.name, one.content) for one in sent],
+        form=_without_none({"manifest": manifest_of(sent)}),
+        files=[FilePart("images", each.name, each.content) for each in sent],
         read=json_as(IngestAnswer),
     )
 
@@ -82,17 +82,17 @@ def job(job_id: str) -> Call[JobAnswer]:
 
 def jobs(limit: int | None) -> Call[JobsAnswer]:
     """The latest ingestions."""
-    return Call(method="GET", path="/jobs", query=_given({"limit": limit}), read=json_as(JobsAnswer))
+    return Call(method="GET", path="/jobs", query=_without_none({"limit": limit}), read=json_as(JobsAnswer))
 
 
 def failures(after: str | None, limit: int | None) -> Call[FailuresAnswer]:
-    """A page of the pictures that were set aside."""
-    query = _given({"after": after, "limit": limit})
+    """A page of the pictures that failed."""
+    query = _without_none({"after": after, "limit": limit})
     return Call(method="GET", path="/failures", query=query, read=json_as(FailuresAnswer))
 
 
 def retry(image_id: str) -> Call[RetryAnswer]:
-    """The call that has one failed picture tried again."""
+    """Another try of a failed picture."""
     path = f"/failures/{part_of_path(image_id)}/retry"
     return Call(method="POST", path=path, read=json_as(RetryAnswer), twice=False)
 
@@ -100,15 +100,17 @@ def retry(image_id: str) -> Call[RetryAnswer]:
 def images(
     after: str | None, limit: int, sort: Sort | None, filter: PictureFilter | None, deleted: bool
 ) -> Call[ImagesAnswer]:
-    """A page of stored pictures, or of those that were deleted."""
+    """A page of stored or of deleted pictures."""
     condition = None if filter is None else json.dumps(filter)
-    query = _given({"after": after, "limit": limit, "sort": sort, "filter": condition, "deleted": deleted or None})
+    query = _without_none(
+        {"after": after, "limit": limit, "sort": sort, "filter": condition, "deleted": deleted or None}
+    )
     return Call(method="GET", path="/images", query=query, read=json_as(ImagesAnswer))
 
 
 def tags(search: str | None, after: str | None, limit: int, values: int | None) -> Call[TagsAnswer]:
     """A page of the tags in use."""
-    query = _given({"search": search, "after": after, "limit": limit, "values": values})
+    query = _without_none({"search": search, "after": after, "limit": limit, "values": values})
     return Call(method="GET", path="/tags", query=query, read=json_as(TagsAnswer))
 
 
@@ -143,33 +145,33 @@ def thumbnail(image_id: str) -> Call[bytes]:
 
 
 def explain_png(image_id: str, query: str, model: str | None) -> Call[bytes]:
-    """A drawing of why a picture answers a sentence."""
-    fields = _given({"query": query, "model": model})
+    """A drawing that explains why a picture answers a sentence."""
+    fields = _without_none({"query": query, "model": model})
     return Call(method="GET", path=_picture(image_id, "/explain.png"), query=fields, read=content_of)
 
 
 def edit(image_id: str, changes: PictureEdit) -> Call[ImageListed]:
-    """Captions, tags, date or name changed."""
+    """A change of captions, tags, date or name."""
     return Call(method="PATCH", path=_picture(image_id), body=changes, read=json_as(ImageListed))
 
 
 def delete(image_id: str) -> Call[None]:
-    """A picture deleted."""
+    """The deletion of a picture."""
     return Call(method="DELETE", path=_picture(image_id), read=nothing, twice=False)
 
 
 def restore(image_id: str) -> Call[ImageListed]:
-    """A picture whose deletion is undone."""
+    """The undoing of a deletion."""
     return Call(method="POST", path=_picture(image_id, "/restore"), read=json_as(ImageListed))
 
 
 def models() -> Call[ModelsAnswer]:
-    """The models of the server. One of an earlier version tells no collection."""
+    """The models of the server; older servers omit `collection`."""
     return Call(method="GET", path="/models", read=json_as(ModelsAnswer, besides="collection"))
 
 
 def build(name: str) -> Call[ModelListed]:
-    """The view of a model built that settings leave out."""
+    """The building of the view of a model that settings leave out."""
     return Call(method="POST", path=f"/models/{part_of_path(name)}/build", read=json_as(ModelListed))
 
 
@@ -179,7 +181,7 @@ def live() -> Call[LiveAnswer]:
 
 
 def ready() -> Call[ReadyAnswer]:
-    """Whether it can search and ingest; asked once, since "not yet" is an answer."""
+    """Whether the server can search and ingest; sent once, since "not yet" is an answer."""
     return Call(method="GET", path="/readyz", read=json_as(ReadyAnswer), again=False)
 
 
@@ -187,6 +189,6 @@ def _picture(image_id: str, rest: str = "") -> str:
     return f"/images/{part_of_path(image_id)}{rest}"
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without those that are None, which the server chooses."""
+def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are not None; the server chooses the others."""
     return {name: value for name, value in options.items() if value is not None}

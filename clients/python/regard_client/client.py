@@ -52,7 +52,7 @@ A = TypeVar("A")
 
 
 class Client:
-    """Asks one server; asks it again, after the time that it names, where the server or the API key is overloaded.
+    """A client of one server, which repeats requests that an overloaded server or a rate limit refused.
 
     Threads may share a client.
     It holds connections until it is closed; `with Client() as client:` closes it.
@@ -69,10 +69,9 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Without `url` the server of REGARD_URL, or of this machine; without `api_key` the key of REGARD_API_KEY.
+        """Connect to `url`, else to REGARD_URL or this machine, with `api_key`, else REGARD_API_KEY.
 
-        `on_wait` is told, before each pause for a server that is overloaded or away, why it is made and how long it
-        takes.
+        `on_wait` is called with the reason and the seconds of each pause for a server that is overloaded or away.
         """
         self.url = server_url(url)
         self._retries = retries
@@ -110,18 +109,18 @@ class Client:
     ) -> SimilarAnswer:
         """Pictures like a picture, which is a file or a stored one; best first.
 
-        With `query` they should show something besides, which it says in words.
+        With `query` they should also show what it says.
         """
         return self._send(calls.search_similar(picture, image_id, options))
 
     def explain_png(self, image_id: str, query: str, model: str | None = None) -> bytes:
-        """A PNG of why a stored picture answers a sentence: a panel a content word, its strongest region outlined."""
+        """A PNG that explains why a stored picture answers a sentence: for each content word, its strongest region."""
         return self._send(calls.explain_png(image_id, query, model))
 
     # Taking pictures in
 
     def ingest(self, pictures: Iterable[Picture | str | Path]) -> IngestAnswer:
-        """Send pictures in one request. RequestRefused where none is accepted."""
+        """Send pictures in one request. Raises RequestRefused if none is accepted."""
         return self._send(calls.ingest(pictures))
 
     def upload(
@@ -131,9 +130,9 @@ class Client:
         max_files: int = MAX_BATCH_FILES,
         max_bytes: int = MAX_BATCH_BYTES,
     ) -> Iterator[Receipt]:
-        """Send any number of pictures, batch by batch; the receipt of each batch once the server has it.
+        """Send any number of pictures in batches, and yield the receipt of each batch once the server has it.
 
-        A batch that is too large for the server is sent in halves, which have a receipt each.
+        A batch that is too large for the server is sent in halves, each with its own receipt.
         """
         for batch in upload_batches(pictures, max_files, max_bytes):
             yield from self._receipts(batch)
@@ -144,7 +143,8 @@ class Client:
         except RequestRefused as refused:
             if smaller := smaller_batches(batch, refused):
                 for half in smaller:
-                    yield from self._receipts(half)
+                    for receipt in self._receipts(half):
+                        yield receipt
                 return
             receipt = nothing_accepted(batch, refused)
         yield receipt
@@ -160,9 +160,9 @@ class Client:
     def follow(
         self, job_id: str, *, seconds_between: float = 0.5, timeout_s: float | None = None
     ) -> Iterator[JobAnswer]:
-        """The job's states, each that differs from the one before; in the last one it is done.
+        """The job's states, each different from the one before; in the last one it is done.
 
-        JobUnfinished where the pauses between the questions reach `timeout_s` before that.
+        Raises JobUnfinished if the pauses between requests reach `timeout_s` before that.
         """
         wait = JobWait(job_id, seconds_between, timeout_s)
         while True:
@@ -173,18 +173,18 @@ class Client:
             self._sleep(wait.pause())
 
     def wait(self, job_id: str, *, seconds_between: float = 0.5, timeout_s: float | None = None) -> JobAnswer:
-        """The job once it is done: all its pictures can be found, but those in `failures`."""
+        """The job once it is done: all its pictures can be found, except those in `failures`."""
         for state in self.follow(job_id, seconds_between=seconds_between, timeout_s=timeout_s):
             last = state
         return last
 
     def failures(self, *, after: str | None = None, limit: int | None = None) -> FailuresAnswer:
-        """A page of the pictures that were set aside, with their reasons; its `next` is the `after` of the following
-        one, None on the last."""
+        """A page of the pictures that failed, with their reasons; its `next` is the next page's `after`, None on the
+        last page."""
         return self._send(calls.failures(after, limit))
 
     def retry(self, image_id: str) -> RetryAnswer:
-        """Have a picture that was set aside tried again, in a job of its own."""
+        """Try a failed picture again, in a new job."""
         return self._send(calls.retry(image_id))
 
     # Stored pictures
@@ -197,8 +197,8 @@ class Client:
         deleted: bool = False,
         page_size: int = 100,
     ) -> Iterator[ImageListed]:
-        """All stored pictures that the filter lets pass, asked for page by page; with `deleted` those that were deleted
-        and can still be brought back."""
+        """All stored pictures that pass the filter, requested page by page; with `deleted`, the deleted ones that can
+        still be restored."""
         after: str | None = None
         while True:
             page = self.images_page(after=after, limit=page_size, sort=sort, filter=filter, deleted=deleted)
@@ -215,13 +215,13 @@ class Client:
         filter: PictureFilter | None = None,
         deleted: bool = False,
     ) -> ImagesAnswer:
-        """A page of stored pictures; its `next` is the `after` of the following one, None on the last."""
+        """A page of stored pictures; its `next` is the next page's `after`, None on the last page."""
         return self._send(calls.images(after, limit, sort, filter, deleted))
 
     def tags(
         self, search: str | None = None, *, values: int | None = None, page_size: int = 100
     ) -> Iterator[TagListed]:
-        """All tags in use whose name or values hold `search`, asked for page by page."""
+        """All tags in use whose name or values contain `search`, requested page by page."""
         after: str | None = None
         while True:
             page = self.tags_page(search, after=after, limit=page_size, values=values)
@@ -256,11 +256,11 @@ class Client:
         return self._send(calls.thumbnail(image_id))
 
     def deleted_thumbnail(self, image_id: str) -> bytes:
-        """A small JPEG of a deleted picture, as long as it can be brought back."""
+        """A small JPEG of a deleted picture, while it can still be restored."""
         return self._send(calls.deleted_thumbnail(image_id))
 
     def edit(self, image_id: str, **changes: Unpack[PictureEdit]) -> ImageListed:
-        """Change captions, tags, date or name: what is not named stays, None takes away. The picture as it is then."""
+        """Change captions, tags, date or name, and return the changed picture. None removes; omitted fields stay."""
         return self._send(calls.edit(image_id, changes))
 
     def delete(self, image_id: str) -> None:
@@ -268,17 +268,17 @@ class Client:
         self._send(calls.delete(image_id))
 
     def restore(self, image_id: str) -> ImageListed:
-        """Undo a deletion, while that is possible. The picture as it is then."""
+        """Undo a deletion while that is possible, and return the picture."""
         return self._send(calls.restore(image_id))
 
     # The server
 
     def models(self) -> ModelsAnswer:
-        """The models of the server, and how many of the pictures each can search."""
+        """The models of the server, and the number of pictures that each can search."""
         return self._send(calls.models())
 
     def build(self, name: str) -> ModelListed:
-        """Have the view of a model built that the server's settings leave out."""
+        """Build the view of a model that the server's settings leave out."""
         return self._send(calls.build(name))
 
     def is_alive(self) -> bool:
@@ -290,7 +290,7 @@ class Client:
         return True
 
     def ready(self) -> ReadyAnswer:
-        """The checks of a server that can search and ingest; RequestRefused, with the checks, where it cannot yet."""
+        """The checks of a server that can search and ingest. Raises RequestRefused, with the checks, if it cannot."""
         return self._send(calls.ready())
 
     def close(self) -> None:

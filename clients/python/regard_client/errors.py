@@ -7,17 +7,17 @@ UNAUTHORIZED = 401
 
 
 class RegardError(Exception):
-    """A request did not bring what was asked for; the message says why and what to do."""
+    """A failed request; the message says why, and what to do."""
 
 
 class Misconfigured(RegardError, ValueError):
-    """An address, API key or argument that no request could be made of."""
+    """An address, API key or argument that makes no valid request."""
 
 
 class ServerUnreachable(RegardError):
     """No server answers at that address, or not in time.
 
-    `arrived` tells whether the request may have reached one, `hangs` whether it was waited for in vain.
+    `arrived` says whether the request may have reached a server, `hangs` whether the answer timed out.
     """
 
     def __init__(self, message: str, arrived: bool = False, hangs: bool = False) -> None:
@@ -26,11 +26,11 @@ class ServerUnreachable(RegardError):
 
 
 class UnexpectedAnswer(RegardError):
-    """Whoever answers at that address does not answer as Regard does."""
+    """An answer that Regard would not give, so something else is at that address."""
 
 
 class JobUnfinished(RegardError):
-    """An ingestion job was not done within the time that was given to it. It goes on."""
+    """An ingestion job was not done within the timeout. The server goes on with it."""
 
 
 class RequestRefused(RegardError):
@@ -46,23 +46,23 @@ class RequestRefused(RegardError):
         super().__init__(self.reason + advice)
 
     def __reduce__(self) -> tuple[type["RequestRefused"], tuple[int, dict[str, Any]]]:
-        """Goes from process to process as it is."""
+        """The parts to rebuild the error from, so that it can be pickled."""
         return type(self), (self.status, self.document)
 
     @property
     def reason(self) -> str:
         """The server's words, without advice."""
-        said = self.document.get("detail") or self.document.get("title")
-        return str(said or f"The server answered with status {self.status}.")
+        words = self.document.get("detail") or self.document.get("title")
+        return str(words or f"The server answered with status {self.status}.")
 
     @property
     def instance(self) -> str | None:
-        """The name of the request in the server's log; None where something before the server answered."""
-        named = self.document.get("instance")
-        return named if isinstance(named, str) else None
+        """The name of the request in the server's log; None if a proxy in front of it answered."""
+        name = self.document.get("instance")
+        return name if isinstance(name, str) else None
 
     @property
     def kind(self) -> str | None:
         """The last part of the problem's type, such as `not-found`."""
-        named = self.document.get("type")
-        return named.rpartition(":")[2] if isinstance(named, str) else None
+        name = self.document.get("type")
+        return name.rpartition(":")[2] if isinstance(name, str) else None

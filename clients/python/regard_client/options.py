@@ -8,7 +8,7 @@ Sort = Literal["arrival", "latest", "date"]
 
 
 class SearchOptions(TypedDict, total=False):
-    """Options of every search; one that is left out, or None, is the server's to choose."""
+    """Options of every search; the server chooses those that are omitted or None."""
 
     k: int | None
     shortlist: int | None
@@ -23,7 +23,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 class SimilarSearchOptions(SearchOptions, total=False):
-    """Options of a search for pictures like a picture; `query` is what they should show besides, in words."""
+    """Options of a search for pictures like a picture; `query` says in words what they should also show."""
 
     query: str | None
 

@@ -1,4 +1,4 @@
-"""Pictures to upload, and how they are put together to requests of a bounded size."""
+"""Pictures to upload, and their batching into requests of bounded size."""
 
 import json
 import math
@@ -14,18 +14,20 @@ from regard_client.errors import Misconfigured, RequestRefused
 MAX_BATCH_FILES = 32
 MAX_BATCH_BYTES = 64 * 2**20
 TOO_LARGE = 413
-ESCAPES = re.compile("%(22|[01][0-9A-Fa-f])")  # in a file name, as forms write what may not stand in one
+ESCAPES = re.compile(
+    "%(22|[01][0-9A-Fa-f])"
+)  # in a file name: multipart forms escape a quote and control characters like this
 
-Content = str | Path | bytes  # the path of a file, which is read while it is sent, or what stands in one
+Content = str | Path | bytes  # the path of a file, which is read while it is sent, or its content
 
 
 @dataclass(frozen=True)
 class Picture:
     """A picture to upload, and what is known about it. Bytes need a name; a file has one.
 
-    `default_tags` are for a picture that is new, as far as `tags` have none of these names. `taken_at` is a year, month
-    or day ("2024", "2024-05", "2024-05-01") or a time with its zone. In the fields that `decided` names ("captions",
-    "tags", "taken_at") the metadata of the file has no say.
+    `default_tags` apply to new pictures, where `tags` does not have the name. `taken_at` is a year, month or day
+    ("2024", "2024-05", "2024-05-01") or a time with its zone. The fields that `decided` names ("captions", "tags",
+    "taken_at") are not filled from the file's metadata.
     """
 
     content: Content = field(repr=False)
@@ -38,7 +40,7 @@ class Picture:
     decided: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Misconfigured for bytes without a name, and for a sentence in place of a list of them."""
+        """Fill in the name. Raises Misconfigured for bytes without one, and for captions that are one string."""
         if isinstance(self.captions, str):
             raise Misconfigured("captions are a list of sentences, not one sentence")
         if not self.name:
@@ -48,11 +50,11 @@ class Picture:
 
     @property
     def num_bytes(self) -> int:
-        """The size of the file as it is now."""
+        """The current size of the file."""
         return len(self.content) if isinstance(self.content, bytes) else Path(self.content).stat().st_size
 
     def details(self) -> dict[str, Any]:
-        """The picture's entry in the manifest of an upload; empty where nothing is known."""
+        """The picture's entry in the manifest of an upload; empty if nothing is known."""
         tags = {"tags": dict(self.tags), "default_tags": dict(self.default_tags)}
         known = {"captions": list(self.captions), **tags, "taken_at": self.taken_at, "decided": list(self.decided)}
         return {name: value for name, value in known.items() if value}
@@ -60,7 +62,7 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """The outcome of one batch of an upload: its job, and what became of each file. No job where none was accepted."""
+    """The outcome of one batch of an upload: its job, None if no file was accepted, and the outcome of each file."""
 
     job_id: str | None
     accepted: list[Accepted]
@@ -68,19 +70,21 @@ class Receipt:
 
 
 def receipt_of(answer: IngestAnswer) -> Receipt:
-    """The receipt of a batch of which something was accepted."""
+    """The receipt of a batch of which at least one file was accepted."""
     return Receipt(job_id=answer["job_id"], accepted=answer["accepted"], rejected=answer["rejected"])
 
 
 def smaller_batches(batch: Sequence[Picture], refused: RequestRefused) -> list[Sequence[Picture]]:
-    """The halves of a batch that is too large for the server, or for a proxy before it; none of any other."""
+    """The halves of a batch that is too large for the server or for a proxy; empty for any other refusal."""
     middle = len(batch) // 2
     return [batch[:middle], batch[middle:]] if refused.status == TOO_LARGE and middle else []
 
 
 def nothing_accepted(batch: Sequence[Picture], refused: RequestRefused) -> Receipt:
-    """The receipt of a batch whose files were all rejected, or whose one file is too large; where it was refused
-    otherwise, that error is raised."""
+    """The receipt of a batch whose files were all rejected, or whose single file is too large.
+
+    Raises `refused` if that has any other reason.
+    """
     if refused.status == TOO_LARGE and len(batch) == 1:
         too_large: Rejected = {"filename": batch[0].name, "problem": refused.reason, "retryable": False}
         return Receipt(job_id=None, accepted=[], rejected=[too_large])
@@ -89,15 +93,15 @@ def nothing_accepted(batch: Sequence[Picture], refused: RequestRefused) -> Recei
     return Receipt(job_id=None, accepted=[], rejected=refused.document.get("rejected", []))
 
 
-def as_picture(given: Picture | str | Path) -> Picture:
-    """A picture of which nothing is known, where a file alone is given."""
-    return given if isinstance(given, Picture) else Picture(given)
+def as_picture(picture: Picture | str | Path) -> Picture:
+    """The picture itself, or a file as a picture without further details."""
+    return picture if isinstance(picture, Picture) else Picture(picture)
 
 
 def manifest_of(pictures: Iterable[Picture]) -> str | None:
-    """The manifest of an upload of the pictures, which goes by names; None where nothing is known of any.
+    """The manifest of an upload, by the pictures' names; None if it would be empty.
 
-    It holds the names that read otherwise in the head of a file: there %22 stands for a quote.
+    It also holds names that contain an escape such as %22, which the server would read as a quote in a form.
     """
     entries: dict[str, dict[str, Any]] = {}
     for picture in pictures:
@@ -111,10 +115,10 @@ def manifest_of(pictures: Iterable[Picture]) -> str | None:
 def upload_batches(
     pictures: Iterable[Picture | str | Path], max_files: int = MAX_BATCH_FILES, max_bytes: int = MAX_BATCH_BYTES
 ) -> Iterator[list[Picture]]:
-    """The pictures in their order, in groups for one request each: within both bounds, no name twice.
+    """The pictures in their order, in batches for one request each: within both bounds, no name twice.
 
-    A file larger than `max_bytes` is a group of its own, and so is one that cannot be looked at, which fails when it is
-    sent. No more pictures are asked for than a group needs.
+    A file larger than `max_bytes` is a batch of its own, and so is an unreadable one, which fails when it is sent. The
+    iterable is read no further than the current batch needs.
     """
     if max_files < 1:
         raise Misconfigured("a batch holds at least one file")
@@ -125,7 +129,7 @@ def upload_batches(
     for picture in map(as_picture, pictures):
         try:
             size: float = picture.num_bytes
-        except OSError:  # as where it was removed since it was listed
+        except OSError:  # such as a file that was removed after it was listed
             size = math.inf
         twice = any(picture.name == other.name for other in batch)
         if batch and (twice or len(batch) >= max_files or num_bytes + size > max_bytes):

@@ -1,4 +1,4 @@
-"""Repeats of a request: after 429 and 503, if the server says when, and where it is away; not for ever."""
+"""Bounded repeats of a request: after 429 and 503 with Retry-After, and while the server cannot be reached."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -8,19 +8,19 @@ from email.utils import parsedate_to_datetime
 from regard_client.errors import RegardError, ServerUnreachable
 
 BUSY = (429, 503)
-NOT_READY = "not-ready"  # the kind of such a problem
-LONGEST_PAUSE_S = 15.0  # between two tries to reach a server that is away
-OnWait = Callable[[RegardError, float], None]  # told of each pause: why, and how many seconds
+NOT_READY = "not-ready"  # the kind of problem of a server that lacks something
+LONGEST_PAUSE_S = 15.0  # between two attempts to reach a server that is away
+OnWait = Callable[[RegardError, float], None]  # called before each pause with its reason and seconds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Retries:
-    """The most often that one request is sent, and the most seconds that all its pauses may last together.
+    """Bounds on the number of times that one request is sent, and on the total seconds of its pauses.
 
-    `away_s` is the most seconds to pause for a server that has answered this client and cannot be reached any more, as
-    while it is started again, not for one that hangs. A request whose answer is lost is then sent twice, but for
-    deletions and `retry`, which would be refused the second time. `not_ready_s` is the most seconds to pause for a
-    server that lacks something, such as its disk: one that is overloaded, or asked too often, is not among them.
+    `away_s` bounds the pauses for a server that answered this client before and cannot be reached now, such as during a
+    restart, but does not hang. A request whose answer is lost is then sent again, except deletions and `retry`, which
+    would be refused the second time. `not_ready_s` bounds the pauses for a server that lacks something, such as its
+    disk; overload and rate limits do not count.
     """
 
     most_sends: int = 20
@@ -33,14 +33,14 @@ ONCE, PATIENT = Retries(most_sends=1), Retries()
 
 
 def wait_in_silence(reason: RegardError, seconds: float) -> None:
-    """Tell nobody of a pause."""
+    """The default `on_wait`, which does nothing."""
 
 
 class Tries:
-    """The sends of one request: counts them and their pauses."""
+    """A counter of one request's sends and pauses."""
 
     def __init__(self, retries: Retries, twice: bool = True) -> None:
-        """None was sent yet; `twice`: whether it may be sent again where the server may have done it already."""
+        """Start counting; `twice` says whether the request may be repeated if the server may have done it already."""
         self._retries = retries
         self._twice = twice
         self._sends = 0
@@ -49,8 +49,8 @@ class Tries:
         self._not_ready_s = 0.0
 
     def pause(self, status: int, headers: Mapping[str, str], kind: str | None = None) -> float | None:
-        """Seconds to wait before the request is sent again after such an answer, whose problem is of that kind; None
-        where this answer is the last."""
+        """Seconds to wait before the request is repeated after an answer whose problem is of that kind; None if it is
+        not repeated."""
         self._sends += 1
         if status not in BUSY or self._sends >= self._retries.most_sends:
             return None
@@ -64,8 +64,10 @@ class Tries:
         return seconds
 
     def pause_while_away(self, fault: ServerUnreachable) -> float | None:
-        """Seconds to wait before a server that has answered and could not be reached now is tried again: a second, then
-        as long as it is away already. None where it was waited for long enough, hangs, or may have done it."""
+        """Seconds to wait before an unreachable server is tried again: one, then as many as it has been away.
+
+        None if that exceeds the bound, if the server hangs, or if it may have done what must not be done twice.
+        """
         if fault.hangs or (fault.arrived and not self._twice):
             return None
         seconds = min(max(1.0, self._away_s), LONGEST_PAUSE_S)
@@ -76,15 +78,15 @@ class Tries:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that the header Retry-After names, also as a date; None where it names none.
+    """The seconds of the header Retry-After, which may be a date; None without a valid one.
 
-    A date is compared with the server's own clock in the header Date, so that it does not matter what time it is here.
+    A date is compared with the server's clock in the header Date, so that this machine's clock does not matter.
     """
-    named = headers.get("retry-after", "").strip()
-    if named.isascii() and named.isdecimal():
-        return float(named)
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdecimal():
+        return float(value)
     try:
-        then, now = parsedate_to_datetime(named), parsedate_to_datetime(headers.get("date", ""))
+        then, now = parsedate_to_datetime(value), parsedate_to_datetime(headers.get("date", ""))
         return max(0.0, (then - now).total_seconds())
-    except (TypeError, ValueError):  # no date, or one without a zone beside one with a zone
+    except (TypeError, ValueError):  # no date, or only one of the two has a zone
         return None

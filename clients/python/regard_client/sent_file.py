@@ -1,4 +1,4 @@
-"""A file as it is when it begins to be sent, whatever is written to it meanwhile."""
+"""A file that is sent with its size at the start, even if it is being written to."""
 
 import errno
 import io
@@ -9,9 +9,9 @@ from typing import Self
 
 
 class SentFile:
-    """As many bytes of a file as it had when it was opened: how long a request is, is said before it is sent.
+    """A file limited to its size when it was opened, since a request's length is sent before its content.
 
-    What another program adds meanwhile is not sent. A file that becomes shorter cannot be sent: OSError names it.
+    What other programs append meanwhile is not sent. Reading a file that became shorter raises OSError with its name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,12 +30,12 @@ class SentFile:
         return content
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a place counted from the beginning, from here, or from the end."""
+        """Move to a position relative to the beginning, the current position or the end."""
         from_end = whence == io.SEEK_END
         return self._file.seek(self._size + offset if from_end else offset, io.SEEK_SET if from_end else whence)
 
     def tell(self) -> int:
-        """The place of the next byte."""
+        """The position of the next byte."""
         return self._file.tell()
 
     def __enter__(self) -> Self:

@@ -1,3 +1,3 @@
-"""The version of the client, which is that of the server it was made with."""
+"""The version of the client, which is that of the server it was released with."""
 
 VERSION = "0.2.0.dev0"

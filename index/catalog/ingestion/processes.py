@@ -2,6 +2,8 @@
 
 from index.catalog.database.connection import Database
 
+WORKER = "worker"  # the role of the process that writes
+
 
 class Processes:
     """Notes of processes in a catalog. Every method is one transaction, durable when it returns."""

@@ -1,4 +1,4 @@
-"""Backbones: from pixels to maps at strides 8, 16 and 32, with ImageNet weights whose batch norm is folded away."""
+"""Backbones: from pixels to maps at strides 8, 16 and 32, with ImageNet weights and folded batch norm."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ STRIDE = 32  # heights and widths of pictures must be multiples of it
 MIDDLE_STRIDE = 16
 BACKBONE_FEATURE_DIM = 1280
 BACKBONE_FILE = "backbone.safetensors"  # in the folder of a tuning
-HEAD_FILE = "head.safetensors"  # what was learnt above a backbone, in the folder of its tuning
+HEAD_FILE = "head.safetensors"  # the trained layers above a backbone, in the folder of its tuning
 
 
 class Maps(NamedTuple):
@@ -36,9 +36,9 @@ class Architecture:
     """Builds the untrained layers, with batch norm; convolutions of stride 2 and kernel k are padded by (k - 1) // 2 on
     both sides."""
     read: Callable[[Path], Mapping[str, Tensor]]
-    """Reads the state dict of `layers` from a file as it was published."""
+    """Reads the state dict of `layers` from a published file."""
     ends: tuple[int, int]
-    """Numbers of layers up to the maps of stride 8 and 16; that of stride 32 comes before the last layer."""
+    """Numbers of layers up to the maps of stride 8 and 16; the map of stride 32 is the last layer's input."""
     channels: tuple[int, int, int]
     """Channels of the three maps."""
     read_classifier: Callable[[Path], tuple[Tensor, Tensor]]
@@ -57,7 +57,7 @@ class Backbone(nn.Module):
         self.features = features
 
     def normalise(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Float[Tensor, "K 3 H W"]:
-        """Pixel values scaled as the weights were trained on them."""
+        """Pixel values scaled as in the training of the weights."""
         return (pixels.float() - 127.0) / self.architecture.pixel_scale
 
     def forward(self, pixels: Float[Tensor, "K 3 H W"]) -> Maps:
@@ -88,7 +88,7 @@ def untrained_backbone(architecture: Architecture) -> Backbone:
 
 
 def read_backbone(architecture: Architecture, file: Path) -> Backbone:
-    """A backbone with the weights in `file`, as they were published or as `Backbone.save` wrote them. Raises
+    """A backbone with the weights in `file`, published ones or those of `Backbone.save`. Raises
     RefusedFile for any other content."""
     stored = read_safetensors(file) if file.suffix == ".safetensors" else {}
     if stored and not any(name.endswith("running_mean") for name in stored):
@@ -107,11 +107,11 @@ def read_layers(architecture: Architecture, file: Path) -> nn.Sequential:
 
 
 class SameConv2d(nn.Conv2d):
-    """A convolution of stride 2 that pads even sides as TensorFlow does: of k - 2 cells, the odd one comes after."""
+    """A convolution of stride 2 that pads even sides like TensorFlow: by k - 2 cells, an odd one after the input."""
 
     @property
     def around(self) -> tuple[int, int, int, int]:
-        """Cells left, right, above and below."""
+        """Padding cells left, right, above and below."""
         (height, width) = ((side - 2) // 2 for side in self.kernel_size)
         return width, self.kernel_size[1] - 2 - width, height, self.kernel_size[0] - 2 - height
 
@@ -121,7 +121,7 @@ class SameConv2d(nn.Conv2d):
 
 
 def with_same_padding(layers: nn.Sequential) -> nn.Sequential:
-    """The layers, changed in place: convolutions of stride 2 pad as TensorFlow does, as for the published weights."""
+    """The layers, changed in place: convolutions of stride 2 pad like TensorFlow, as the published weights need."""
     for parent in [module for module in layers.modules() if isinstance(module, nn.Sequential)]:
         for index, layer in enumerate(parent):
             if isinstance(layer, nn.Conv2d) and layer.stride == (2, 2):
@@ -151,7 +151,7 @@ def fold_batch_norm(layers: nn.Sequential) -> nn.Sequential:
 
 
 def _folded(layer: nn.Conv2d, norm: nn.BatchNorm2d) -> tuple[nn.Parameter, nn.Parameter]:
-    """Weight and bias of the convolution that does what both do in evaluation."""
+    """Weight and bias of the convolution that equals both layers in evaluation."""
     mean, variance = norm.running_mean, norm.running_var
     assert mean is not None
     assert variance is not None

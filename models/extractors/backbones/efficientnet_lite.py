@@ -31,7 +31,7 @@ CLASSIFIER = "_fc."  # in names of the published file
 
 
 class InvertedResidual(nn.Module):
-    """Widens, convolves each channel alone and narrows; the input is added where the shapes agree."""
+    """Expansion, depthwise convolution and projection; the input is added if the shapes agree."""
 
     def __init__(self, channels: int, out: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -63,16 +63,16 @@ def efficientnet_layers(width: float, depth: float) -> nn.Sequential:
 
 
 def scale_channels(channels: int, width: float) -> int:
-    """The multiple of 8 next to `channels` times `width`, never below nine tenths of it."""
+    """The multiple of 8 nearest to `channels` times `width`, never below nine tenths of it."""
     wanted = channels * width
-    near = max(CHANNELS_MULTIPLE, int(wanted + CHANNELS_MULTIPLE / 2) // CHANNELS_MULTIPLE * CHANNELS_MULTIPLE)
-    return near if near >= 0.9 * wanted else near + CHANNELS_MULTIPLE
+    rounded = max(CHANNELS_MULTIPLE, int(wanted + CHANNELS_MULTIPLE / 2) // CHANNELS_MULTIPLE * CHANNELS_MULTIPLE)
+    return rounded if rounded >= 0.9 * wanted else rounded + CHANNELS_MULTIPLE
 
 
 def read_efficientnet(untrained: nn.Sequential, file: Path) -> Mapping[str, Tensor]:
     """The state dict for `untrained` from a published file, whose entries come in the order of the layers.
 
-    ValueError where they are those of another network.
+    Raises ValueError if they are those of another network.
     """
     theirs = {name: value for name, value in read_weights(file).items() if CLASSIFIER not in name}
     ours = untrained.state_dict()
@@ -86,9 +86,9 @@ def read_efficientnet(untrained: nn.Sequential, file: Path) -> Mapping[str, Tens
 
 
 def read_efficientnet_classifier(file: Path) -> tuple[Tensor, Tensor]:
-    """Weights and biases of the ImageNet classifier in a published file; ValueError where it holds none."""
-    found = [value for name, value in read_weights(file).items() if CLASSIFIER in name]
-    match sorted(found, key=lambda value: -value.dim()):
+    """Weights and biases of the ImageNet classifier in a published file. Raises ValueError if it holds none."""
+    parts = [value for name, value in read_weights(file).items() if CLASSIFIER in name]
+    match sorted(parts, key=lambda value: -value.dim()):
         case [weights, biases]:
             return weights, biases
     raise ValueError(f"{file} holds no ImageNet classifier")

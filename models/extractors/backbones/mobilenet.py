@@ -27,7 +27,7 @@ def read_mobilenet(file: Path) -> Mapping[str, Tensor]:
 
 
 def read_mobilenet_classifier(file: Path) -> tuple[Tensor, Tensor]:
-    """Weights and biases of the ImageNet classifier in a published file; ValueError where it holds none."""
+    """Weights and biases of the ImageNet classifier in a published file. Raises ValueError if it holds none."""
     state = read_safetensors(file)
     if not {f"{CLASSIFIER_KEY}weight", f"{CLASSIFIER_KEY}bias"} <= state.keys():
         raise ValueError(f"{file} holds no ImageNet classifier")

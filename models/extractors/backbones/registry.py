@@ -14,12 +14,12 @@ BACKBONES = {
 
 
 def find_architecture(name: str) -> Architecture:
-    """The architecture of that name; ValueError lists the names there are."""
+    """The architecture of that name. Raises ValueError, which lists the known names."""
     if name not in BACKBONES:
         raise ValueError(f"no backbone is called {name!r}; there are {', '.join(BACKBONES)}")
     return BACKBONES[name]
 
 
 def build_backbone(name: str, file: Path | None = None) -> Backbone:
-    """The backbone of that name, with the weights in `file` or else random ones."""
+    """The backbone of that name, with the weights in `file`, or random ones."""
     return read_backbone(find_architecture(name), file) if file else untrained_backbone(find_architecture(name))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
 MAP_STRIDE = 16  # of the map that regions are cut from
-MIN_INPUT_SIDE = 3  # pixels: of fewer the pool leaves nothing
+MIN_INPUT_SIDE = 3  # pixels: the pool leaves nothing of fewer
 
 
 class Bottleneck(nn.Module):

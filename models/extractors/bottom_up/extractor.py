@@ -1,6 +1,6 @@
 """Bottom-up attention's extractor (Anderson et al., CVPR 2018), on whose features the published matchers were trained.
 
-It computes what the authors' Caffe code does: sizes, colours, anchors, proposals, pooling and the choice of regions.
+It follows the authors' Caffe code: sizes, colours, anchors, proposals, pooling and the choice of regions.
 Its weights are the public PyTorch conversions of theirs; a folder holds such a file, the two lists of names
 that came with the Caffe code, and config.json: {"kind": "bottom-up", "weights": "NAME OF THE FILE"}.
 """
@@ -36,12 +36,12 @@ CONFIDENCE_THRESHOLD = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class BottomUpConfig:
-    """The configuration of an extractor; the published features have 36 boxes a picture, or 10 to 100."""
+    """The configuration of the extractor; the published features have 36 boxes a picture, or 10 to 100."""
 
     weights: str
     """A file in the folder, .pkl or written by torch.save."""
     objects: str = "objects_vocab.txt"
-    """A file in the folder with the names of the object classes, a line each."""
+    """A file in the folder with the names of the object classes, one a line."""
     attributes: str = "attributes_vocab.txt"
     min_boxes: int = 36
     max_boxes: int = 36
@@ -51,7 +51,7 @@ class BottomUpConfig:
     """Blocks of the four stages: ResNet-101."""
 
     def __post_init__(self) -> None:
-        """ValueError for a number that it cannot be."""
+        """Raise ValueError for an invalid number."""
         check_ranges(self, ["min_boxes", "max_boxes", "width"])
         if self.min_boxes > self.max_boxes:
             raise ValueError(f"min_boxes is at most max_boxes, {self.max_boxes}, not {self.min_boxes}")
@@ -84,17 +84,17 @@ class BottomUpExtractor(Extractor):
         self.digest = "untrained"
 
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
-        """Regions of upright RGB pictures, by confidence (the authors leave 10 to 100 in the order of proposals)."""
+        """Regions of upright RGB pictures, by confidence (the authors keep 10 to 100 in the order of proposals)."""
         return self.extract_with_attributes(pictures)[0]
 
     @torch.no_grad()
     def extract_with_attributes(self, pictures: Sequence[PIL.Image.Image]) -> tuple[Detections, Attributes]:
         """Regions and their attributes, one picture at a time as in the authors' code."""
         parts = [self._extract(picture) for picture in pictures]
-        found = self.joined([regions for regions, _ in parts])
+        detections = self.joined([regions for regions, _ in parts])
         if not parts:
-            return found, Attributes(found.labels, found.confidence)
-        return found, Attributes.cat([attributes for _, attributes in parts])
+            return detections, Attributes(detections.labels, detections.confidence)
+        return detections, Attributes.cat([attributes for _, attributes in parts])
 
     def _extract(self, picture: PIL.Image.Image) -> tuple[Detections, Attributes]:
         pixels, scale, zoom = prepare_pixels(picture, next(self.parameters()))
@@ -132,7 +132,7 @@ class BottomUpExtractor(Extractor):
 def prepare_pixels(
     picture: PIL.Image.Image, like: Float[Tensor, "..."]
 ) -> tuple[Float[Tensor, "1 3 H W"], float, Float[Tensor, "4"]]:
-    """Resized, centred BGR pixels, the factor of their enlargement, and the factors of a box's x y x y.
+    """Resized, centred BGR pixels, the scale of the picture, and the scales of a box's x y x y.
 
     Tensors have the type and device of `like`. The short side becomes 600 pixels, or less where the long one would
     pass 1000. A side that would be under three pixels becomes three; only then do the factors differ.
@@ -148,9 +148,9 @@ def prepare_pixels(
 
 
 def resize_bilinear(pixels: Float[Tensor, "1 3 H W"], down: float, across: float) -> Float[Tensor, "1 3 h w"]:
-    """Pixels resized as by OpenCV with two factors: sides rounded half to even, the factors kept as given.
+    """Pixels resized as by OpenCV with two factors: sides rounded half to even, the factors unchanged.
 
-    Pixel i of the result is at (i + 1/2) / factor - 1/2 of the source; nothing is averaged when it shrinks.
+    Pixel i of the result is at (i + 1/2) / factor - 1/2 of the source; shrinking does not average.
     """
     size = [round(pixels.shape[2] * down), round(pixels.shape[3] * across)]
     resized: Tensor = torch.ops.aten.upsample_bilinear2d.default(pixels, size, False, down, across)
@@ -158,7 +158,7 @@ def resize_bilinear(pixels: Float[Tensor, "1 3 H W"], down: float, across: float
 
 
 def read_class_names(file: Path) -> tuple[str, ...]:
-    """The class names in a file, one a line; of synonyms with commas between the first."""
+    """The class names in a file, one a line; of comma-separated synonyms the first."""
     return tuple(line.partition(",")[0].strip() for line in file.read_text(encoding="utf-8").splitlines())
 
 

@@ -15,7 +15,7 @@ from models.batches import tiles
 from models.extractors.bottom_up.caffe_resnet import MAP_STRIDE, CaffeResNet, build_stage
 
 NUM_ANCHORS = 12
-REGION_CELLS = 14  # a side to which a region is pooled
+REGION_CELLS = 14  # per side of a pooled region
 REGIONS_AT_ONCE = 50  # in the last stage: a tenth of a gigabyte
 
 
@@ -42,7 +42,7 @@ class BottomUpNetwork(nn.Module):
         return logits.permute(1, 2, 0), deltas.view(NUM_ANCHORS, 4, *deltas.shape[1:]).permute(2, 3, 0, 1)
 
     def box_features(self, map_: Float[Tensor, "1 C h w"], boxes: Float[Tensor, "P 4"]) -> Float[Tensor, "P D"]:
-        """One vector a box in pixels of the resized picture: quantised max pooling, last stage, mean."""
+        """One vector per box in pixels of the resized picture: quantised max pooling, last stage, mean."""
         parts = [boxes[tile] for tile in tiles(len(boxes), REGIONS_AT_ONCE)]
         return torch.cat([self._box_features(map_, part) for part in parts])
 

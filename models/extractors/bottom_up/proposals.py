@@ -23,7 +23,7 @@ NUM_PROPOSALS = 300
 def cell_anchors() -> Float[Tensor, "12 4"]:
     """Anchors of the first cell, aspect by aspect: sides of the smallest rounded to pixels, then scaled.
 
-    All are centred at 7.5 pixels, where the middle of a cell that ends with pixel 15 is.
+    All are centred at 7.5 pixels, the middle of a cell of pixels 0 to 15.
     """
     middle = (MAP_STRIDE - 1) / 2
     anchors = []
@@ -48,7 +48,7 @@ def propose_boxes(
 ) -> Float[Tensor, "P 4"]:
     """At most 300 boxes in pixels of the resized picture of `size` (height, width), the most probable first.
 
-    Boxes under 16 pixels a side in the original picture, which was enlarged by `scale`, are left out; where none
+    Boxes with a side under 16 pixels in the original picture, which was enlarged by `scale`, are dropped; if none
     remain, the whole picture is the only box.
     """
     num_rows, num_columns = logits.shape[:2]
@@ -71,5 +71,5 @@ def propose_boxes(
 
 
 def include_last_pixel(boxes: Float[Tensor, "P 4"]) -> Float[Tensor, "P 4"]:
-    """Boxes up to their last pixel's far edge, whose areas are then those of pixels counted inclusively."""
+    """Boxes extended to the far edge of their last pixel, so that areas count pixels inclusively."""
     return boxes + boxes.new_tensor([0, 0, 1, 1])

@@ -1,7 +1,7 @@
 """Loading of the two public PyTorch conversions of bottom-up attention's Caffe weights into `network.BottomUpNetwork`.
 
-Most names are equal in both (detectron2's module tree); they differ in the attribute head's names, in the place of the
-class "none", and in having one or two logits an anchor. Batch norm is folded into the convolution before it.
+Most names are equal in both (detectron2's module tree). They differ in the attribute head's names, in the place of the
+class "none", and in one or two logits per anchor. Batch norm is folded into the convolution before it.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class ConversionLayout:
     logits_an_anchor: int
     """1: object minus background; 2: first background of all anchors, then object of all anchors."""
     anchor_order: tuple[int, ...]
-    """The index of each of our anchors in a file that does not hold its anchors: the order in the code it is for."""
+    """The index of each of our anchors in a file without anchors: their order in the code that it is for."""
 
 
 AIRSPLAY = ConversionLayout(
@@ -63,7 +63,7 @@ MILVLG = ConversionLayout(
 
 
 def load_bottom_up_weights(network: BottomUpNetwork, stored: Mapping[str, Tensor]) -> None:
-    """Load a conversion's weights into the network; RefusedFile names every one that does not fit."""
+    """Load a conversion's weights into the network. Raises RefusedFile, which names every one that does not fit."""
     layout = layout_of(stored)
     expected = conversion_shapes(network, layout)
     found = {name: tuple(weight.shape) for name, weight in stored.items() if name.rpartition(".")[2] not in IGNORED}
@@ -77,7 +77,7 @@ def load_bottom_up_weights(network: BottomUpNetwork, stored: Mapping[str, Tensor
 
 
 def layout_of(stored: Mapping[str, Tensor]) -> ConversionLayout:
-    """The conversion that made the weights, by the name of the class embedding; RefusedFile where it is neither."""
+    """The conversion that made the weights, by the name of the class embedding. Raises RefusedFile if it is neither."""
     for layout in (AIRSPLAY, MILVLG):
         if f"{PREDICTOR}.{layout.embedding}.weight" in stored:
             return layout
@@ -166,9 +166,9 @@ def fold_norm(
 
 
 def anchor_order(stored: Mapping[str, Tensor], layout: ConversionLayout) -> Int64[Tensor, "12"]:
-    """The index of each of our anchors among the file's, found by their sides where the file holds its anchors.
+    """The index of each of our anchors among the file's, found by their sides if the file holds its anchors.
 
-    Only the order is taken from the file: the anchors' numbers are always those that the weights were trained with.
+    Only the order is taken from the file: the anchors' sizes are always those of the training.
     """
     if ANCHORS not in stored:
         return torch.tensor(layout.anchor_order)

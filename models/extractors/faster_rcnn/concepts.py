@@ -1,9 +1,9 @@
-"""Concept vectors: what two classifiers say of a region, in the space of a sentence encoder.
+"""Concept vectors: the classes of a region by two classifiers, in the space of a sentence encoder.
 
-ConSE (Norouzi et al. 2014, section 4): a picture's place among sentence vectors is the mean of the vectors of its
-likeliest classes, weighted by their probabilities. Here, with p the probabilities of the detectors' classes, of which
-the five highest count, and v the sentence vectors of "a photo of a <class>"; q and u the same of ImageNet's classes, of
-which the ten highest count; and w the weight of the detectors (decided here):
+ConSE (Norouzi et al. 2014, section 4) represents a picture by the mean of the sentence vectors of its likeliest
+classes, weighted by their probabilities. Here p are the five highest probabilities of the detectors' classes, v the
+sentence vectors of "a photo of a <class>"; q and u the same for the ten likeliest ImageNet classes; and w the weight of
+the detectors (decided here):
 
     concept = unit(w sum_k p_k v_k + unit(sum_k q_k u_k))
 """
@@ -18,7 +18,7 @@ from torch.nn.functional import normalize
 from models.extractors.backbones.base import BACKBONE_FEATURE_DIM
 from models.extractors.imagenet_classes import IMAGENET_CLASSES
 
-DETECTED_COUNT, CLASSIFIED_COUNT = 5, 10  # of the likeliest classes that count
+DETECTED_COUNT, CLASSIFIED_COUNT = 5, 10  # numbers of likeliest classes that count
 CLASS_SENTENCE = "a photo of a {}"
 
 
@@ -28,9 +28,9 @@ class Concepts(NamedTuple):
     vectors: Float[Tensor, "N T"]
     """Unit length."""
     labels: Int64[Tensor, " N"]
-    """Of the C classes of the detectors and, after them, the 1 000 of ImageNet; C + 1000 where neither is likely."""
+    """Indices of the C classes of the detectors, then the 1 000 of ImageNet; C + 1000 if none is likely."""
     confidence: Float[Tensor, " N"]
-    """The probability of that class; where neither is likely, the highest of all."""
+    """The probability of that class; if none is likely, the highest of all."""
 
 
 class ConceptHead(nn.Module):
@@ -50,10 +50,10 @@ class ConceptHead(nn.Module):
         detected_weight: float,
         min_probability: float,
     ) -> Concepts:
-        """The concepts of regions that have these mean features and these probabilities of the detectors' classes.
+        """The concepts of regions with these mean features and these probabilities of the detectors' classes.
 
-        A region is labelled by its likeliest detected class if that has at least `min_probability`, otherwise by its
-        likeliest ImageNet class if that has.
+        A region's label is its likeliest detected class if that has at least `min_probability`, else its likeliest
+        ImageNet class if that has.
         """
         classified = self.classifier(features).softmax(1)
         of_detected, of_classified = self.class_vectors[: self.num_detected], self.class_vectors[self.num_detected :]

@@ -46,7 +46,7 @@ PICTURE_FIELDS = ("picture_backbone", "picture_side", "picture_share", "picture_
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorConfig:
-    """The configuration of a detector: all that it is besides its weights."""
+    """The configuration of a detector: everything but its weights."""
 
     labels: tuple[str, ...]
     """Classes, without background and without the whole picture."""
@@ -56,48 +56,47 @@ class DetectorConfig:
     whole_picture: bool = True
     feature: FeatureKind = "map"
     cells: int = 4
-    """Cells a side to which a region is sampled for its feature."""
+    """Cells per side to which a region is sampled for its feature."""
     surroundings: float = 1.0
-    """Over 1: a region's feature is the mean of its box's and that of the box grown by this factor."""
+    """Above 1: a region's feature is the mean of its box's feature and that of the box enlarged by this factor."""
     side: float = 448.0
-    """Root of the number of pixels of the resized pictures in which boxes are found."""
+    """Square root of the number of pixels to which pictures are resized for detection."""
     neck_width: int = 128
     head_width: int = 256
     num_proposals: int = 200
     class_overlap: float = 0.3
-    """Within a class a box is suppressed by a more probable one that it overlaps by more."""
+    """IoU above which a box is suppressed by a more probable one of its class."""
     any_overlap: float = 0.7
-    """A refined box of any class is suppressed by a more probable one that it overlaps by more."""
+    """IoU above which a refined box is suppressed by a more probable one of any class."""
     batch: int = 8
-    """Pictures in one forward pass on a GPU; on a CPU each has one of its own."""
+    """Pictures in one forward pass on a GPU; on a CPU one."""
     concept_dim: int = 0
-    """Over 0: a feature ends with a concept vector of that many numbers, and YOLOX-nano's boxes join the proposals."""
+    """Above 0: a feature ends with a concept vector of that width, and YOLOX-nano's boxes join the proposals."""
     sentence_map: bool = False
     """With concepts: a feature begins with the region's vector in the space of concepts instead of the backbone's."""
     one_stage_side: int = YOLOX_SIDE
-    """Pixels of the longer side of the resized pictures that YOLOX-nano sees."""
+    """Pixels of the longer side to which pictures are resized for YOLOX-nano."""
     one_stage_score: float = 0.05
-    """The lowest score of its boxes that are candidates."""
+    """The lowest score of YOLOX-nano's candidate boxes."""
     one_stage_overlap: float = 0.5
-    """Of its boxes, one is suppressed by a better one that it overlaps by more."""
+    """IoU above which a box of YOLOX-nano is suppressed by a better one."""
     min_side: float = 1 / 32
-    """With concepts: the shortest side of a box, as a share of the side of a square as large as the picture."""
+    """With concepts: the shortest side of a box, as a share of the square root of the picture's area."""
     coco_weight: float = 4.0
-    """Weight of the detectors' classes in a concept vector; 1 is that of ImageNet's."""
+    """Weight of the detectors' classes in a concept vector; ImageNet's have 1."""
     min_label: float = 0.3
-    """With concepts: the lowest probability of a class that a region is labelled with."""
+    """With concepts: the lowest probability of a region's label."""
     picture_backbone: str = ""
-    """With a sentence map: the backbone of a second network, which describes whole pictures alone; empty: none."""
+    """With a sentence map: the backbone of a second network, which only describes whole pictures; empty: none."""
     picture_side: int = 224
-    """Pixels a side to which a picture is stretched for that network."""
+    """Pixels per side to which a picture is stretched for that network."""
     picture_share: float = 0.5
-    """Its share in the vector of a whole picture; the rest comes from the maps in which regions are found."""
+    """Its share in the vector of a whole picture; the rest comes from the detector's maps."""
     picture_mirrored: bool = False
-    """Whether it sees each picture's mirror image too."""
+    """Whether it also processes each picture's mirror image."""
 
     def __post_init__(self) -> None:
-        """ValueError for an unknown backbone, a number that it cannot be, and where vectors are to be in a space of
-        concepts that there is not."""
+        """Raise ValueError for an unknown backbone, an invalid number, and parts that need concepts without them."""
         check_ranges(self, POSITIVE_FIELDS, SHARE_FIELDS)
         if self.concept_dim < 0:
             raise ValueError(f"concept_dim is 0, for no concepts, or above, not {self.concept_dim}")
@@ -110,10 +109,10 @@ class DetectorConfig:
 
     @property
     def feature_dim(self) -> int:
-        """Numbers of a region's feature."""
+        """The width of a region's feature."""
         return (self.concept_dim if self.sentence_map else BACKBONE_FEATURE_DIM) + self.concept_dim
 
     def to_json(self) -> dict[str, Any]:
-        """The fields for config.json; those of parts that it has not are left out."""
+        """The fields for config.json, without those of missing parts."""
         left_out = {*(() if self.concept_dim else CONCEPT_FIELDS), *(() if self.picture_backbone else PICTURE_FIELDS)}
         return {name: value for name, value in asdict(self).items() if name not in left_out}

@@ -1,6 +1,6 @@
-"""Faster R-CNN on a small backbone: from pixels to boxes, classes and one feature vector a region.
+"""Faster R-CNN on a small backbone: from pixels to boxes, classes and one feature vector per region.
 
-With `concept_dim` the boxes of a one-stage detector come in addition, and a feature ends with a concept vector.
+With `concept_dim` the boxes of a one-stage detector are added, and a feature ends with a concept vector.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ from models.single_threads import single_threads
 from models.whole_files import write_tensors, write_whole
 
 WEIGHTS_FILE = "model.safetensors"
-# Beginnings of the names of weights that find and refine boxes: a byte each moves these, and is little to save.
+# Prefixes of weights that find and refine boxes: one byte per weight would shift boxes and save little.
 BOX_PARTS = ("neck.", "proposer.", "heads.", "one_stage.")
 
 
@@ -92,10 +92,9 @@ class FasterRcnn(Extractor):
     def extract(self, pictures: Sequence[PIL.Image.Image]) -> Detections:
         """Regions of upright RGB pictures.
 
-        On a GPU those resized to one size share a pass, so that none is ever padded. On a CPU each has a pass of its
-        own, side by side in as many threads as operators have otherwise: the maps of eight pictures are too large for
-        its caches, and threads that share a layer wait for each other at its end. Of one picture alone, the networks
-        run side by side.
+        On a GPU, pictures that are resized to one size share a pass, so that none is padded. On a CPU, each has its own
+        pass, in parallel in as many threads as PyTorch's operators would use: the maps of eight pictures do not fit its
+        caches, and threads that share a layer wait for each other. For a single picture, the networks run in parallel.
         """
         if next(self.parameters()).is_cuda:
             return self._extract_in_batches(pictures)
@@ -115,9 +114,11 @@ class FasterRcnn(Extractor):
             for numbers in same_size.values()
             for start in range(0, len(numbers), self.config.batch)
         ]
-        found = self.joined([self._extract_same_size([pictures[number] for number in numbers]) for numbers in passes])
+        detections = self.joined(
+            [self._extract_same_size([pictures[number] for number in numbers]) for numbers in passes]
+        )
         order = torch.tensor([number for numbers in passes for number in numbers]).argsort()
-        return found[order.to(found.mask.device)]
+        return detections[order.to(detections.mask.device)]
 
     def _sizes(self, picture: PIL.Image.Image) -> tuple[int, ...]:
         """Width and height of a picture at both scales and, with concepts, of the one-stage detector's canvas."""
@@ -127,10 +128,10 @@ class FasterRcnn(Extractor):
 
     @torch.no_grad()
     def _extract_same_size(self, pictures: list[PIL.Image.Image], threads: int = 1) -> Detections:
-        """The regions of pictures that are resized to one size, by networks side by side in `threads` threads."""
+        """The regions of pictures that are resized to one size, by networks in parallel in `threads` threads."""
         sizes = self._sizes(pictures[0])
         pixels, half = (self._pixels(pictures, size) for size in (sizes[:2], sizes[2:4]))
-        full_maps, half_maps, one_stage, whole = _done(
+        full_maps, half_maps, one_stage, whole = _results(
             [
                 partial(self._maps, pixels),
                 partial(self._maps, half),
@@ -142,26 +143,26 @@ class FasterRcnn(Extractor):
         scales = (full_maps, half_maps)
         if self.config.concept_dim:
             joint = self._find_joint_regions(one_stage, full_maps, pixels)
-            found = self._describe_with_concepts(scales, joint, whole)
+            detections = self._describe_with_concepts(scales, joint, whole)
         else:
             regions = self._find_regions(full_maps, pixels)
-            found = Detections(features=self._features(scales, regions), **regions.tensors())
+            detections = Detections(features=self._features(scales, regions), **regions.tensors())
         zoom = [[picture.width / sizes[0], picture.height / sizes[1]] * 2 for picture in pictures]
-        return replace(found, boxes=found.boxes * found.boxes.new_tensor(zoom)[:, None])
+        return replace(detections, boxes=detections.boxes * detections.boxes.new_tensor(zoom)[:, None])
 
     def _pixels(self, pictures: list[PIL.Image.Image], size: tuple[int, ...]) -> UInt8[Tensor, "K 3 H W"]:
         width, height = size
         return stack_resized(pictures, (width, height)).to(next(self.parameters()).device)
 
     def _maps(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Maps:
-        """The backbone's maps. A GPU computes them in half precision, channels last, but not where they are trained."""
+        """The backbone's maps. Unless they are trained, a GPU computes them in half precision, channels last."""
         inputs = self.backbone.normalise(pixels)
         if self.training or not pixels.is_cuda:
             maps: Maps = self.backbone(inputs)
             return maps
         with _half_precision_on_gpu(pixels):
             maps = self.backbone(inputs.contiguous(memory_format=torch.channels_last))
-        return Maps(*(one.to(inputs.dtype) for one in maps))
+        return Maps(*(each.to(inputs.dtype) for each in maps))
 
     def _features(
         self, scales: tuple[Maps, Maps], regions: SelectedRegions | JointRegions, wide: Tensor | None = None
@@ -172,7 +173,7 @@ class FasterRcnn(Extractor):
         )
 
     def _find_regions(self, maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]) -> SelectedRegions:
-        """The regions of resized pictures, boxes in pixels of these."""
+        """The regions of resized pictures, boxes in their pixels."""
         size = _images(pixels).image_sizes[0]
         return SelectedRegions.cat(
             [
@@ -193,16 +194,16 @@ class FasterRcnn(Extractor):
         return list(map(RefinedProposals, refined.split(counts), logits.softmax(1).split(counts)))
 
     def _find_in_one_stage(self, pictures: list[PIL.Image.Image]) -> list[OneStageBoxes]:
-        """The boxes of the one-stage detector, where there is one, as fractions of the pictures' sides."""
+        """The boxes of the one-stage detector, if there is one, as fractions of the pictures' sides."""
         if not self.config.concept_dim:
             return []
         boxed = [letterbox(picture, self.config.one_stage_side) for picture in pictures]
         return self.one_stage.detect(boxed, self.config.one_stage_score)
 
     def _find_joint_regions(
-        self, found: list[OneStageBoxes], maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]
+        self, one_stage: list[OneStageBoxes], maps: Maps, pixels: UInt8[Tensor, "K 3 H W"]
     ) -> JointRegions:
-        """The regions of both detectors in resized pictures, boxes in pixels of these."""
+        """The regions of both detectors in resized pictures, boxes in their pixels."""
         config, (height, width) = self.config, pixels.shape[2:]
         zoom = maps.stride32.new_tensor([width, height, width, height])
         return JointRegions.cat(
@@ -211,13 +212,13 @@ class FasterRcnn(Extractor):
                     (boxes * zoom, scores), (refined, 1 - probabilities[:, 0]), (height, width), config
                 )
                 for (boxes, scores), (refined, probabilities) in zip(
-                    found, self._refine_proposals(maps, pixels), strict=True
+                    one_stage, self._refine_proposals(maps, pixels), strict=True
                 )
             ]
         )
 
     def _describe_whole(self, pictures: list[PIL.Image.Image]) -> Float[Tensor, "K D"] | None:
-        """The vectors of whole pictures by the second network, where there is one."""
+        """The vectors of whole pictures by the second network, if there is one."""
         if not self.config.picture_backbone:
             return None
         side = self.config.picture_side
@@ -229,7 +230,7 @@ class FasterRcnn(Extractor):
     def _describe_with_concepts(
         self, scales: tuple[Maps, Maps], regions: JointRegions, whole: Float[Tensor, "K D"] | None
     ) -> Detections:
-        """Features, labels and confidence of the regions, the surest first after the whole picture."""
+        """Features, labels and confidence of the regions: the whole picture, then the most confident first."""
         config, mask = self.config, regions.mask
         wide = self.backbone.widen(scales[0].stride32)
         rois = torch.cat([mask.nonzero()[:, :1].to(regions.boxes.dtype), regions.boxes[mask]], 1)
@@ -256,16 +257,16 @@ class FasterRcnn(Extractor):
         )
 
 
-def _done(work: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
-    """The result of each piece of work, without gradients; computed in `threads` threads."""
+def _results(calls: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
+    """The result of each call, without gradients; computed in `threads` threads."""
     if threads == 1:
-        return [each() for each in work]
+        return [each() for each in calls]
 
     def run(each: Callable[[], Any]) -> Any:
-        with torch.no_grad():  # which holds in the thread that says so alone
+        with torch.no_grad():  # a setting of each thread
             return each()
 
-    return single_threads(threads).map(run, work)
+    return single_threads(threads).map(run, calls)
 
 
 def _half_precision_on_gpu(pixels: Tensor) -> AbstractContextManager[object]:
@@ -273,19 +274,19 @@ def _half_precision_on_gpu(pixels: Tensor) -> AbstractContextManager[object]:
 
 
 def _images(pixels: UInt8[Tensor, "K 3 H W"]) -> ImageList:
-    """A batch of one size in the form that torchvision's parts read."""
+    """A batch of pictures of one size in torchvision's form."""
     height, width = pixels.shape[2:]
     return ImageList(pixels, [(height, width)] * len(pixels))
 
 
 def detector_to_device(detector: FasterRcnn, device: str) -> FasterRcnn:
-    """Move the detector to `device`, its convolutions channels last, as they run fastest."""
+    """Move the detector to `device`, with channels-last convolutions, which are fastest."""
     return detector.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
 def save_detector(detector: FasterRcnn, folder: Path, in_bytes: bool = False) -> None:
-    """Write configuration and weights to `folder`, as fp16 or with a byte for each weight of the larger layers that
-    find no boxes."""
+    """Write configuration and weights to `folder`, as fp16; `in_bytes`, larger layers take a byte per weight, except
+    those that find boxes."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.cpu() for name, tensor in detector.state_dict().items()}
     stored = _in_bytes(state) if in_bytes else {name: tensor.half() for name, tensor in state.items()}
@@ -294,8 +295,8 @@ def save_detector(detector: FasterRcnn, folder: Path, in_bytes: bool = False) ->
 
 
 def _in_bytes(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Layers with rows of whole eights as planes of 8 bits and a scale a row; the others, and those that find boxes,
-    as fp16."""
+    """Layers whose row length is a multiple of 8 as planes of 8 bits and a scale per row; the others, and those that
+    find boxes, as fp16."""
     stored: dict[str, Tensor] = {}
     for name, tensor in state.items():
         rows = tensor.flatten(1) if tensor.dim() > 1 else tensor
@@ -307,9 +308,9 @@ def _in_bytes(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def read_detector_weights(file: Path, shapes: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights that `save_detector` wrote, in float32; rows of bytes get the shapes of the layers that they are.
+    """The weights that `save_detector` wrote, in float32; quantised rows get the shapes of their layers.
 
-    RefusedFile for a file that is damaged.
+    Raises RefusedFile for a damaged file.
     """
     weights = dequantise_all(read_safetensors(file))
     return {
@@ -321,7 +322,7 @@ def read_detector_weights(file: Path, shapes: Mapping[str, Tensor]) -> dict[str,
 def load_detector(folder: Path, device: str = "cpu", **settings: Any) -> FasterRcnn:
     """The detector saved in `folder`; `settings` replace fields of its configuration, and change its digest.
 
-    Raises BadExtractor for a configuration that is none, RefusedFile for weights that do not belong to it.
+    Raises BadExtractor for an invalid configuration, RefusedFile for weights that do not belong to it.
     """
     config = config_of(DetectorConfig, folder, {**read_config(folder), **settings})
     detector = FasterRcnn(config)

@@ -17,7 +17,7 @@ CANONICAL_SIDE = 160  # pixels of a box that is pooled from stride 16
 
 
 class SharedBoxPredictor(nn.Module):
-    """Class logits, and box corrections that all classes share, as rare classes would never learn their own."""
+    """Class logits, and box corrections that all classes share, since rare classes could not learn theirs."""
 
     def __init__(self, width: int, num_classes: int) -> None:
         super().__init__()
@@ -56,15 +56,15 @@ def build_region_heads(width: int, head_width: int, num_classes: int) -> RoIHead
         batch_size_per_image=64,
         positive_fraction=0.33,
         bbox_reg_weights=None,
-        score_thresh=0.0,  # this and the next two are for a last step that `select_regions` replaces
+        score_thresh=0.0,  # this and the next two belong to a last step that `select_regions` replaces
         nms_thresh=0.5,
         detections_per_img=100,
     )
 
 
 def convolved_box_head(head: TwoMLPHead, width: int) -> nn.Sequential:
-    """A box head that computes what `head` does, from cells that lie channels last: its first layer is a convolution
-    over all cells, which reads them as they lie."""
+    """A box head that equals `head` but takes channels-last cells: its first layer is a convolution over all cells,
+    which needs no other layout."""
     first = nn.Conv2d(width, head.fc6.out_features, POOLED_CELLS)
     first.load_state_dict({"weight": head.fc6.weight.view_as(first.weight), "bias": head.fc6.bias})
     return nn.Sequential(first, nn.ReLU(), nn.Flatten(), head.fc7, nn.ReLU())

@@ -1,7 +1,7 @@
 """The choice of regions among the boxes of two detectors: a one-stage detector's first, then proposals.
 
-Boxes that a one-stage detector is sure of fit better than proposals, but name and find only what it was trained on;
-class-agnostic proposals fill the other places, so that things of no class keep a region.
+A one-stage detector's confident boxes fit better than proposals, but it finds only its trained classes. Class-agnostic
+proposals fill the other places, so that objects of no class also have regions.
 """
 
 import math
@@ -39,7 +39,7 @@ class JointRegions(Rows):
 
     boxes: Float[Tensor, "K R 4"]
     posteriors: Float[Tensor, "K R C"]
-    """Zeros for the whole picture, and where proposals alone found a region."""
+    """Zeros for the whole picture, and for regions that only the proposals found."""
     mask: Bool[Tensor, "K R"]
 
 
@@ -51,10 +51,10 @@ def select_joint_regions(
 ) -> JointRegions:
     """The regions of one picture of `size` (height, width), padded to `num_regions` rows.
 
-    `one_stage` are boxes with the scores of C classes, `proposals` boxes with the probability that they hold anything.
-    The former rank by their best score, after suppression at `one_stage_overlap`; the latter follow. A box of either
-    that overlaps a better one by more than `any_overlap` is left out, whatever the classes, and one with a side under
-    `min_side` of the side of a square as large as the picture. The whole picture, if wanted, comes first.
+    `one_stage` are boxes with the scores of C classes, `proposals` boxes with the probability that they hold an object.
+    The former are ranked by their best score, after suppression at `one_stage_overlap`; the latter follow. Dropped are
+    boxes that overlap a better one by more than `any_overlap`, whatever the classes, and boxes with a side under
+    `min_side` times the square root of the picture's area. The whole picture, if wanted, comes first.
     """
     first = _surviving(*one_stage, config.one_stage_overlap, size)
     order = proposals[1].argsort(descending=True, stable=True)

@@ -1,8 +1,8 @@
-"""A second backbone, which describes whole pictures alone.
+"""A second backbone, which only describes whole pictures.
 
-One map cannot do all: a backbone tuned until it tells whole pictures apart forgets what ImageNet taught it of their
-parts, which regions are described and named by. So the detector's own map is tuned with care, this network without, and
-a whole picture's vector is made of both: they err in different pictures.
+A backbone that is tuned until it distinguishes whole pictures well forgets what ImageNet taught it about their parts,
+from which regions are described and named. So the detector's own backbone is tuned cautiously, this one fully, and a
+whole picture's vector is made of both, since they err on different pictures.
 """
 
 import torch
@@ -18,18 +18,18 @@ class PictureNetwork(nn.Module):
     """A backbone and a linear map of the mean of its last map to the space of a sentence encoder."""
 
     def __init__(self, backbone: str, dim: int, mirrored: bool) -> None:
-        """With `mirrored`, a picture's vector is the mean of its own and its mirror image's."""
+        """Build the network; with `mirrored`, a picture's vector is the mean of its own and its mirror image's."""
         super().__init__()
         self.backbone = build_backbone(backbone)
         self.project = nn.Linear(BACKBONE_FEATURE_DIM, dim)
         self.mirrored = mirrored
 
     def forward(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Float[Tensor, "K D"]:
-        """Unit vectors of pictures that were stretched to a square, as those that it was tuned on."""
+        """Unit vectors of pictures that were stretched to a square, as in the tuning."""
         if not self.mirrored:
             return self._vectors(pixels)
-        own, of_mirrored = self._vectors(torch.cat([pixels, pixels.flip(3)])).chunk(2)
-        return normalize(own + of_mirrored, dim=1)
+        upright, mirrored = self._vectors(torch.cat([pixels, pixels.flip(3)])).chunk(2)
+        return normalize(upright + mirrored, dim=1)
 
     def _vectors(self, pixels: UInt8[Tensor, "K 3 H W"]) -> Float[Tensor, "K D"]:
         inputs = self.backbone.normalise(pixels).contiguous(memory_format=torch.channels_last)
@@ -37,5 +37,5 @@ class PictureNetwork(nn.Module):
 
 
 def shared_vector(own: Float[Tensor, "K D"], of_network: Float[Tensor, "K D"], share: float) -> Float[Tensor, "K D"]:
-    """Unit vectors between those of two networks; `share` is that of the second one, whose vectors have length 1."""
+    """Unit vectors between those of two networks; `share` is that of the second, whose vectors have length 1."""
     return normalize(torch.lerp(normalize(own, dim=1), of_network, share), dim=1)

@@ -10,7 +10,7 @@ from torchvision.ops import roi_align
 from models.extractors.backbones.base import BACKBONE_FEATURE_DIM, MIDDLE_STRIDE, STRIDE, Backbone, Maps
 
 FeatureKind = Literal["region", "map", "map-mean"]
-SAMPLES = 2  # a cell and a side, at which a map is read between its own cells
+SAMPLES = 2  # per side of a cell, interpolated in the map
 
 
 def region_features(
@@ -25,12 +25,12 @@ def region_features(
 ) -> Float[Tensor, "K R 1280"]:
     """Mean features of boxes given in pixels of the first of two scales, of which the second is half as large.
 
-    "region" cuts the stride-16 map and runs the last stage on each cut (the papers' C4 detector); "map" runs
-    the last stage once and cuts its map; "map-mean" equals "map" up to rounding, in a fraction of the time. A cut
-    has `cells` cells a side. A box is taken from the scale at which it is nearer to the size of a whole picture at
-    the second one, which is what the backbone learned from.
-    With `surroundings` over 1, a feature is the mean of the box's and that of the box grown by this factor.
-    Rows where `mask` is False are zeros. `wide` is the first scale's map after `widen`, where it is known already.
+    "region" crops the stride-16 map and runs the last stage on each crop (the papers' C4 detector); "map" runs the last
+    stage once and crops its map; "map-mean" equals "map" up to rounding, in a fraction of the time. A crop has `cells`
+    cells per side. A box is taken from the scale at which its size is nearer to that of a whole picture at the second
+    scale, which is what the backbone was trained on. With `surroundings` above 1, a feature is the mean of the box's
+    and that of the box enlarged by this factor. Rows where `mask` is False are zeros. `wide` is the first scale's map
+    after `widen`, if it was computed before.
     """
     if surroundings > 1:
         both = torch.cat([boxes, grow_boxes(boxes, surroundings, scales[0])], 1)
@@ -53,7 +53,7 @@ def region_features(
 
 
 def grow_boxes(boxes: Float[Tensor, "K R 4"], factor: float, maps: Maps) -> Float[Tensor, "K R 4"]:
-    """Boxes `factor` times as wide and high about the same middle, cut at the picture's border."""
+    """Boxes `factor` times as wide and high around the same centre, clipped to the picture."""
     height, width = (side * STRIDE for side in maps.stride32.shape[2:])
     middle, reach = (boxes[..., 2:] + boxes[..., :2]) / 2, (boxes[..., 2:] - boxes[..., :2]) / 2 * factor
     border = boxes.new_tensor([width, height, width, height])
@@ -63,8 +63,8 @@ def grow_boxes(boxes: Float[Tensor, "K R 4"], factor: float, maps: Maps) -> Floa
 def mean_inside_boxes(wide: Float[Tensor, "K C h w"], rois: Float[Tensor, "N 5"], cells: int) -> Float[Tensor, "N C"]:
     """Means of a map of stride 32 inside boxes (picture, x1 y1 x2 y2 in pixels within it).
 
-    The mean of torchvision's `roi_align` over `cells` cells a side, which is linear in the map: bilinear samples at
-    equal distances weigh its columns and rows, so that all boxes of a picture are one matrix product.
+    This is the mean of torchvision's `roi_align` over `cells` cells per side. It is linear in the map: equidistant
+    bilinear samples give weights for columns and rows, so all boxes of a picture are one matrix product.
     """
     down, across = (
         _sample_weights(rois[:, first] / STRIDE - 0.5, rois[:, first + 2] / STRIDE - 0.5, cells * SAMPLES, length)
@@ -102,6 +102,6 @@ def _mean_features(
             return mean_inside_boxes(wide, rois, cells)
         cuts: Tensor = roi_align(wide, rois, cells, 1 / STRIDE, SAMPLES, True)
         return cuts.mean((2, 3))
-    # One sample a cell: a box of 14 x 14 cells is cut out as it is, where more samples would blur it.
+    # One sample per cell crops a box of 14 x 14 cells exactly; more samples would blur it.
     cuts = roi_align(maps.stride16, rois, cells, 1 / MIDDLE_STRIDE, 1, True)
     return backbone.last_stage(cuts.contiguous(memory_format=torch.channels_last)).mean((2, 3))

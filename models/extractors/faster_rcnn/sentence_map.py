@@ -8,10 +8,10 @@ from models.extractors.backbones.base import BACKBONE_FEATURE_DIM
 
 
 class SentenceMap(nn.Module):
-    """Two linear maps, as a backbone learnt them together with itself: of whole pictures, and of regions.
+    """Two linear maps that were trained together with a backbone: of whole pictures, and of regions.
 
-    Vectors of whole pictures are compared with those of sentences, vectors of regions with states of words. Stored
-    instead of what they are made of, they take a third of the room.
+    Vectors of whole pictures are compared with those of sentences, vectors of regions with states of words. They take
+    a third of the space of the features that they are made of.
     """
 
     def __init__(self, dim: int) -> None:

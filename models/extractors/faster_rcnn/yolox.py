@@ -1,9 +1,9 @@
-"""YOLOX-nano (Ge et al. 2021), a one-stage detector of COCO's classes: its network, and boxes with scores of pictures.
+"""YOLOX-nano (Ge et al. 2021), a one-stage detector of COCO's classes: the network, and the decoding of its boxes.
 
 A CSPDarknet with depthwise convolutions gives maps of strides 8, 16 and 32, a path aggregation network mixes them, and
-a head that the three do not share predicts for each of their cells a box, an objectness and the classes. Batch norm is
-folded into the convolutions. The modules of every part stand in the order in which they run, and so in the order of the
-nodes of the published ONNX file, from which `models.conversion.yolox_onnx` takes the weights.
+a separate head for each predicts a box, an objectness and the classes for each cell. Batch norm is folded into the
+convolutions. The modules are declared in the order in which they run, which is also the order of the nodes in the
+published ONNX file, from which `models.conversion.yolox_onnx` takes the weights.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from torch.nn.functional import interpolate, max_pool2d
 YOLOX_STRIDES = (8, 16, 32)
 YOLOX_CHANNELS = (64, 128, 256)  # of the maps of these strides
 YOLOX_SIDE = 416  # pixels of the longer side of the pictures that the published weights were trained on
-BORDER = 114  # the grey beside a picture that does not fill the input
+BORDER = 114  # the grey around a picture that does not fill the input
 HEAD_WIDTH = 64
 
 
@@ -29,11 +29,11 @@ class OneStageBoxes(NamedTuple):
     boxes: Float[Tensor, "N 4"]
     """x1 y1 x2 y2 as fractions of width and height, within the picture."""
     scores: Float[Tensor, "N C"]
-    """Of each class: objectness times the class's probability."""
+    """For each class: objectness times the class's probability."""
 
 
 class LetterboxedPicture(NamedTuple):
-    """A picture resized in its aspect, at the top left of a grey canvas."""
+    """A picture resized with its aspect ratio, at the top left of a grey canvas."""
 
     pixels: UInt8[Tensor, "3 H W"]
     """H and W are multiples of 32."""
@@ -42,7 +42,7 @@ class LetterboxedPicture(NamedTuple):
 
 
 class CrossStage(nn.Module):
-    """A cross-stage partial layer: half of the channels pass bottlenecks, half go past them."""
+    """A cross-stage partial layer: half of the channels pass through bottlenecks, half bypass them."""
 
     def __init__(self, channels: int, out: int, repeats: int, adds: bool) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class DepthwiseBottleneck(nn.Module):
 
 
 class SpatialPyramidPooling(nn.Module):
-    """Maxima over 5, 9 and 13 cells beside the map itself."""
+    """Maxima over 5, 9 and 13 cells, concatenated with the map itself."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class CspDarknet(nn.Module):
         )
 
     def forward(self, pixels: Float[Tensor, "K 3 H W"]) -> list[Tensor]:
-        # Each 2x2 pixels become the channels of one: left above, left below, right above, right below.
+        # Each 2x2 block of pixels becomes the channels of one: top left, bottom left, top right, bottom right.
         quarters = [pixels[:, :, row::2, column::2] for column in (0, 1) for row in (0, 1)]
         stride8 = self.stride8(self.stride4(self.stem(torch.cat(quarters, 1))))
         stride16 = self.stride16(stride8)
@@ -107,7 +107,7 @@ class CspDarknet(nn.Module):
 
 
 class PathAggregation(nn.Module):
-    """The neck: what coarse maps know goes down to fine ones, and back up."""
+    """The neck: information flows from coarse maps to fine ones, and back."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class PathAggregation(nn.Module):
 
 
 class DecoupledHead(nn.Module):
-    """The head of one stride: box, objectness and classes of each cell, the classes by a branch of their own."""
+    """The head of one stride: box and objectness of each cell, and its classes by a separate branch."""
 
     def __init__(self, channels: int, num_classes: int) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class DecoupledHead(nn.Module):
 
 
 class YoloxNano(nn.Module):
-    """The network, and what it finds in pictures."""
+    """The whole network, and the detection of boxes with it."""
 
     def __init__(self, num_classes: int) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ class YoloxNano(nn.Module):
         return torch.cat([head(x) for head, x in zip(self.heads, maps, strict=True)], 1)
 
     def detect(self, pictures: Sequence[LetterboxedPicture], min_score: float) -> list[OneStageBoxes]:
-        """Boxes of the pictures, whose canvases are of one size, where the best class scores at least `min_score`."""
+        """Boxes whose best class scores at least `min_score`, in pictures with canvases of one size."""
         device = next(self.parameters()).device
         pixels = torch.stack([picture.pixels for picture in pictures]).to(device)
         predictions = self(pixels.flip(1).float().contiguous(memory_format=torch.channels_last))
@@ -190,7 +190,7 @@ def convolve(channels: int, out: int, kernel: int, stride: int = 1, groups: int 
 
 
 def convolve_depthwise(channels: int, out: int, stride: int = 1) -> nn.Sequential:
-    """A depthwise separable 3x3 convolution, with an activation after either half."""
+    """A depthwise separable 3x3 convolution, with an activation after each half."""
     return nn.Sequential(convolve(channels, channels, 3, stride, channels), convolve(channels, out, 1))
 
 
@@ -209,7 +209,7 @@ def canvas_size(width: int, height: int, side: int) -> tuple[int, int]:
 
 
 def letterbox(picture: PIL.Image.Image, side: int) -> LetterboxedPicture:
-    """The picture with its longer side at `side` pixels, on a canvas no larger than it must be."""
+    """The picture with its longer side at `side` pixels, on the smallest canvas."""
     size = letterboxed_size(*picture.size, side)
     canvas = PIL.Image.new("RGB", canvas_size(*picture.size, side), (BORDER,) * 3)
     canvas.paste(picture.resize(size, PIL.Image.Resampling.BILINEAR, reducing_gap=3.0), (0, 0))

@@ -1,8 +1,8 @@
-/* Attention on tables of inner products, as models/rerankers/attention.py and scan.py compute it in PyTorch.
+/* Attention on tables of inner products; models/rerankers/attention.py and scan.py compute the same in PyTorch.
  *
- * A table is [blocks][rows][BLOCK] floats: blocks of columns side by side. The columns (words of a sentence, say)
- * attend to the rows (regions). For the other direction the table is transposed. Masks are -1 where real, 0 where
- * padding; columns beyond the last real one are padding, and so are all numbers of theirs.
+ * A table is [blocks][rows][BLOCK] floats, in blocks of columns. The columns (such as a sentence's words) attend to the
+ * rows (regions). For the other direction the table is transposed. Masks are -1 for real entries, 0 for padding;
+ * columns beyond the last real one are padding.
  */
 #ifndef REGARD_ATTENTION_H
 #define REGARD_ATTENTION_H
@@ -13,7 +13,7 @@
 #define EPSILON 1e-8f /* added to a length that is divided by */
 #define LEAST_SQUARE 1e-30f
 #define LEAST 1e-30f
-#define TIE_TOLERANCE 1e-5f /* how far above the mean the largest of weights that are all alike may be */
+#define TIE_TOLERANCE 1e-5f /* by how much the largest of equal weights may exceed their mean */
 #define TINY 1.17549435e-38f /* the smallest normal float32 */
 
 typedef struct {
@@ -23,7 +23,7 @@ typedef struct {
 
 INLINE int columns_of(shape s) { return s.blocks * BLOCK; }
 
-/* The place of a row's columns from `column` on, which is a multiple of LANES. */
+/* The index of a row's columns from `column` on, which is a multiple of LANES. */
 INLINE size_t place(shape s, int row, int column) {
   return ((size_t)(column / BLOCK) * s.rows + row) * BLOCK + column % BLOCK;
 }
@@ -44,7 +44,7 @@ static void transpose(shape s, const float *table, int count, float *into) {
       float *own = into + ((size_t)(row / BLOCK) * count + column) * BLOCK + row % BLOCK;
       for (int n = 0; n < LANES && column + n < count; n++) store(own + (size_t)n * BLOCK, square[n]);
     }
-  /* Rows up to the end of their block, where no square began. */
+  /* The remaining rows of the last block, which no square covers. */
   for (int row = (s.rows + LANES - 1) / LANES * LANES; row % BLOCK; row += LANES)
     for (int column = 0; column < count; column++)
       store(into + ((size_t)(row / BLOCK) * count + column) * BLOCK + row % BLOCK, all(0));
@@ -68,8 +68,8 @@ static int count_real(const int32_t *real, int count) {
   return found;
 }
 
-/* Every row divided by its length, times a factor. Nothing is added to the length of a lone real number of a row where
- * `lone_exact`. */
+/* Every row divided by its length, times a factor. With `lone_exact` EPSILON is not added to the length of rows with a
+ * single real number. */
 static void normalise_rows(shape s, float times, int lone_exact, float *table) {
   const int lone = lone_exact && count_real(s.real_columns, columns_of(s)) == 1;
   for (int row = 0; row < s.rows; row++) {
@@ -112,7 +112,7 @@ static void softmax_of_rows(shape s, float times, float *table) {
   }
 }
 
-/* Logits to weights of the rows, up to a factor of each column's own. */
+/* Logits to weights of the rows, up to a factor for each column. */
 static void exponentials(shape s, float *table) {
   for (size_t n = 0; n < (size_t)s.rows * columns_of(s); n += LANES) store(table + n, exponential(load(table + n)));
 }
@@ -123,7 +123,7 @@ static void softmax_of_columns(shape s, float *table) {
     lanes peak = all(-INFINITY), total = {0};
     for (int row = 0; row < s.rows; row++)
       if (s.real_rows[row]) peak = larger(peak, load(table + place(s, row, column)));
-    peak = choose((peak - peak) == 0.0f, peak, all(0.0f)); /* no infinity is subtracted */
+    peak = choose((peak - peak) == 0.0f, peak, all(0.0f)); /* do not subtract an infinity */
     for (int row = 0; row < s.rows; row++) {
       const size_t at = place(s, row, column);
       const lanes weight = s.real_rows[row] ? exponential(load(table + at) - peak) : all(0.0f);
@@ -182,8 +182,8 @@ static void largest_of_columns(shape s, const float *table, float *into) {
   }
 }
 
-/* Cosine of every column with the sum of rows that its weights make, [blocks * BLOCK]. `gram` [rows][rows] is that of
- * the rows, `lengths` are the columns', and `scratch` is a table. */
+/* Cosine of every column with its weighted sum of rows, [blocks * BLOCK]. `gram` [rows][rows] holds the rows' inner
+ * products, `lengths` are the columns', and `scratch` is a table. */
 static void cosines(shape s, const float *weights, const float *raw, const float *gram, const float *lengths,
                     float *scratch, float *into) {
   square_product(gram, s.rows, weights, s.blocks, scratch);
@@ -200,7 +200,7 @@ static void cosines(shape s, const float *weights, const float *raw, const float
   }
 }
 
-/* Softmax of logits in place, of the real ones where `real` says which; what is not real becomes 0. */
+/* Softmax of logits in place; with `real`, of those alone, and the others become 0. */
 static void softmax(int count, const int32_t *real, float *logits) {
   float peak = -INFINITY, total = 0;
   for (int n = 0; n < count; n++)
@@ -213,7 +213,7 @@ static void softmax(int count, const int32_t *real, float *logits) {
   for (int n = 0; n < count; n++) logits[n] /= total < TINY ? TINY : total;
 }
 
-/* The same of logits that are [count][BLOCK] parts to be added up; the weights stand in the first `count` places. */
+/* Softmax of logits that are sums of [count][BLOCK] parts; the weights replace the first `count` numbers. */
 static void softmax_of_sums(int count, const int32_t *real, float *parts) {
   for (int n = 0; n < count; n++) {
     lanes sum = {0};

@@ -1,7 +1,7 @@
 /* CAAN's scores (models/rerankers/caan.py, with its formulas) of pictures with one sentence.
  *
- * Regions are multiplied with words and keys; all else is a product of few rows with blocks of 16 columns: weights with
- * the attention's units, a block of units at a time, so that no attended vector is ever whole.
+ * Regions are multiplied with words and keys. Everything else is a product of few rows with blocks of 16 columns: of
+ * weights with the attention's units, one block at a time, so that no attended vector is built as a whole.
  */
 #ifndef REGARD_CAAN_H
 #define REGARD_CAAN_H
@@ -26,26 +26,26 @@ typedef struct {
 
 typedef struct {
   const float *region_weight, *word_weight; /* [units] */
-  int32_t intra_modal;                      /* FA: what is alike on one side is in `intra` already */
+  int32_t intra_modal;                      /* FA: `intra` already contains intra-modal attention */
   float slope;                              /* of affinities below zero */
 } caan_form;
 
-/* What is computed of one picture. Rows that are multiplied lie side by side: [left | right]. */
+/* Intermediate results for one picture. Rows that are multiplied are concatenated: [left | right]. */
 typedef struct {
   float *products;      /* [2 blocks][regions][BLOCK]: similarities, then affinities */
   float *region_rows;   /* [regions][2 words]: unit rows of the affinities over the regions, and these affinities */
-  float *word_rows;     /* [words][words + regions]: how words are alike, and the affinities over the words, turned */
+  float *word_rows;     /* [words][words + regions]: similarities of words, transposed affinities over words */
   float *turned;        /* [words][regions]: the left half of region_rows */
-  float *region_units;  /* [2][regions][BLOCK]: a block of units of `intra` and `inter` */
-  float *stacked;       /* [words + regions + words][BLOCK]: a block of what rows are multiplied with */
+  float *region_units;  /* [2][regions][BLOCK]: units of `intra` and `inter`, by block */
+  float *stacked;       /* [words + regions + words][BLOCK]: a block of right-hand sides for the rows */
   float *sums;          /* [regions + words][BLOCK] */
   float *region_logits, *word_logits; /* [..][BLOCK], to be added up */
   float *column;        /* [blocks * BLOCK] */
   int32_t *real_regions;
 } caan_space;
 
-static void *allocate_caan(const caan_pictures *all, const caan_sentence *said, caan_space *space) {
-  const size_t regions = all->regions, words = said->words, columns = rounded_up(said->words ? said->words : 1);
+static void *allocate_caan(const caan_pictures *all, const caan_sentence *text, caan_space *space) {
+  const size_t regions = all->regions, words = text->words, columns = rounded_up(text->words ? text->words : 1);
   void *const parts[] = {&space->products,     &space->region_rows, &space->word_rows,     &space->turned,
                            &space->region_units, &space->stacked,     &space->sums,          &space->region_logits,
                            &space->word_logits,  &space->column,      &space->real_regions};
@@ -63,7 +63,7 @@ static void *allocate_caan(const caan_pictures *all, const caan_sentence *said, 
   return allocate_parts(parts, sizes, 11);
 }
 
-/* Affinities to what stands before the norms: [tanh]+ of the second half of the products, in place. */
+/* Affinities before normalisation: [tanh]+ in place. */
 static void positive_affinities(size_t count, float slope, float *table) {
   for (size_t n = 0; n < count; n += LANES) {
     const lanes x = hyperbolic_tangent(load(table + n));
@@ -76,9 +76,9 @@ INLINE float inverse_length(float square) {
   return 1.0f / (length < EPSILON ? EPSILON : length);
 }
 
-/* Weights of regions for every word: affinities that have length 1 over the regions, and their rows with length 1. */
-static void weigh_regions(int regions, const caan_sentence *said, const float *affinity, const caan_space *space) {
-  const int words = said->words;
+/* Weights of regions for every word: affinities of length 1 over the regions, and their rows scaled to length 1. */
+static void weigh_regions(int regions, const caan_sentence *text, const float *affinity, const caan_space *space) {
+  const int words = text->words;
   const shape s = {regions, rounded_up(words) / BLOCK, 0, 0};
   for (int column = 0; column < columns_of(s); column += LANES) {
     lanes square = {0};
@@ -102,10 +102,10 @@ static void weigh_regions(int regions, const caan_sentence *said, const float *a
   }
 }
 
-/* Weights of words for every region: affinities that have length 1 over the words; and how words are alike, which is
- * the products of these that have length 1 over the regions. `affinity` is overwritten. */
-static void weigh_words(int regions, const caan_sentence *said, float *affinity, const caan_space *space) {
-  const int words = said->words, step = words + regions;
+/* Weights of words for every region: affinities of length 1 over the words; and the words' similarities, which are
+ * inner products of these scaled to length 1 over the regions. `affinity` is overwritten. */
+static void weigh_words(int regions, const caan_sentence *text, float *affinity, const caan_space *space) {
+  const int words = text->words, step = words + regions;
   const shape s = {regions, rounded_up(words) / BLOCK, 0, 0};
   for (int row = 0; row < regions; row++) {
     lanes square = {0};
@@ -138,7 +138,7 @@ static void weigh_words(int regions, const caan_sentence *said, float *affinity,
   }
 }
 
-/* logits[row] += weight . tanh(sums[row]), up to a constant, which a softmax does not see. */
+/* logits[row] += weight . tanh(sums[row]), up to a constant, which does not change a softmax. */
 static void add_logits(int rows, const float *sums, const float *weight, float *logits) {
   for (int p = 0; p < BLOCK; p += LANES) {
     const lanes doubled = 2.0f * load(weight + p);
@@ -149,10 +149,10 @@ static void add_logits(int rows, const float *sums, const float *weight, float *
   }
 }
 
-/* One block of units of what regions and words attend with. */
-static void add_units(const caan_pictures *all, const caan_sentence *said, const caan_form *f, int regions,
+/* Add one block of units to the logits of regions and words. */
+static void add_units(const caan_pictures *all, const caan_sentence *text, const caan_form *f, int regions,
                       const half *intra, const half *inter, int block, const caan_space *space) {
-  const int words = said->words, step = words + regions;
+  const int words = text->words, step = words + regions;
   const size_t sentence_part = (size_t)block * words * BLOCK;
   float *own = space->region_units, *other = own + (size_t)regions * BLOCK;
   float *of_regions = space->sums, *of_words = space->sums + (size_t)regions * BLOCK;
@@ -161,10 +161,10 @@ static void add_units(const caan_pictures *all, const caan_sentence *said, const
     widen(inter + (size_t)row * all->units + block * BLOCK, BLOCK, other + (size_t)row * BLOCK);
   }
   float *from_regions = space->stacked, *from_words = from_regions + (size_t)words * BLOCK;
-  memcpy(from_words, said->inter + sentence_part, sizeof(float) * (size_t)words * BLOCK);
+  memcpy(from_words, text->inter + sentence_part, sizeof(float) * (size_t)words * BLOCK);
   if (f->intra_modal) {
     memcpy(of_regions, own, sizeof(float) * (size_t)regions * BLOCK);
-    memcpy(of_words, said->intra + sentence_part, sizeof(float) * (size_t)words * BLOCK);
+    memcpy(of_words, text->intra + sentence_part, sizeof(float) * (size_t)words * BLOCK);
     multiply_many(regions, space->region_rows + words, 2 * words, words, from_words, of_regions);
     multiply_many(words, space->word_rows + words, step, regions, other, of_words);
   } else {
@@ -172,7 +172,7 @@ static void add_units(const caan_pictures *all, const caan_sentence *said, const
     memset(from_regions, 0, sizeof(float) * (size_t)words * BLOCK);
     multiply_many(words, space->turned, regions, regions, own, from_regions);
     multiply_many(regions, space->region_rows, 2 * words, 2 * words, from_regions, of_regions);
-    memcpy(space->stacked, said->intra + sentence_part, sizeof(float) * (size_t)words * BLOCK);
+    memcpy(space->stacked, text->intra + sentence_part, sizeof(float) * (size_t)words * BLOCK);
     memcpy(space->stacked + (size_t)words * BLOCK, other, sizeof(float) * (size_t)regions * BLOCK);
     multiply_many(words, space->word_rows, step, step, space->stacked, of_words);
   }
@@ -180,10 +180,10 @@ static void add_units(const caan_pictures *all, const caan_sentence *said, const
   add_logits(words, of_words, f->word_weight + block * BLOCK, space->word_logits);
 }
 
-static float score_caan(const caan_pictures *all, const caan_sentence *said, const caan_form *f, int64_t row,
+static float score_caan(const caan_pictures *all, const caan_sentence *text, const caan_form *f, int64_t row,
                         int64_t next, const caan_space *space) {
   const int regions = read_mask(all->mask + row * all->mask_step, all->regions, space->real_regions);
-  const int words = said->words;
+  const int words = text->words;
   if (!regions || !words) return 0;
   const half *intra = (const half *)(all->intra + row * all->intra_step);
   const half *inter = (const half *)(all->inter + row * all->inter_step);
@@ -191,15 +191,15 @@ static float score_caan(const caan_pictures *all, const caan_sentence *said, con
   const half *fetched = next < 0 ? 0 : (const half *)(all->vectors + next * all->vectors_step);
   const size_t table = (size_t)regions * rounded_up(words);
   float *affinity = space->products + table;
-  product(vectors, fetched, regions, all->width, said->vectors, words, space->products);
-  product(vectors, 0, regions, all->width, said->keys, words, affinity);
+  product(vectors, fetched, regions, all->width, text->vectors, words, space->products);
+  product(vectors, 0, regions, all->width, text->keys, words, affinity);
   positive_affinities(table, f->slope, affinity);
-  weigh_regions(regions, said, affinity, space);
-  weigh_words(regions, said, affinity, space);
+  weigh_regions(regions, text, affinity, space);
+  weigh_words(regions, text, affinity, space);
   memset(space->region_logits, 0, sizeof(float) * (size_t)regions * BLOCK);
   memset(space->word_logits, 0, sizeof(float) * (size_t)words * BLOCK);
   for (int block = 0; block < all->units / BLOCK; block++)
-    add_units(all, said, f, regions, intra, inter, block, space);
+    add_units(all, text, f, regions, intra, inter, block, space);
   if (next >= 0) {
     fetch((const half *)(all->intra + next * all->intra_step), regions * all->units);
     fetch((const half *)(all->inter + next * all->inter_step), regions * all->units);
@@ -218,15 +218,15 @@ static float score_caan(const caan_pictures *all, const caan_sentence *said, con
   return score;
 }
 
-/* scores[n] of the picture rows[n], for `count` n from `first` on. An `enum fault`. */
-int regard_caan_scores(const caan_pictures *all, const caan_sentence *said, const caan_form *f, const int64_t *rows,
+/* Fills scores[n] for the picture rows[n], for `count` n from `first` on; returns an `enum fault`. */
+int regard_caan_scores(const caan_pictures *all, const caan_sentence *text, const caan_form *f, const int64_t *rows,
                        int64_t first, int64_t count, float *scores) {
   if (!rows_exist(rows + first, count, all->number)) return NO_SUCH_ROW;
   caan_space space;
-  void *allocation = allocate_caan(all, said, &space);
+  void *allocation = allocate_caan(all, text, &space);
   if (!allocation) return NO_MEMORY;
   for (int64_t n = first; n < first + count; n++)
-    scores[n] = score_caan(all, said, f, rows[n], n + 1 < first + count ? rows[n + 1] : -1, &space);
+    scores[n] = score_caan(all, text, f, rows[n], n + 1 < first + count ? rows[n + 1] : -1, &space);
   free(allocation);
   return NO_FAULT;
 }

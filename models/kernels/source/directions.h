@@ -11,22 +11,22 @@ enum focal { FOCAL_NONE, FOCAL_EQUAL, FOCAL_PROB };
 
 typedef struct {
   int32_t words_attend, regions_attend; /* the directions; the score is their sum */
-  int32_t logits;                       /* LOGITS_NONE: the largest product stands for the attended cosine */
-  int32_t bounded;                      /* whether exponentials of logits are small enough to do without a maximum */
+  int32_t logits;                       /* LOGITS_NONE: the largest product replaces the attended cosine */
+  int32_t bounded;                      /* whether logits are so small that the softmax needs no maximum */
   int32_t focal, pooling;
-  float times, sharpness; /* of the softmax, of LogSumExp */
+  float times, sharpness; /* factors of the softmax and of LogSumExp */
 } form;
 
-/* What is computed of the sentence, and of one picture after the other; all of it lies in one allocation. */
+/* Intermediate results for the sentence and for each picture, in one allocation. */
 typedef struct {
   float *raw, *turned, *weights, *scratch; /* tables */
   float *gram, *lengths, *relevance;
   float *word_gram;    /* [words][words] */
-  float *word_lengths; /* as many as columns of words, zeros beyond these */
+  float *word_lengths; /* one per column, zeros for padding */
   int32_t *real_regions, *real_words;
 } workspace;
 
-/* The allocation, to be freed, or null. */
+/* The allocation, which the caller frees, or null. */
 static void *allocate(int regions, int words, workspace *space) {
   const size_t columns = rounded_up(words ? words : 1), turned = rounded_up(regions ? regions : 1);
   const size_t straight_table = regions * columns, turned_table = words * turned;
@@ -40,7 +40,7 @@ static void *allocate(int regions, int words, workspace *space) {
   return allocate_parts(parts, sizes, 11);
 }
 
-/* Weights of every column over the rows, up to a factor of each column's own. */
+/* Weights of every column over the rows, up to a factor for each column. */
 static void attend(shape s, const form *f, const float *raw, const float *row_lengths, const float *column_lengths,
                    float *weights) {
   if (f->logits == LOGITS_CLIPPED || f->logits == LOGITS_CLIPPED_L2)
@@ -74,8 +74,8 @@ static float score_of(shape s, const form *f, const float *raw, const float *gra
   return pool((enum pooling)f->pooling, space->relevance, s.real_columns, columns_of(s), f->sharpness);
 }
 
-/* The score of space->raw, a table [regions][words] of what the masks and lengths in `space` belong to; `gram` has the
- * inner products of these regions, where words attend. */
+/* The score of the table space->raw [regions][words], with the masks and lengths in `space`; `gram` has the regions'
+ * inner products if words attend. */
 static float score_of_table(int regions, int words, const form *f, const float *gram, const workspace *space) {
   const shape straight = {regions, rounded_up(words ? words : 1) / BLOCK, space->real_regions, space->real_words};
   float score = 0;

@@ -1,5 +1,5 @@
-/* Inner products of stored rows of halves with rows of floats, the numbers of a row in the lanes: nothing is laid out
- * anew for them, and two words cost two. They are half of a score, nearly all of its time.
+/* Inner products of stored rows of halves with rows of floats, with the numbers of a row in the lanes. So no data is
+ * rearranged, and the time is proportional to the words. They take nearly all of a score's time.
  */
 #ifndef REGARD_HALVES_H
 #define REGARD_HALVES_H
@@ -12,7 +12,7 @@
 
 typedef _Float16 half;
 
-#define LINE 32        /* halves of a cache line */
+#define LINE 32        /* halves in a cache line */
 #define HALF_ROWS 3    /* rows of halves that are multiplied at a time: all sums stay in registers, */
 #if LANES == 16
 #define FLOAT_ROWS 8   /* of 32 there are, */
@@ -54,7 +54,7 @@ INLINE void widen(const half *restrict from, int length, float *restrict to) {
   for (; n < length; n++) to[n] = (float)from[n];
 }
 
-/* Halves of the next picture, `count` of them, or none where it has no address. */
+/* Prefetch `count` halves of the next picture, unless its address is null. */
 INLINE void fetch(const half *from, size_t count) {
   for (size_t n = 0; from && n < count; n += LINE) __builtin_prefetch(from + n);
 }
@@ -109,7 +109,7 @@ INLINE void multiply_halves(const int rows, const int words, const half *from, c
   for (int done = 0; done < rows * FLOAT_ROWS; done += LANES) store(sums + done, sums_of_lanes(sum + done));
 }
 
-/* The same where the numbers of rows and words are known when it is called. */
+/* The same for numbers of rows and words that are not constants. */
 static void multiply_few_halves(int rows, int words, const half *from, const float *vectors, int width, float *sums) {
 #define CASE(count) \
   case count: \
@@ -129,9 +129,9 @@ static void multiply_few_halves(int rows, int words, const half *from, const flo
 #undef CASE
 }
 
-/* The inner products of [rows][width] halves with [words][width] floats, as blocks of words: [blocks][rows][BLOCK], of
- * which the columns beyond the words are zeros. `next`, if not null, is where the same rows of the next picture lie:
- * they are fetched meanwhile, a part beside every group of products. */
+/* The inner products of [rows][width] halves with [words][width] floats, as blocks of words: [blocks][rows][BLOCK],
+ * with zeros in the columns beyond the words. `next`, if not null, points to the same rows of the next picture, which
+ * are prefetched in parts, one with each group of products. */
 static void product(const half *from, const half *next, int rows, int width, const float *vectors, int words,
                     float *sums) {
   const int blocks = words ? (words + BLOCK - 1) / BLOCK : 1;
@@ -141,7 +141,7 @@ static void product(const half *from, const half *next, int rows, int width, con
     count = rows - done < HALF_ROWS ? rows - done : HALF_ROWS;
     const size_t start = (size_t)done * width, all_halves = (size_t)count * width;
     for (int word = 0, few; word < words; word += few) {
-      /* Groups of nearly the same size, none of which reaches over the end of a block. */
+      /* Groups of nearly equal size, none of which crosses the end of a block. */
       const int left = (words - word < BLOCK - word % BLOCK ? words - word : BLOCK - word % BLOCK);
       const int groups = (left + FLOAT_ROWS - 1) / FLOAT_ROWS;
       few = (left + groups - 1) / groups;

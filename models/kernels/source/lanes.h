@@ -1,6 +1,6 @@
-/* Vectors of float32 as wide as the processor's registers, and what is computed on them lane by lane.
+/* Vectors of float32 as wide as the processor's registers, and operations on their lanes.
  *
- * Nothing here is undefined for any input: NaN and infinities go through as in PyTorch, so -ffast-math must stay off.
+ * Everything is defined for any input: NaN and infinities propagate as in PyTorch, so -ffast-math must stay off.
  */
 #ifndef REGARD_LANES_H
 #define REGARD_LANES_H
@@ -11,7 +11,7 @@
 
 #if defined(__AVX512F__)
 #define LANES 16 /* numbers of one register */
-#define MOST_SUMS 16 /* rows that are multiplied with a block at a time: their sums stay in registers */
+#define MOST_SUMS 16 /* rows that are multiplied with a block at a time, so that their sums stay in registers */
 #elif defined(__AVX2__)
 #define LANES 8
 #define MOST_SUMS 6
@@ -20,7 +20,7 @@
 #define MOST_SUMS 6
 #endif
 
-#define BLOCK 16 /* words, or other columns, that are computed side by side, on every processor */
+#define BLOCK 16 /* words, or other columns, that are computed together, on every processor */
 #define PARTS (BLOCK / LANES)
 
 typedef float lanes __attribute__((vector_size(4 * LANES)));
@@ -44,7 +44,7 @@ INLINE lanes choose(ints condition, lanes yes, lanes no) {
   return (lanes)(((ints)yes & condition) | ((ints)no & ~condition));
 }
 
-/* As PyTorch's clamp_min and amax: NaN stays, in whichever of the two it is. */
+/* Like PyTorch's clamp_min and amax: NaN in either argument propagates. */
 INLINE lanes at_least(lanes x, lanes least) { return choose(x < least, least, x); }
 
 INLINE lanes larger(lanes x, lanes y) { return choose((x > y) | (x != x), x, y); }
@@ -64,8 +64,8 @@ INLINE float sum_of(lanes x) {
   return total[0];
 }
 
-/* Lanes of two vectors, each by its number among those of both. The place of lane l where the two exchange parts of
- * `step` lanes: LOWER gives the first vector then, UPPER the second. */
+/* Indices into the concatenated lanes of two vectors that exchange parts of `step` lanes: LOWER selects lane l of the
+ * first result, UPPER of the second. */
 #define LOWER(l, step) ((l) & (step) ? LANES + (l) - (step) : (l))
 #define UPPER(l, step) ((l) & (step) ? LANES + (l) : (l) + (step))
 #if LANES == 16
@@ -101,7 +101,7 @@ INLINE lanes sums_of_lanes(const lanes *from) {
   return x[0];
 }
 
-/* LANES vectors, the rows of a square, with rows and columns exchanged. */
+/* Transposes LANES vectors, the rows of a square, in place. */
 INLINE void turn(lanes *x) {
 #define EXCHANGE(step) \
   for (int n = 0; n < LANES; n++) \
@@ -132,10 +132,10 @@ INLINE float largest_of(lanes x) {
 #define SMALLEST -86.9f
 #define LARGEST 88.72f /* beyond it e^x is infinite in float32 */
 
-/* e^x within two roundings, of x that are brought between the two. x = n ln 2 + rest: e^rest is a polynomial, 2^n is put
- * into the exponent. */
+/* e^x within two roundings, for x clamped to these bounds. x = n ln 2 + rest: e^rest is a polynomial, and 2^n is set as
+ * the exponent. */
 INLINE lanes bounded_exponential(lanes x) {
-  const lanes shift = all(12582912.0f); /* 1.5 * 2^23: what is added to it is rounded to a whole number */
+  const lanes shift = all(12582912.0f); /* 1.5 * 2^23: adding it rounds to a whole number */
   const lanes bounded = choose(x < SMALLEST, all(SMALLEST), choose(x > LARGEST, all(LARGEST), x));
   const lanes shifted = bounded * 1.44269504f + shift;
   const lanes whole = shifted - shift;
@@ -148,7 +148,7 @@ INLINE lanes bounded_exponential(lanes x) {
   sum = sum * rest + 0.5f;
   sum = sum * rest + 1.0f;
   sum = sum * rest + 1.0f;
-  /* 2^128 is no float32, so half of the power is multiplied by twice the rest. */
+  /* 2^128 is not a float32, so half of the power is multiplied by twice the sum. */
   const bits power = ((bits)shifted - (bits)shift + 126u) << 23;
   return (sum + sum) * (lanes)power;
 }
@@ -158,10 +158,10 @@ INLINE lanes exponential(lanes x) {
   return choose(x > LARGEST, all(INFINITY), choose(x < SMALLEST, all(0.0f), bounded_exponential(x)));
 }
 
-/* 1 / (1 + e^-x); beyond the bounds it is 1, or less than what is normal in float32. */
+/* 1 / (1 + e^-x); beyond the bounds it is 1, or below the normal numbers of float32. */
 INLINE lanes logistic(lanes x) { return 1.0f / (1.0f + bounded_exponential(-x)); }
 
-/* tanh(x), also of small x within a few roundings of itself: a polynomial below SMALL_ANGLE, by Cephes' coefficients
+/* tanh(x) within a few roundings, also for small x: below SMALL_ANGLE a polynomial with Cephes' coefficients
  * (S. Moshier, tanhf.c). */
 #define SMALL_ANGLE 0.625f
 INLINE lanes hyperbolic_tangent(lanes x) {

@@ -1,4 +1,4 @@
-/* The numbers of all columns, or their relevances, to one score. Padding takes no part. */
+/* Pooling of the relevances of all columns into one score, without padding. */
 #ifndef REGARD_POOLING_H
 #define REGARD_POOLING_H
 

@@ -1,10 +1,10 @@
-/* Products of rows of floats with columns that lie side by side in blocks. */
+/* Products of rows of floats with blocks of columns. */
 #ifndef REGARD_PRODUCT_H
 #define REGARD_PRODUCT_H
 
 #include "lanes.h"
 
-/* sums[row][column] += wide[row] . columns[:, column], for `rows` rows (a constant), which lie `step` floats apart,
+/* sums[row][column] += wide[row] . columns[:, column], for `rows` rows (a constant), which are `step` floats apart,
  * and one block of columns. */
 INLINE void multiply(const int rows, const float *wide, int step, int length, const float *columns,
                      float *sums) {
@@ -43,7 +43,7 @@ static void multiply_few(int rows, const float *from, size_t step, int length, c
 #undef CASE
 }
 
-/* The same of any number of rows, in groups of nearly the same size: in a small one the sums wait for each other. */
+/* The same for any number of rows, in groups of nearly equal size: in small groups, sums wait for each other. */
 static void multiply_many(int rows, const float *from, size_t step, int length, const float *columns, float *sums) {
   int groups = (rows + MOST_SUMS - 1) / MOST_SUMS;
   for (int done = 0, count; done < rows; done += count, groups--) {
@@ -52,7 +52,7 @@ static void multiply_many(int rows, const float *from, size_t step, int length, 
   }
 }
 
-/* The products of a square matrix with a table of as many rows, both of them [blocks][rows][BLOCK]. */
+/* The products of a square matrix with a table of as many rows; table and result are [blocks][rows][BLOCK]. */
 static void square_product(const float *matrix, int rows, const float *table, int blocks, float *sums) {
   memset(sums, 0, sizeof(float) * (size_t)blocks * rows * BLOCK);
   for (int block = 0; block < blocks; block++) {

@@ -1,4 +1,4 @@
-/* What every score needs of stored pictures, and one allocation for what is computed of one. */
+/* Shared code of all scores: stored pictures, and one allocation for intermediate results. */
 #ifndef REGARD_RECORDS_H
 #define REGARD_RECORDS_H
 
@@ -11,7 +11,7 @@
 /* The outcome of a call. */
 enum fault { NO_FAULT, NO_MEMORY, NO_SUCH_ROW };
 
-/* Whether all of these rows are among so many records. */
+/* Whether all of these rows are below the number of records. */
 static int rows_exist(const int64_t *rows, int64_t count, int64_t records) {
   for (int64_t n = 0; n < count; n++)
     if (rows[n] < 0 || rows[n] >= records) return 0;
@@ -28,19 +28,19 @@ static int read_mask(const char *mask, int all_regions, int32_t *real) {
   return regions;
 }
 
-/* Give every pointer of `parts`, named by its address, its place, of so many numbers of four bytes, in one allocation;
- * that, to be freed, or null. */
+/* Points every pointer whose address is in `parts` to its part, of that many four-byte numbers, of one allocation.
+ * Returns the allocation, which the caller frees, or null. */
 static void *allocate_parts(void *const parts[], const size_t sizes[], int number) {
   size_t bytes = CACHE_LINE;
   for (int n = 0; n < number; n++) bytes += (sizes[n] * sizeof(float) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-  void *all_of_it = malloc(bytes);
-  if (!all_of_it) return 0;
-  char *from = (char *)(((uintptr_t)all_of_it + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+  void *allocation = malloc(bytes);
+  if (!allocation) return 0;
+  char *from = (char *)(((uintptr_t)allocation + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
   for (int n = 0; n < number; n++) {
     memcpy(parts[n], &from, sizeof from);
     from += (sizes[n] * sizeof(float) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
   }
-  return all_of_it;
+  return allocation;
 }
 
 #endif

@@ -7,7 +7,7 @@
 #include "attention.h"
 #include "records.h"
 
-#define SUMMED_PARTS 4 /* vectors of columns that are summed over all regions at a time */
+#define SUMMED_PARTS 4 /* vectors of columns that are summed over regions at a time */
 
 typedef struct {
   const char *keys, *values; /* halves [regions][width] */
@@ -21,34 +21,34 @@ typedef struct {
 typedef struct {
   const float *keys, *values; /* [words][width] */
   const float *whole, *own;   /* [width]: t0 and t1 */
-  /* [candidates][width]. Inside the tanh they are doubled, tanh(x) being 2 logistic(2 x) - 1; queries for words whose
-   * product stands outside of it are times the weights of the logits, and `keys` are the tanh then. */
+  /* [candidates][width]. Inside the tanh they are doubled, since tanh(x) = 2 logistic(2 x) - 1. If the words' product
+   * is outside the tanh, their queries are multiplied by the logits' weights, and `keys` hold the tanh. */
   const float *region_queries, *word_queries;
   int32_t words;
 } sman_sentence;
 
 typedef struct {
   const float *region_weight, *word_weight; /* [width] */
-  int32_t outside;       /* the words' product stands outside of the tanh */
-  int32_t concatenation; /* one cosine of all three vectors side by side */
+  int32_t outside;       /* the words' product is outside the tanh */
+  int32_t concatenation; /* one cosine of the three concatenated vectors */
 } sman_form;
 
 typedef struct {
   float *weights; /* [regions] or [words] */
-  float *regions, *words; /* [width]: what is attended to */
+  float *regions, *words; /* [width]: attended vectors */
   float *whole, *own;
   int32_t *real_regions;
 } sman_space;
 
-static void *allocate_sman(const sman_pictures *all, const sman_sentence *said, sman_space *space) {
-  const size_t width = all->width, most = all->regions > said->words ? all->regions : said->words;
+static void *allocate_sman(const sman_pictures *all, const sman_sentence *text, sman_space *space) {
+  const size_t width = all->width, most = all->regions > text->words ? all->regions : text->words;
   void *const parts[] = {&space->weights, &space->regions, &space->words,
                          &space->whole,   &space->own,     &space->real_regions};
   const size_t sizes[] = {most, width, width, width, width, rounded_up(all->regions)};
   return allocate_parts(parts, sizes, 6);
 }
 
-/* weight . tanh(key * query / 2), up to a constant, which a softmax does not see. */
+/* weight . tanh(key * query / 2), up to a constant, which does not change a softmax. */
 static float logit_inside(const float *key, const float *query, const float *weight, int width) {
   lanes sum = {0};
   for (int n = 0; n < width; n += LANES) sum += load(weight + n) * logistic(load(key + n) * load(query + n));
@@ -83,14 +83,14 @@ static void weighted_sum(const half *values, const float *weights, int rows, int
   for (; n < width; n += LANES) sum_columns(1, values + n, weights, rows, width, into + n);
 }
 
-/* What a picture's regions are attended to as. */
-static void attend_regions(const sman_pictures *all, const sman_sentence *said, const sman_form *f, int64_t row,
+/* The attended vector of a picture's regions. */
+static void attend_regions(const sman_pictures *all, const sman_sentence *text, const sman_form *f, int64_t row,
                            int64_t next, int64_t candidate, const sman_space *space) {
   const int width = all->width;
   const half *keys = (const half *)(all->keys + row * all->keys_step);
   const half *values = (const half *)(all->values + row * all->values_step);
   const int regions = read_mask(all->mask + row * all->mask_step, all->regions, space->real_regions);
-  const float *query = said->region_queries + candidate * width;
+  const float *query = text->region_queries + candidate * width;
   if (next >= 0) fetch((const half *)(all->keys + next * all->keys_step), all->regions * width);
   for (int region = 0; region < regions; region++) {
     space->weights[region] = 0;
@@ -103,17 +103,17 @@ static void attend_regions(const sman_pictures *all, const sman_sentence *said, 
   for (int n = 0; n < width; n += LANES) store(space->regions + n, hyperbolic_tangent(load(space->regions + n)));
 }
 
-static void attend_words(const sman_sentence *said, const sman_form *f, int width, int64_t candidate,
+static void attend_words(const sman_sentence *text, const sman_form *f, int width, int64_t candidate,
                          const sman_space *space) {
-  const float *query = said->word_queries + candidate * width;
-  for (int word = 0; word < said->words; word++) {
-    const float *key = said->keys + (size_t)word * width;
+  const float *query = text->word_queries + candidate * width;
+  for (int word = 0; word < text->words; word++) {
+    const float *key = text->keys + (size_t)word * width;
     space->weights[word] = f->outside ? inner_product(key, query, width) : logit_inside(key, query, f->word_weight, width);
   }
-  softmax(said->words, 0, space->weights);
+  softmax(text->words, 0, space->weights);
   memset(space->words, 0, sizeof(float) * width);
-  for (int word = 0; word < said->words; word++)
-    add_weighted(space->weights[word], said->values + (size_t)word * width, width, space->words);
+  for (int word = 0; word < text->words; word++)
+    add_weighted(space->weights[word], text->values + (size_t)word * width, width, space->words);
 }
 
 /* The sum of the cosines of the pairs of vectors, or one cosine of their concatenations. */
@@ -130,19 +130,19 @@ static float sum_of_cosines(const float *const pairs[3][2], int width, int conca
   return concatenation ? total[0] / sqrtf(both < LEAST ? LEAST : both) : sum;
 }
 
-/* scores[n] of the picture rows[n], for `count` n from `first` on. An `enum fault`. */
-int regard_sman_scores(const sman_pictures *all, const sman_sentence *said, const sman_form *f, const int64_t *rows,
+/* Fills scores[n] for the picture rows[n], for `count` n from `first` on; returns an `enum fault`. */
+int regard_sman_scores(const sman_pictures *all, const sman_sentence *text, const sman_form *f, const int64_t *rows,
                        int64_t first, int64_t count, float *scores) {
   if (!rows_exist(rows + first, count, all->number)) return NO_SUCH_ROW;
   sman_space space;
-  void *allocation = allocate_sman(all, said, &space);
+  void *allocation = allocate_sman(all, text, &space);
   if (!allocation) return NO_MEMORY;
   for (int64_t n = first; n < first + count; n++) {
-    attend_regions(all, said, f, rows[n], n + 1 < first + count ? rows[n + 1] : -1, n, &space);
-    attend_words(said, f, all->width, n, &space);
+    attend_regions(all, text, f, rows[n], n + 1 < first + count ? rows[n + 1] : -1, n, &space);
+    attend_words(text, f, all->width, n, &space);
     widen((const half *)(all->whole + rows[n] * all->whole_step), all->width, space.whole);
     widen((const half *)(all->own + rows[n] * all->own_step), all->width, space.own);
-    const float *const pairs[3][2] = {{space.whole, said->whole}, {space.own, said->own}, {space.regions, space.words}};
+    const float *const pairs[3][2] = {{space.whole, text->whole}, {space.own, text->own}, {space.regions, space.words}};
     scores[n] = sum_of_cosines(pairs, all->width, f->concatenation);
   }
   free(allocation);

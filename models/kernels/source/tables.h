@@ -1,5 +1,5 @@
-/* Scores of tables of inner products that were computed before, all regions with all words in one matrix product: the
- * attention on them, pair by pair, while a table lies in the processor's first cache. */
+/* Scores from given inner products, which one matrix product of all regions with all words made: attention pair by
+ * pair, while a pair's table is in the processor's first-level cache. */
 #ifndef REGARD_TABLES_H
 #define REGARD_TABLES_H
 
@@ -17,7 +17,7 @@ typedef struct {
   int32_t regions, sentences, words;
 } tables;
 
-/* What is needed of a sentence, whatever the picture. */
+/* Data of a sentence that does not depend on the picture. */
 static void take_sentence(const tables *all, int sentence, const workspace *space) {
   const int words = all->real_words[sentence], columns = rounded_up(words ? words : 1);
   for (int n = 0; n < columns; n++) {
@@ -28,7 +28,7 @@ static void take_sentence(const tables *all, int sentence, const workspace *spac
   for (int n = 0; n < words; n++) memcpy(space->word_gram + n * words, gram + n * all->words, sizeof(float) * words);
 }
 
-/* The products of a picture's first regions with a sentence as a table, with zeros beyond the last word. */
+/* The products of a picture's first regions with a sentence as a table, zeros beyond the last word. */
 static void take_products(const tables *all, int64_t picture, int sentence, int regions, float *into) {
   const int words = all->real_words[sentence], columns = rounded_up(words ? words : 1);
   const size_t step = (size_t)all->sentences * all->words;
@@ -43,7 +43,7 @@ static void take_products(const tables *all, int64_t picture, int sentence, int 
   }
 }
 
-/* The inner products of a picture's first regions: where they lie, or copied side by side. */
+/* The inner products of a picture's first regions: in place, or as a contiguous copy. */
 static const float *take_gram(const tables *all, int64_t picture, int regions, float *copied) {
   const float *gram = all->gram + (size_t)picture * all->regions * all->regions;
   if (regions == all->regions) return gram;
@@ -60,7 +60,7 @@ static float score_pair(const tables *all, const form *f, int64_t picture, int s
   return score_of_table(regions, all->real_words[sentence], f, gram, space);
 }
 
-/* scores[sentence][picture], for `count` pictures from `first` on. An `enum fault`. */
+/* Fills scores[sentence][picture] for `count` pictures from `first` on; returns an `enum fault`. */
 int regard_table_scores(const tables *all, const form *f, int64_t first, int64_t count, float *scores) {
   workspace space;
   void *allocation = allocate(all->regions, all->words, &space);

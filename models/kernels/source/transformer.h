@@ -1,7 +1,7 @@
-/* Layers of a BERT encoder, as models/text/bert_encoder.py computes them in PyTorch.
+/* Layers of a BERT encoder; models/text/bert_encoder.py computes the same in PyTorch.
  *
- * Weights stay as they are stored, whole numbers of a byte with a scale for each row, and are widened where they are
- * used: with the dozen pieces of a sentence most of the time would else go into reading them.
+ * Weights stay in their stored form, one byte each with a scale per row, and are widened during the product: with the
+ * dozen pieces of a sentence, most of the time would otherwise go into reading them.
  */
 #ifndef REGARD_TRANSFORMER_H
 #define REGARD_TRANSFORMER_H
@@ -10,7 +10,7 @@
 
 #include "attention.h"
 
-#define MARGIN 16 /* numbers between rows that would else lie a power of two apart, and displace each other in a cache */
+#define MARGIN 16 /* numbers between rows, which a power of two apart would evict each other from the cache */
 
 typedef struct {
   float *numbers;
@@ -39,7 +39,7 @@ typedef struct {
   float epsilon;
 } transformer;
 
-/* What is computed of some sentences, whose pieces are the rows; all of it lies in one allocation. */
+/* Intermediate results for some sentences, whose pieces are the rows, in one allocation. */
 typedef struct {
   float *projected; /* [rows][3 width] */
   float *attended;  /* [rows][width] */
@@ -57,25 +57,25 @@ static void *part_of(char **from, size_t numbers) {
   return taken;
 }
 
-/* The allocation, to be freed, or null. */
+/* The allocation, which the caller frees, or null. */
 static void *allocate_encoder(const transformer *t, int rows, int longest, encoder_space *space) {
   const size_t columns = (size_t)blocks_of(longest) * BLOCK, head = t->width / t->heads, count = rows;
   const size_t sizes[] = {count * 3 * t->width, count * t->width,   count * (t->hidden + MARGIN), count * BLOCK,
                           columns * head,       longest * head,   columns * longest,            longest,       columns};
   size_t numbers = 0;
   for (int n = 0; n < 9; n++) numbers += sizes[n] + 16;
-  void *all_of_it = malloc(numbers * sizeof(float) + 64);
-  if (!all_of_it) return 0;
-  char *from = (char *)(((uintptr_t)all_of_it + 63) / 64 * 64);
+  void *allocation = malloc(numbers * sizeof(float) + 64);
+  if (!allocation) return 0;
+  char *from = (char *)(((uintptr_t)allocation + 63) / 64 * 64);
   float **floats[] = {&space->projected, &space->attended, &space->hidden, &space->sums,
                       &space->keys,      &space->values,   &space->table};
   for (int n = 0; n < 7; n++) *floats[n] = part_of(&from, sizes[n]);
   space->real_rows = part_of(&from, sizes[7]);
   space->real_columns = part_of(&from, sizes[8]);
-  return all_of_it;
+  return allocation;
 }
 
-/* LANES whole numbers of a byte as floats. */
+/* LANES signed bytes as floats. */
 INLINE lanes widened_bytes(const int8_t *from) {
 #if defined(__AVX512F__)
   return (lanes)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)from)));
@@ -89,8 +89,8 @@ INLINE lanes widened_bytes(const int8_t *from) {
 #endif
 }
 
-/* One block of outputs of a layer, from its weights on, of `rows` rows (a constant), all of whose sums stay in
- * registers. The weights are widened there too: that takes no time from the products, which other units compute. */
+/* One block of outputs of a layer for `rows` rows (a constant), whose sums all stay in registers. The weights are also
+ * widened in registers, by other units than those that multiply, so that it costs no time. */
 INLINE void apply_block(const int rows, const linear *f, int block, matrix from, matrix into) {
   const int8_t *packed = f->packed + (size_t)block * f->inputs * BLOCK;
   lanes sum[MOST_SUMS][PARTS] = {0};
@@ -112,7 +112,7 @@ INLINE void apply_block(const int rows, const linear *f, int block, matrix from,
   }
 }
 
-/* The same of a number of rows that is known when it is called, MOST_SUMS at most. */
+/* The same for at most MOST_SUMS rows, not a constant. */
 static void apply_few(int rows, const linear *f, int block, matrix from, matrix into) {
 #define CASE(count) \
   case count: \
@@ -131,7 +131,7 @@ static matrix from_row(matrix all_rows, int row) {
   return (matrix){all_rows.numbers + (size_t)row * all_rows.step, all_rows.step};
 }
 
-/* into [rows][outputs]; rows go in groups of nearly the same size. */
+/* into [rows][outputs], in groups of rows of nearly equal size. */
 static void apply_linear(const linear *f, matrix from, int rows, matrix into) {
   for (int block = 0; block < f->outputs / BLOCK; block++) {
     int groups = (rows + MOST_SUMS - 1) / MOST_SUMS;
@@ -192,7 +192,7 @@ static void pack_head(const float *keys, const float *values, int step, int piec
   }
 }
 
-/* into [pieces][width]: what the pieces of one sentence attend to among each other, all heads side by side. */
+/* into [pieces][width]: self-attention of the pieces of one sentence, all heads concatenated. */
 static void attend_pieces(const transformer *t, const float *projected, int pieces, const encoder_space *space,
                           float *into) {
   const int head = t->width / t->heads, step = 3 * t->width, blocks = blocks_of(pieces);
@@ -220,7 +220,7 @@ static void attend_pieces(const transformer *t, const float *projected, int piec
   }
 }
 
-/* One layer, in place, for the states [rows][width] of the pieces of sentences one after the other. */
+/* One layer, in place, on the states [rows][width] of the pieces of consecutive sentences. */
 static void apply_layer(const transformer *t, const transformer_layer *layer, const int32_t *lengths,
                         int32_t sentences, int rows, const encoder_space *space, float *states) {
   const matrix own = {states, t->width}, attended = {space->attended, t->width}, mixed = {space->projected, t->width},
@@ -238,7 +238,7 @@ static void apply_layer(const transformer *t, const transformer_layer *layer, co
   add_and_normalise(&layer->output_norm, space->projected, rows, t->width, t->epsilon, states);
 }
 
-/* All layers, in place. 0, or 1 where there is no memory. */
+/* All layers, in place; returns 1 if there is no memory, else 0. */
 int regard_transform(const transformer *t, const int32_t *lengths, int32_t sentences, float *states) {
   int rows = 0, longest = 0;
   for (int n = 0; n < sentences; n++) {

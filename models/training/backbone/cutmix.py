@@ -8,11 +8,11 @@ from torch import Tensor
 
 
 def cut_mix(pixels: UInt8[Tensor, "K 3 H W"], most: float) -> tuple[UInt8[Tensor, "K 3 H W"], Float[Tensor, "K K"]]:
-    """Every picture with one rectangle of the next one pasted into it, and what each picture now shows.
+    """Every picture with a rectangle of the next one pasted into it, and the resulting shares of area.
 
     Row k of the weights holds the shares of picture k's area that come from each picture of the batch; they add up to
-    1. The rectangle has the pictures' aspect and, uniformly, up to `most` of their area; it lies at the same random
-    place in all of them. Randomness is torch's, so that a checkpoint holds it.
+    1. The rectangle has the pictures' aspect ratio, an area uniform up to `most` of theirs, and one random position in
+    all of them. The random numbers are torch's, so that a checkpoint holds their state.
     """
     height, width = pixels.shape[2:]
     side = math.sqrt(float(torch.rand(())) * most)
@@ -21,6 +21,6 @@ def cut_mix(pixels: UInt8[Tensor, "K 3 H W"], most: float) -> tuple[UInt8[Tensor
     window = (..., slice(top, top + cut[0]), slice(left, left + cut[1]))
     mixed = pixels.clone()
     mixed[window] = pixels.roll(-1, 0)[window]
-    own = torch.eye(len(pixels), device=pixels.device)
+    identity = torch.eye(len(pixels), device=pixels.device)
     share = cut[0] * cut[1] / (height * width)
-    return mixed, torch.lerp(own, own.roll(-1, 0), share)
+    return mixed, torch.lerp(identity, identity.roll(-1, 0), share)

@@ -1,12 +1,12 @@
 """Fitting of a finished backbone's head: the maps of features to sentence vectors, and ImageNet's classifier.
 
-While a backbone is tuned its head follows weights that move, in small batches. Afterwards the head alone is fitted
-anew, on features of augmented photographs that are computed once: the losses are those of
+While a backbone is tuned, its head follows moving weights in small batches. Afterwards the head alone is fitted again,
+on features of augmented photographs that are computed once. The losses are those of
 `models/training/backbone/sentence_head.py`, with the published network's classes of the same tiles as the classifier's
 targets.
 
-What is saved is a `SentenceMap` and the classifier. The map is stored twice, for whole pictures and for regions,
-divided by the mean length that its vectors have there, so that both kinds have length 1 on average.
+The result is a `SentenceMap` and the classifier. The map is stored twice, for whole pictures and for regions, each
+divided by the mean length of its vectors there, so that both have length 1 on average.
 """
 
 import copy
@@ -44,14 +44,14 @@ from models.whole_files import write_tensors
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRecipe(SentenceRecipe):
-    """The hyper-parameters of such a fitting; with the same photographs they give the same head."""
+    """The hyper-parameters of a fitting; with the same photographs they give the same head."""
 
     side: int = 256
-    """Pixels a side to which every picture is stretched; whole pictures are described so by a detector of side 512."""
+    """Pixels per side to which every picture is stretched, as for whole pictures in a detector of side 512."""
     epochs: int = 3
     """Augmented views of each photograph."""
     tiles_a_view: int = 4
-    """Tiles of each view, drawn at random, on which the classifier learns."""
+    """Random tiles of each view, on which the classifier is trained."""
     passes: int = 16
     """Over the features of all views."""
     pictures_a_step: int = 256
@@ -60,10 +60,10 @@ class HeadRecipe(SentenceRecipe):
 
 
 class ViewFeatures(NamedTuple):
-    """Features of V views of photographs, in half precision but for the numbers."""
+    """Features of V views of photographs, in half precision except the indices."""
 
     photographs: Tensor
-    """[V] the photograph each view is of, int64."""
+    """[V] the index of each view's photograph, int64."""
     pictures: Float[Tensor, "V 1280"]
     """Means of the last map."""
     tiles: Float[Tensor, "V T 1280"]
@@ -73,7 +73,7 @@ class ViewFeatures(NamedTuple):
 
 
 class HeadFitting:
-    """One such fitting in one folder."""
+    """One fitting in one folder."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class HeadFitting:
         out: Path,
         device: str = "cpu",
     ) -> None:
-        """`published_file` are the published weights, with their classifier."""
+        """Load the networks; `published_file` holds the published weights with their classifier."""
         self.recipe, self.photographs, self.out = recipe, photographs, out
         self.batches = PhotographBatches(recipe, photographs)
         torch.manual_seed(recipe.seed)
@@ -116,7 +116,7 @@ class HeadFitting:
 
     @torch.no_grad()
     def validate(self, dev: Float[Tensor, "K 1280"]) -> dict[str, Any]:
-        """Recalls of the first photographs of dev, which are searched by whole pictures with these features."""
+        """Recalls of the first photographs of dev, searched by whole pictures with these features."""
         head = self.head.eval()
         return whole_picture_recalls(head.embed_means(dev), head.read(self.dev_vectors), self.batches.validated)
 
@@ -171,14 +171,14 @@ class HeadFitting:
 
     def _maps(self, backbone: Backbone, pixels: Tensor) -> Float[Tensor, "K 1280 h w"]:
         normalised = backbone.normalise(pixels.to(self.device)).contiguous(memory_format=torch.channels_last)
-        # Half the digits in less than half the time: what is lost is far less than what the crops change.
+        # Less than half the time, for rounding errors far below the effect of the crops.
         with half_precision(self.device):
             maps: Tensor = backbone.features(normalised)
         return maps.float()
 
     @torch.no_grad()
     def _state(self, views: ViewFeatures) -> dict[str, Tensor]:
-        """The weights that are saved, with the names that `SentenceMap` and the conversion of detectors give them."""
+        """The weights to save, with the names that `SentenceMap` and the conversion of detectors use."""
         state = {f"classifier.{name}": part for name, part in self.head.classifier.state_dict().items()}
         sample = np.linspace(0, len(views.pictures) - 1, min(len(views.pictures), 2000)).astype(np.int64)
         project = self.head.map_to_sentences()

@@ -1,7 +1,7 @@
-"""Linear probing before fine-tuning (Kumar et al., ICLR 2022): a head is fitted on features that stay as they are.
+"""Linear probing before fine-tuning (Kumar et al., ICLR 2022): a head is fitted on frozen features.
 
-Features are standardised, so that all of them are learnt at the same pace; the mean and the deviation become part of
-the head's linear map at the end.
+Features are standardised, so that all of them are learnt at the same pace; at the end, mean and deviation are folded
+into the head's linear map.
 """
 
 import math

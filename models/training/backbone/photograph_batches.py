@@ -1,4 +1,4 @@
-"""The photographs of every step of a training on captioned photographs, which follow from the recipe and the step."""
+"""The photographs of every step of a training on captioned photographs, determined by the recipe and the step."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ class PhotographBatch:
     """K augmented photographs and a caption of each."""
 
     numbers: np.ndarray
-    """[K], of the photographs."""
+    """[K], indices of the photographs."""
     pixels: UInt8[Tensor, "K 3 H W"]
     sentences: list[str]
 
 
 @dataclass(frozen=True)
 class PhotographBatches:
-    """The batches of a training, and the photographs that it is validated on."""
+    """The batches of a training, and its validation photographs."""
 
     recipe: PhotographRecipe
     photographs: CaptionedPhotographs
@@ -48,7 +48,7 @@ class PhotographBatches:
 
     @property
     def validated_captions(self) -> list[str]:
-        """All captions of these."""
+        """All captions of the validation photographs."""
         return [text for line in self.validated for text in line.captions]
 
     @property
@@ -62,13 +62,13 @@ class PhotographBatches:
         return self.recipe.epochs * self.steps_per_epoch
 
     def after(self, done: int) -> Iterator[PhotographBatch]:
-        """The batches after the first `done`; the next one is made in a thread meanwhile."""
+        """The batches after the first `done`; a thread prepares the next one."""
         plan = list(self._plan())
         return made_ahead(lambda step: self._make(step, *plan[step]), range(done, len(plan)))
 
     def _plan(self) -> Iterator[tuple[np.ndarray, list[str]]]:
-        """Photographs and sentences of every step: another caption of each photograph in each epoch, while they
-        last."""
+        """Photographs and sentences of every step, with another caption of each photograph in each epoch, as long as
+        there are any."""
         captions = [line.captions for line in self.photographs.train]
         nothing = np.zeros((len(captions), 1, 1), np.float32)
         captioned = CaptionedFeatures.from_arrays(nothing, nothing[:, :, 0] == 0, captions, "")
@@ -85,9 +85,9 @@ class PhotographBatches:
         return PhotographBatch(numbers, torch.stack(pixels), sentences)
 
     def unchanged(self, lines: Sequence[CaptionLine]) -> Iterator[UInt8[Tensor, "K 3 H W"]]:
-        """The photographs of lines, upright, each stretched to a square, some at a time.
+        """The upright photographs of lines, each stretched to a square, in batches.
 
-        Raises UnreadablePhotograph for a file that is no whole picture.
+        Raises UnreadablePhotograph for a file that is not a whole picture.
         """
         for tile in tiles(len(lines), PHOTOGRAPHS_AT_ONCE):
             opened = [open_upright(self.photographs.folder / line.image) for line in lines[tile]]

@@ -1,8 +1,8 @@
-"""The map of pictures to sentence vectors that is learnt beside a backbone, its targets and its losses.
+"""The map of pictures to sentence vectors that is trained with a backbone, its targets and its losses.
 
-A photograph's vector e is a linear map of the mean of its last map, unit length; t_c is the vector of caption c of all
-N training photographs, and u_n the normalised mean of photograph n's captions. What pictures are compared with is
-t'_c = unit(t_c + A t_c): A, zero at the start, learns what of a sentence can be seen. Three losses are added:
+A photograph's unit vector e is a linear map of the mean of its last map; t_c is the vector of caption c of all N
+training photographs, and u_n the normalised mean of photograph n's captions. Pictures are compared with
+t'_c = unit(t_c + A t_c): A, initially zero, learns which content of a sentence is visible. Three losses are added:
 
     to text    cross entropy of softmax_c(e . t'_c / T) with  own_share / 5 on each of its five captions
                                                             + (1 - own_share) softmax_c(u . t_c / neighbours)
@@ -10,10 +10,10 @@ t'_c = unit(t_c + A t_c): A, zero at the start, learns what of a sentence can be
                with own_share on its own photograph and the rest by softmax_n(t . u_n / neighbours)
     knowledge  `distillation` times KL(classifier on tiles now || published classifier on published tiles)
 
-T and T' are learned; the targets are those of models/training/caption_targets.py. Where pictures of a batch are mixed,
-a mixed picture's target is the mean of its parts' targets by area, and so is a caption's target over mixed pictures.
-The third loss keeps what ImageNet taught the backbone about parts of a picture (Hinton et al. 2015, distillation, at
-temperature 1), which tuning by whole pictures alone forgets.
+T and T' are learned; the targets are those of models/training/caption_targets.py. If pictures of a batch are mixed, a
+mixed picture's target is the mean of its parts' targets, weighted by area, and likewise a caption's target over mixed
+pictures. The third loss preserves the backbone's knowledge of parts of a picture from ImageNet (Hinton et al. 2015,
+distillation, at temperature 1), which tuning on whole pictures alone would erase.
 """
 
 import math
@@ -32,7 +32,7 @@ from models.training.caption_targets import CaptionTargets
 
 
 class SentenceHead(nn.Module):
-    """The parts trained beside the backbone: the map to sentence vectors, what of these can be seen, the temperatures,
+    """The parts trained with the backbone: the map to sentence vectors, the map A of sentences, the temperatures, and
     ImageNet's classifier."""
 
     def __init__(self, feature_dim: int, width: int, recipe: SentenceRecipe, classifier: nn.Linear) -> None:
@@ -51,19 +51,19 @@ class SentenceHead(nn.Module):
         return self.embed_means(maps.mean((2, 3)))
 
     def embed_means(self, features: Float[Tensor, "K F"]) -> Float[Tensor, "K D"]:
-        """Vectors of whole pictures, comparable with those that `read` gives."""
+        """Vectors of whole pictures, comparable with those of `read`."""
         return normalize(self.project(self.dropout(features)), dim=1)
 
     def read(self, sentences: Float[Tensor, "Q D"]) -> Float[Tensor, "Q D"]:
-        """Vectors of sentences as pictures are compared with them: of their own vectors, what can be seen."""
+        """Vectors of sentences for the comparison with pictures: their visible content."""
         return normalize(sentences + self.of_sentence(sentences), dim=1)
 
     @torch.no_grad()
     def map_to_sentences(self) -> nn.Linear:
-        """`project` with A in it: (I + A)' (W f + b), whose inner product with the vector t of a sentence as it is is
-        that of W f + b with t + A t. What is lost is that t + A t is made unit length."""
-        weight, bias, seen = self.project.weight, self.project.bias, self.of_sentence.weight
-        return linear_layer(weight + seen.T @ weight, bias + seen.T @ bias)
+        """`project` combined with A: (I + A)' (W f + b), whose inner product with a sentence's original vector t equals
+        that of W f + b with t + A t. The normalisation of t + A t is lost."""
+        weight, bias, visible = self.project.weight, self.project.bias, self.of_sentence.weight
+        return linear_layer(weight + visible.T @ weight, bias + visible.T @ bias)
 
     def classify(self, regions: Float[Tensor, "K R F"]) -> Float[Tensor, "K R C"]:
         """ImageNet's classes of regions, as logits."""
@@ -80,7 +80,7 @@ def matching_losses(
 ) -> dict[str, Tensor]:
     """The losses "to_text" and "to_image" of the vectors of the photographs `numbers`.
 
-    `shown` is the share of each picture's area that shows each of them, where pictures were mixed.
+    `shown` holds the shares of each picture's area that show each photograph, if pictures were mixed.
     """
     with torch.no_grad():
         captions = targets.captions_of(numbers)
@@ -96,14 +96,14 @@ def matching_losses(
 
 
 def class_divergence(logits: Float[Tensor, "N C"], published: Float[Tensor, "N C"]) -> Float[Tensor, ""]:
-    """Mean KL divergence of classes from those that the published network sees."""
+    """Mean KL divergence of classes from the published network's."""
     return kl_div(log_softmax(logits, -1), log_softmax(published, -1), log_target=True, reduction="batchmean")
 
 
 def whole_picture_recalls(
     vectors: Float[Tensor, "K D"], sentences: Float[Tensor, "Q D"], lines: Sequence[CaptionLine]
 ) -> dict[str, Any]:
-    """Recalls both ways of photographs and their captions by one vector each, and their sum."""
+    """Recalls in both directions of photographs and captions by one vector each, and their sum."""
     image_of = torch.tensor([n for n, line in enumerate(lines) for _ in line.captions], device=vectors.device)
     scores = sentences @ vectors.T
     to_image = Recalls.of(text_to_image_ranks(scores, image_of))
@@ -116,7 +116,7 @@ def whole_picture_recalls(
 
 
 def linear_layer(weights: Tensor, biases: Tensor) -> nn.Linear:
-    """A layer of these weights."""
+    """A linear layer with these weights."""
     layer = nn.Linear(weights.shape[1], weights.shape[0], device=weights.device, dtype=weights.dtype)
     layer.load_state_dict({"weight": weights, "bias": biases})
     return layer

@@ -1,10 +1,10 @@
 """Fine-tuning of a backbone on captioned photographs against a frozen sentence encoder's vectors.
 
-The losses are those of `models/training/backbone/sentence_head.py`: photographs against captions both ways, and what
-ImageNet taught the backbone about parts of a picture. The head is fitted first, on the features of the backbone as
-published: tuned towards a head that knows nothing, a backbone forgets (Kumar et al., ICLR 2022). The head's map of
-sentences then stays as it is: what of a sentence can be seen depends on the sentences, not on the backbone. In a share
-of the steps (`mixing`) parts of pictures are pasted into each other. The moving average of the weights is saved.
+The losses are those of `models/training/backbone/sentence_head.py`: photographs against captions in both directions,
+and the distillation of ImageNet's classes of parts of a picture. The head is fitted first, on the features of the
+published backbone: tuned towards an untrained head, a backbone forgets (Kumar et al., ICLR 2022). The head's map of
+sentences is then frozen: which content is visible depends on the sentences, not on the backbone. In a share of the
+steps (`mixing`) parts of pictures are pasted into each other. The moving average of the weights is saved.
 """
 
 import copy
@@ -45,11 +45,11 @@ from models.whole_files import write_tensors
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceTuningRecipe(SentenceRecipe):
-    """The hyper-parameters of such a fine-tuning; with the same photographs they give the same backbone."""
+    """The hyper-parameters of a fine-tuning; with the same photographs they give the same backbone."""
 
     epochs: int = 30
     rate: float = 3e-4
-    """Learning rate of the backbone; up in a twentieth of the steps, then down by half a cosine."""
+    """Learning rate of the backbone, which rises over a twentieth of the steps, then falls by half a cosine."""
     head_rate: float = 1e-3
     """Learning rate of the linear map and the temperatures."""
     clip: float = 2.0
@@ -58,17 +58,17 @@ class SentenceTuningRecipe(SentenceRecipe):
     lead_views: int = 2
     """Augmented views of each photograph on which the head is fitted first."""
     lead_passes: int = 16
-    """Over the features of these views; 0: nothing is fitted first."""
+    """Passes over the features of these views; 0: no fit first."""
     lead_rate: float = 1e-3
     """Learning rate of these passes, down by half a cosine."""
     distillation: float = 1.5
-    """Weight of the third loss; 0: the backbone may forget what ImageNet taught it of parts of a picture."""
+    """Weight of the third loss; with 0 the backbone may forget ImageNet's knowledge of parts of a picture."""
     frozen_layers: int = 5
-    """The first layers, which stay as they are: their maps are large, and edges and colours need no tuning."""
+    """Number of first layers that are frozen: their maps are large, and edges and colours need no tuning."""
     mixing: float = 0.0
-    """Share of the steps whose pictures have parts of each other pasted in (CutMix)."""
+    """Share of the steps whose pictures are mixed (CutMix)."""
     most_mixed: float = 0.5
-    """Share of a picture's area that can come from another one."""
+    """The largest share of a picture's area that comes from another one."""
     save_every: int = 25
 
 
@@ -81,7 +81,7 @@ class TunedNetwork(nn.Module):
 
 
 class SentenceTuning:
-    """One such fine-tuning in one folder."""
+    """One fine-tuning in one folder."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class SentenceTuning:
         device: str = "cpu",
         initial: Path | None = None,
     ) -> None:
-        """`backbone_file` is as published, with its classifier; `initial` is the folder of an earlier fine-tuning, from
-        whose end this one starts."""
+        """`backbone_file` holds the published weights with their classifier; `initial` is the folder of an earlier
+        fine-tuning whose final weights are this one's first."""
         self.recipe, self.photographs, self.out, self.initial = recipe, photographs, out, initial
         self.batches = PhotographBatches(recipe, photographs)
         torch.manual_seed(recipe.seed)
@@ -117,7 +117,7 @@ class SentenceTuning:
         self.averaged = AveragedModel(self.network, avg_fn=self._average)
         self.optimizer = torch.optim.AdamW(self._parameter_groups(), weight_decay=recipe.weight_decay)
         self.total_steps = self.batches.total_steps
-        # A lambda, because the schedule's state would hold a copy of a bound method.
+        # A lambda, because the schedule's state would contain a copy of a bound method.
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: self._rate(step))  # noqa: PLW0108
         self.checkpoint = TrainingCheckpoint(
             out / CHECKPOINT_FILE,
@@ -138,12 +138,12 @@ class SentenceTuning:
 
     @property
     def layers(self) -> nn.Sequential:
-        """The backbone's layers as they are trained."""
+        """The backbone's layers in training."""
         return self.network.layers
 
     @property
     def head(self) -> SentenceHead:
-        """The head as it is trained."""
+        """The head in training."""
         return self.network.head
 
     @property
@@ -154,10 +154,10 @@ class SentenceTuning:
         return network
 
     def run(self, log: Log) -> Backbone:
-        """Train to the end of the recipe, going on where an earlier run stopped.
+        """Train to the end of the recipe, resuming an earlier run.
 
-        Returns the averaged backbone, which is also saved in `out`, with the head beside it. UnusableCheckpoint where
-        `out` was begun with another recipe.
+        Returns the averaged backbone, which is also saved in `out` with the head. Raises UnusableCheckpoint if `out`
+        was begun with another recipe.
         """
         self.out.mkdir(parents=True, exist_ok=True)
         done = self.checkpoint.resume() or 0
@@ -180,8 +180,8 @@ class SentenceTuning:
 
     @torch.no_grad()
     def validate(self) -> dict[str, Any]:
-        """Recalls of the averaged network on the first photographs of dev, which are searched by whole pictures; and
-        the KL divergence of its classifier from the published one's on the tiles of the first of these."""
+        """Recalls of the averaged network on the first photographs of dev, searched by whole pictures, and the KL
+        divergence of its classifier from the published one on the tiles of the first batch."""
         network = self.averaged_network.eval()
         vectors, divergence = [], 0.0
         for number, unchanged in enumerate(self.batches.unchanged(self.batches.validated)):
@@ -197,7 +197,7 @@ class SentenceTuning:
         return {**recalls, "divergence": divergence}
 
     def _fit_head(self, log: Log) -> None:
-        """Fit the head on features of augmented views, which the backbone as published gives."""
+        """Fit the head on the published backbone's features of augmented views."""
         numbers, features = [], []
         views = PhotographBatches(replace(self.recipe, epochs=self.recipe.lead_views), self.photographs)
         with torch.no_grad(), half_precision(self.device):
@@ -208,7 +208,7 @@ class SentenceTuning:
         self.averaged.module.load_state_dict(self.network.state_dict())
 
     def _train_step(self, batch: PhotographBatch) -> dict[str, float]:
-        """One step; the losses before it."""
+        """Make one step, and return the losses before it."""
         self.head.train()
         frozen = self.recipe.frozen_layers
         pixels, shown = self._mixed_pictures(batch.pixels)
@@ -232,7 +232,7 @@ class SentenceTuning:
         return {name: float(loss.detach()) for name, loss in losses.items()}
 
     def _mixed_pictures(self, pixels: Tensor) -> tuple[Tensor, Float[Tensor, "K K"]]:
-        """The pictures of a step, mixed or not, and the share of each one's area that shows each photograph."""
+        """The pictures of a step, perhaps mixed, and the shares of each one's area that show each photograph."""
         if self.recipe.mixing and float(torch.rand(())) < self.recipe.mixing:
             return cut_mix(pixels, self.recipe.most_mixed)
         return pixels, torch.eye(len(pixels))
@@ -250,12 +250,12 @@ class SentenceTuning:
         ]
 
     def _rate(self, step: int) -> float:
-        """The learning rates' factor at a step."""
+        """The factor of the learning rates at a step."""
         progress = min(1.0, step / self.total_steps)
         return min(1.0, (step + 1) / (0.05 * self.total_steps)) * 0.5 * (1 + math.cos(math.pi * progress))
 
     def _average(self, averaged: Tensor, current: Tensor, count: Tensor | int) -> Tensor:
-        """The moving average, whose first steps forget faster."""
+        """The moving average, with faster decay in the first steps."""
         number = float(count)
         return averaged.lerp(current, 1 - min(self.recipe.averaging, (1 + number) / (10 + number)))
 
@@ -264,7 +264,7 @@ class SentenceTuning:
 
 
 def _network_of(folder: Path, network: TunedNetwork) -> dict[str, Tensor]:
-    """The weights at the end of an earlier tuning; where it had no map of sentences, it read them as they are."""
+    """The final weights of an earlier tuning; if it had no map of sentences, zeros stand for the identity."""
     name = "head.of_sentence.weight"
     weights: dict[str, Tensor] = read_checkpoint(folder / CHECKPOINT_FILE)["parts"]["network"]
     return {name: torch.zeros_like(network.state_dict()[name]), **weights}
@@ -273,6 +273,6 @@ def _network_of(folder: Path, network: TunedNetwork) -> dict[str, Tensor]:
 def _divergence_of_tiles(
     head: SentenceHead, maps: Tensor, published_classifier: nn.Linear, published: Tensor
 ) -> Float[Tensor, ""]:
-    """The divergence of the classes of pictures' tiles from those that the published network sees."""
-    now, before = head.classify(tile_means(maps)), published_classifier(tile_means(published))
-    return class_divergence(now.flatten(0, 1), before.flatten(0, 1))
+    """The divergence of the classes of pictures' tiles from the published network's."""
+    tuned, reference = head.classify(tile_means(maps)), published_classifier(tile_means(published))
+    return class_divergence(tuned.flatten(0, 1), reference.flatten(0, 1))

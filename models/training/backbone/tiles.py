@@ -1,7 +1,7 @@
 """Overlapping tiles of square pictures, and mean features inside them, cut from a backbone's last map.
 
-Tunings sample a tile's cells at two points a side or at one, as they learnt; where a head is fitted to a finished
-backbone, tiles are cut by the detector's own code, as its regions will be.
+Tunings sample a tile's cells at one or two points per side. For the fitting of a head to a finished backbone, tiles are
+cut by the detector's code, like its regions later.
 """
 
 import torch
@@ -12,8 +12,8 @@ from torchvision.ops import roi_align
 from models.batches import Regions
 from models.extractors.faster_rcnn.region_features import mean_inside_boxes
 
-TILE_CELLS = 4  # a side to which a tile is sampled, as the detector samples its regions
-TILINGS = (1, 2, 3)  # tiles a side
+TILE_CELLS = 4  # per side of a sampled tile, as for the detector's regions
+TILINGS = (1, 2, 3)  # tiles per side
 TILE_OVERLAP = 0.3
 
 
@@ -46,6 +46,6 @@ def _tile_means(maps: Float[Tensor, "K F h h"], boxes: Float[Tensor, "R 4"], sam
 
 
 def means_inside(maps: Float[Tensor, "K F h w"], boxes: Float[Tensor, "N 5"]) -> Float[Tensor, "K T F"]:
-    """Mean features of the same number of boxes of each picture, (picture, x1 y1 x2 y2 in pixels)."""
+    """Mean features of equally many boxes of each picture, (picture, x1 y1 x2 y2 in pixels)."""
     means = mean_inside_boxes(maps, boxes, TILE_CELLS)
     return means.view(len(maps), -1, means.shape[1])

@@ -1,6 +1,6 @@
 """Fine-tuning of a backbone on captioned photographs with the matching loss (Faghri et al. 2018, VSE++).
 
-A picture is described by its whole and by overlapping tiles of it, cut from the last map as a detector cuts its
+A picture is described as a whole and by overlapping tiles, which are cropped from the last map like a detector's
 regions. Batch norm keeps its statistics; at the end it is folded into the convolutions.
 """
 
@@ -35,7 +35,7 @@ from models.training.start import untrained_matcher
 
 
 class BackboneTraining:
-    """One fine-tuning in one folder: a backbone, the matcher it learns with, optimizer, schedule and steps done."""
+    """One fine-tuning in one folder: a backbone, its matcher, optimizer, schedule and steps done."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class BackboneTraining:
         device: str = "cpu",
         initial: Path | None = None,
     ) -> None:
-        """`initial` is the folder of an earlier fine-tuning, from whose end this one starts."""
+        """`initial` is the folder of an earlier fine-tuning whose final weights are this one's first."""
         self.recipe, self.photographs, self.out, self.initial = recipe, photographs, out, initial
         self.batches = PhotographBatches(recipe, photographs)
         torch.manual_seed(recipe.seed)
@@ -85,9 +85,9 @@ class BackboneTraining:
         )
 
     def run(self, log: Log) -> Backbone:
-        """Train to the end of the recipe, going on where an earlier run stopped.
+        """Train to the end of the recipe, resuming an earlier run.
 
-        Returns the backbone with batch norm folded, which is also saved in `out`. ValueError where `out` was begun
+        Returns the backbone with batch norm folded, which is also saved in `out`. Raises ValueError if `out` was begun
         with another recipe.
         """
         self.out.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ class BackboneTraining:
         return evaluate(self.matcher, self._tile_features(self.batches.validated), shortlists=()).report
 
     def _train_step(self, batch: PhotographBatch) -> dict[str, float]:
-        """One step; the losses before it."""
+        """Make one step, and return the losses before it."""
         self.matcher.train()
         device = self.matcher.device
         pixels = self._normalised(batch.pixels)
@@ -130,7 +130,7 @@ class BackboneTraining:
         return {name: float(loss.detach()) for name, loss in losses.items()}
 
     def _start(self, log: Log) -> None:
-        """Prepare the weights before the first step: of an earlier fine-tuning, or of encoders trained alone."""
+        """Prepare the weights before the first step: those of an earlier fine-tuning, or encoders trained alone."""
         if self.initial is None:
             self._train_encoders()
         else:
@@ -142,7 +142,7 @@ class BackboneTraining:
     def _train_encoders(self) -> None:
         """Train the encoders alone on features of the unchanged backbone, which are computed once.
 
-        A backbone learns nothing good from random encoders.
+        Random encoders would spoil a backbone.
         """
         data = self._tile_features(self.photographs.train)
         optimizer = torch.optim.AdamW(self.matcher.parameters(), weight_decay=self.recipe.weight_decay)
@@ -166,7 +166,7 @@ class BackboneTraining:
 
     @torch.no_grad()
     def _tile_features(self, lines: Sequence[CaptionLine]) -> CaptionedFeatures:
-        """Tile features of whole photographs, by the backbone as it is now."""
+        """Tile features of whole photographs, by the current backbone."""
         normalised = map(self._normalised, self.batches.unchanged(lines))
         regions = Regions.cat([tile_regions(self.backbone.features(pixels)).to("cpu") for pixels in normalised])
         digest = digest_of_extractor("tuning", asdict(self.recipe), self.backbone)

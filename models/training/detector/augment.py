@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models.training.detector.pseudo_labels import PseudoLabels
 
-MIN_VISIBLE = 0.4  # share of a box's area inside the crop, or the box is left out
+MIN_VISIBLE = 0.4  # least share of a box's area inside the crop; other boxes are dropped
 ENHANCERS = (PIL.ImageEnhance.Brightness, PIL.ImageEnhance.Contrast, PIL.ImageEnhance.Color)
 ENHANCEMENT = (0.7, 1.3)
 
@@ -31,7 +31,7 @@ def augment(
     least_crop: float,
     random: np.random.Generator,
 ) -> TrainingPicture:
-    """A random crop stretched to `size` (width, height), mirrored or not, with its colours changed.
+    """A random crop stretched to `size` (width, height), randomly mirrored, with random colour changes.
 
     Its sides are at least `least_crop` of the photograph's.
     """
@@ -51,7 +51,7 @@ def augment(
 
 
 def _crop_boxes(boxes: np.ndarray, corner: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes as fractions of the crop, and which of them are visible enough in it."""
+    """Boxes as fractions of the crop, and the mask of those that are sufficiently visible."""
     moved = (boxes - np.tile(corner, 2)) / np.tile(share, 2)
     inside = moved.clip(0, 1)
     visible = _area(inside) >= MIN_VISIBLE * _area(moved)

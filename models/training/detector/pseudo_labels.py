@@ -1,4 +1,4 @@
-"""Pseudo-labels: boxes and COCO classes that trained detectors give to photographs without labels.
+"""Pseudo-labels: boxes and COCO classes from trained detectors for photographs without labels.
 
 The first of them is YOLOX (ONNX). Layout of its file: input [1, 3, 416, 416] in BGR, 0 to 255, letterboxed at the top
 left on grey 114; output [1, 3549, 85], for each cell of strides 8, 16 and 32: centre and log size in cells, objectness,
@@ -21,10 +21,10 @@ from models.training.checkpoints import UnusableCheckpoint
 
 INPUT_SIDE = 416
 GREY = (114, 114, 114)
-MIN_SCORE = 0.1  # of boxes that are kept in the cache; a training takes those from a higher score on
+MIN_SCORE = 0.1  # of boxes in the cache; trainings have a higher threshold
 NMS_OVERLAP = 0.5
-AGREEMENT = 0.5  # intersection over union from which two detectors speak of one thing
-PHOTOGRAPH_ASPECTS = (4 / 3, 3 / 4)  # a photograph squashed to a square most likely had one of these
+AGREEMENT = 0.5  # intersection over union from which boxes of two detectors are one object
+PHOTOGRAPH_ASPECTS = (4 / 3, 3 / 4)  # likely aspects of photographs that were squashed to a square
 
 
 class PseudoLabels(NamedTuple):
@@ -62,7 +62,7 @@ class PseudoLabeler:
         self._cells, self._strides = _output_grid()
 
     def label(self, photograph: PIL.Image.Image) -> PseudoLabels:
-        """The boxes found with the photograph stretched to each of the aspects (width / height), each thing once."""
+        """The boxes found with the photograph stretched to each of the aspects (width / height), without duplicates."""
         parts = [self._label_once(photograph, aspect) for aspect in PHOTOGRAPH_ASPECTS]
         return _class_wise_nms(PseudoLabels(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True))))
 
@@ -95,11 +95,11 @@ def _output_grid() -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(cells).astype(np.float32), np.concatenate(strides).astype(np.float32)
 
 
-def _class_wise_nms(found: PseudoLabels) -> PseudoLabels:
+def _class_wise_nms(candidates: PseudoLabels) -> PseudoLabels:
     """The boxes left after non-maximum suppression within each class."""
-    boxes, labels, scores = (torch.from_numpy(np.ascontiguousarray(part)) for part in found)
+    boxes, labels, scores = (torch.from_numpy(np.ascontiguousarray(part)) for part in candidates)
     kept = batched_nms(boxes, scores, labels, NMS_OVERLAP).numpy()
-    return PseudoLabels(found.boxes[kept], found.labels[kept], found.scores[kept])
+    return PseudoLabels(candidates.boxes[kept], candidates.labels[kept], candidates.scores[kept])
 
 
 class JointLabeler:
@@ -109,7 +109,7 @@ class JointLabeler:
         self._labelers = labelers
 
     def label(self, photograph: PIL.Image.Image) -> PseudoLabels:
-        """The boxes that any of them finds, each thing once."""
+        """The boxes of all detectors, without duplicates."""
         first, *others = (labeler.label(photograph) for labeler in self._labelers)
         for labels in others:
             first = merge_pseudo_labels(first, labels)
@@ -119,8 +119,8 @@ class JointLabeler:
 def merge_pseudo_labels(first: PseudoLabels, second: PseudoLabels) -> PseudoLabels:
     """The boxes of two detectors in one photograph.
 
-    Boxes of one class that overlap by at least AGREEMENT are one: the mean box, with score 1 - (1 - a)(1 - b). The best
-    score of the first chooses first, the nearest of the second that is left. All others stay as they are.
+    Boxes of one class that overlap by at least AGREEMENT are merged: the mean box, with score 1 - (1 - a)(1 - b). In
+    descending order of scores, each box of the first takes the nearest one left of the second. All others are kept.
     """
     overlaps = box_iou(torch.from_numpy(first.boxes), torch.from_numpy(second.boxes)).numpy()
     overlaps[first.labels[:, None] != second.labels] = 0
@@ -141,22 +141,22 @@ def merge_pseudo_labels(first: PseudoLabels, second: PseudoLabels) -> PseudoLabe
 
 
 def begin_cache(cache: Path, teachers: Sequence[str]) -> None:
-    """Begin a file of labels by the digests of the teachers that find them. UnusableCheckpoint where it has others'.
+    """Begin a file of labels with the digests of the teachers. Raises UnusableCheckpoint if it is of other teachers.
 
-    One of an earlier release does not say whose they are.
+    Files of earlier releases do not name the teachers, and are accepted.
     """
     first = ""
     if cache.exists():
         with cache.open(encoding="utf-8") as lines:
             first = lines.readline()
-    if not first.endswith("\n"):  # new, or a kill cut short its only line
+    if not first.endswith("\n"):  # new, or with a first line that a kill truncated
         cache.write_text(json.dumps({"teachers": list(teachers)}) + "\n", encoding="utf-8")
     elif json.loads(first).get("teachers", list(teachers)) != list(teachers):
         raise UnusableCheckpoint(f"{cache} holds labels of other teachers; choose another folder")
 
 
 def label_photographs(labeler: Labeler, photographs: Mapping[str, Path], cache: Path) -> Iterator[str]:
-    """Write one JSON line for each photograph (name -> file) to `cache`, going on where an earlier run ended.
+    """Write one JSON line for each photograph (name -> file) to `cache`, resuming an earlier run.
 
     Yields the name of each photograph once its labels are in the cache.
     """
@@ -164,18 +164,18 @@ def label_photographs(labeler: Labeler, photographs: Mapping[str, Path], cache: 
     with cache.open("a", encoding="utf-8") as lines:
         for name, path in photographs.items():
             if name not in done:
-                found = labeler.label(open_upright(path))
-                parts = zip(found._fields, (part.astype(float).round(4).tolist() for part in found), strict=True)
+                labels = labeler.label(open_upright(path))
+                parts = zip(labels._fields, (part.astype(float).round(4).tolist() for part in labels), strict=True)
                 lines.write(json.dumps({"name": name, **dict(parts)}) + "\n")
             yield name
 
 
 def read_pseudo_labels(cache: Path) -> dict[str, PseudoLabels]:
-    """The labels in a cache by the names of photographs; a last line cut short by a kill is removed from the file."""
+    """Name of a photograph -> labels in the cache; a last line that a kill truncated is removed from the file."""
     content = cache.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     if whole != content:
-        os.truncate(cache, len(whole))  # not written anew, which a second kill could cut short too
+        os.truncate(cache, len(whole))  # not rewritten, which a second kill could truncate too
     labels = {}
     for line in whole.decode("utf-8").splitlines():
         row = json.loads(line)

@@ -1,4 +1,4 @@
-"""The recipe of the detector's training, and the batch of every step, which follows from it."""
+"""The recipe of the detector's training, and the batch of every step, which it determines."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -28,13 +28,13 @@ class DetectorRecipe:
     weight_decay: float = 1e-4
     clip: float = 5.0
     least_score: float = 0.25
-    """The lowest score of a pseudo-label that is learnt from."""
+    """The lowest score of pseudo-labels for training."""
     sides: tuple[float, float] = (256.0, 448.0)
-    """Bounds of the root of the number of pixels of a picture, drawn at random for each batch."""
+    """Bounds of the square root of a picture's number of pixels, which is random for each batch."""
     aspects: tuple[float, float] = (0.5, 2.0)
-    """Bounds of width / height, drawn at random for each batch."""
+    """Bounds of width / height, which is random for each batch."""
     least_crop: float = 0.6
-    """Share of a photograph's sides that a crop has at least."""
+    """The least side of a crop, as a share of the photograph's."""
     save_every: int = 100
     seed: int = 0
     side: float = 448.0
@@ -42,7 +42,7 @@ class DetectorRecipe:
     surroundings: float = 1.0
     """`DetectorConfig.surroundings` of the detector."""
     starts_from: str | None = None
-    """A detector's folder, whose neck, proposals and heads are the start; its backbone is not taken."""
+    """A detector's folder whose neck, proposals and heads are the initial ones; its backbone is not used."""
 
 
 def learning_rate_at(recipe: DetectorRecipe, step: int) -> float:
@@ -55,7 +55,7 @@ def learning_rate_at(recipe: DetectorRecipe, step: int) -> float:
 
 @dataclass(frozen=True)
 class DetectorBatches:
-    """The augmented pictures of every step, which follow from the recipe, the photographs and the step alone."""
+    """The augmented pictures of every step, determined by recipe, photographs and step."""
 
     recipe: DetectorRecipe
     photographs: Mapping[str, Path]
@@ -64,7 +64,7 @@ class DetectorBatches:
     """Name -> the boxes in the photograph."""
 
     def after(self, done: int) -> Iterator[list[TrainingPicture]]:
-        """The batches after the first `done`; the next one is made in a thread meanwhile."""
+        """The batches after the first `done`; a thread prepares the next one."""
         return made_ahead(self.make, range(done, self.recipe.steps))
 
     def make(self, step: int) -> list[TrainingPicture]:

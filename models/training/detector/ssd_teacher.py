@@ -1,7 +1,7 @@
 """Pseudo-labels of TensorFlow's SSD-MobileNetV2 trained on COCO, a frozen graph that OpenCV reads.
 
-The model is `ssd_mobilenet_v2_coco_2018_03_29` of TensorFlow's detection models (Apache-2.0): a file .pb, and beside it
-OpenCV's description of it, a file .pbtxt. Its input is RGB, stretched to 300 x 300, whatever the aspect.
+The model is `ssd_mobilenet_v2_coco_2018_03_29` of TensorFlow's detection models (Apache-2.0): a .pb file, with OpenCV's
+description of it in a .pbtxt file beside it. Its input is RGB, stretched to 300 x 300, whatever the aspect.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ class SsdLabeler:
     """An SSD detector that labels photographs."""
 
     def __init__(self, file: Path, threads: int) -> None:
-        """ValueError where the description is missing or there are several, or OpenCV cannot read the graph."""
+        """Load the graph. Raises ValueError unless there is one description, or if OpenCV cannot read the graph."""
         import cv2  # noqa: PLC0415  # needed for training a detector alone
 
         descriptions = sorted(file.parent.glob("*.pbtxt"))
@@ -41,7 +41,7 @@ class SsdLabeler:
 
 
 def ssd_labels(output: np.ndarray) -> PseudoLabels:
-    """Labels of the output [N 7] of the network: picture, COCO's id of the class, score, x1 y1 x2 y2 as fractions."""
+    """Labels from the network's output [N 7]: picture, COCO's id of the class, score, x1 y1 x2 y2 as fractions."""
     number_of = {category: number for number, category in enumerate(COCO_CATEGORY_IDS)}
     kept = output[[row[1] in number_of and row[2] >= MIN_SCORE for row in output]]
     labels = np.array([number_of[row[1]] for row in kept], np.int64)

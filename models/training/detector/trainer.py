@@ -47,8 +47,8 @@ def train_detector(
     """Train neck, proposals and heads on a frozen backbone and save the detector to `out`/detector.
 
     `teacher_file` is the detector that labels the photographs (name -> file): YOLOX (.onnx) or SSD (.pb); labels of
-    `other_teachers` are merged with its own. The labels and a checkpoint are kept in `out`, from which a killed run
-    goes on. ValueError where `out` was begun with another recipe, or the recipe starts from another layout.
+    `other_teachers` are merged with its labels. `out` also keeps the labels and a checkpoint, from which a killed run
+    resumes. Raises ValueError if `out` was begun with another recipe, or the recipe starts from another layout.
     """
     torch.set_num_threads(threads)
     torch.manual_seed(recipe.seed)
@@ -73,7 +73,7 @@ def train_detector(
 def untrained_detector(recipe: DetectorRecipe, backbone_file: Path) -> FasterRcnn:
     """The detector before its first step, on the backbone whose weights are in a file.
 
-    ValueError where the recipe starts from a detector of another layout.
+    Raises ValueError if the recipe starts from a detector of another layout.
     """
     config = DetectorConfig(
         labels=COCO_CLASSES, backbone=recipe.backbone, side=recipe.side, surroundings=recipe.surroundings
@@ -85,7 +85,7 @@ def untrained_detector(recipe: DetectorRecipe, backbone_file: Path) -> FasterRcn
 
 
 def _start_from(detector: FasterRcnn, folder: Path) -> None:
-    """Give the detector the neck, proposals and heads of the one in `folder`."""
+    """Load the neck, proposals and heads of the detector in `folder`."""
     start = load_detector(folder)
     for name in ("neck", "proposer", "heads"):
         try:
@@ -95,7 +95,7 @@ def _start_from(detector: FasterRcnn, folder: Path) -> None:
 
 
 def open_labeler(file: Path, threads: int) -> Labeler:
-    """The detector in a file, which labels photographs: YOLOX (.onnx) or SSD (.pb); ValueError for other files."""
+    """The labelling detector in a file: YOLOX (.onnx) or SSD (.pb). Raises ValueError for other files."""
     match file.suffix:
         case ".onnx":
             return PseudoLabeler(file, threads)
@@ -130,7 +130,7 @@ class _DetectorTraining:
                 print(self.step, {name: round(loss, 3) for name, loss in losses.items()}, flush=True)
 
     def _train_step(self, pictures: list[TrainingPicture]) -> dict[str, float]:
-        """One step; the losses before it."""
+        """Make one step, and return the losses before it."""
         torch.manual_seed(self.recipe.seed * 1_000_003 + self.step)  # torchvision samples boxes at random
         device = next(self.detector.parameters()).device
         pixels = torch.stack([picture.pixels for picture in pictures]).to(device)
@@ -148,9 +148,9 @@ class _DetectorTraining:
 def _pseudo_labels(
     photographs: Mapping[str, Path], teacher_files: Sequence[Path], out: Path, threads: int
 ) -> dict[str, PseudoLabels]:
-    """The labels of every photograph, from the cache in `out` where they have been found before.
+    """The labels of every photograph, from the cache in `out` if they are there.
 
-    UnusableCheckpoint where other teachers found those.
+    Raises UnusableCheckpoint if the cache is of other teachers.
     """
     cache = out / PSEUDO_LABELS_FILE
     begin_cache(cache, list(map(digest_of_file, teacher_files)))

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
+from service.auth.exposure import is_loopback_name
 from service.errors import CrossSiteRequest, UnknownHost
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -39,7 +40,7 @@ class RequestOrigin:
         if host is None:  # HTTP/1.0, which no browser speaks
             return
         name = _host_name(host)
-        if name is None or not (_is_loopback(name) or self._is_allowed(name) or _is_address_of(name, server)):
+        if name is None or not (is_loopback_name(name) or self._is_allowed(name) or _is_address_of(name, server)):
             raise UnknownHost(
                 f"This service does not answer for {host[:HEADER_SHOWN]!r}. Whoever runs it can allow the name with the"
                 f" setting REGARD_ALLOWED_HOSTS."
@@ -102,15 +103,6 @@ def _host_name(host: str) -> str | None:
         return None
     found = _host_and_port(host, 0)
     return None if found is None else found[0].rstrip(".")
-
-
-def _is_loopback(name: str) -> bool:
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_address_of(name: str, server: tuple[str, int | None] | None) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 
 from fastapi import APIRouter, Response
 
+from index.catalog.ingestion.processes import WORKER
 from index.lock import has_writer
 from service.api.dependencies import ServicesDep
 from service.api.metrics import Metrics
@@ -122,7 +123,7 @@ def _disk_state(services: Services) -> str:
 def _worker_state(services: Services) -> str:
     if services.catalog.read_only:
         return "ok: the data directory can only be read, which takes no worker"
-    heard = services.catalog.processes.last_heartbeat("worker")
+    heard = services.catalog.processes.last_heartbeat(WORKER)
     if heard is None:
         return "no worker was ever heard from; start `regard worker` on this data directory"
     silent = services.clock() - heard

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from service.api.dependencies import ServicesDep, content_length, in_change_thread
 from service.api.job_events import EventStream, job_events
 from service.api.openapi.document import INGEST_FORM
-from service.api.page_cursors import cursor_after_failure, failure_place
+from service.api.page_cursors import LONGEST_CURSOR, cursor_after_failure, failure_place
 from service.api.problems import problem_responses
 from service.api.schemas.resources import (
     Accepted,
@@ -39,7 +39,6 @@ from service.errors import (
 router = APIRouter(tags=["ingestion"])
 
 PATH = "/ingest"
-LONGEST_CURSOR = 64
 
 
 @router.post(

@@ -12,7 +12,7 @@ from index.records import ImageOrder
 from service.api.access.credentials import Caller
 from service.api.access.permissions import LISTS_DELETED
 from service.api.dependencies import ServicesDep
-from service.api.page_cursors import cursor_after, place_of
+from service.api.page_cursors import LONGEST_CURSOR, cursor_after, place_of
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import FilterText
 from service.api.schemas.resources import ImagesAnswer, TagListed, TagsAnswer, TagValue
@@ -35,7 +35,7 @@ LONGEST_FILTER = 2**15  # an address with a longer one is too long a head
 def list_images(
     request: Request,
     services: ServicesDep,
-    after: Annotated[str | None, Query(description="The `next` of the page before.")] = None,
+    after: Annotated[str | None, Query(description="The `next` of the page before.", max_length=LONGEST_CURSOR)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     sort: Annotated[
         ImageOrder,

@@ -13,7 +13,7 @@ def compact(data_dir: DataFolder = None, as_json: AsJson = False) -> None:
     """
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
     from service.storage.data_dir import DataDir  # noqa: PLC0415
-    from service.storage.disk import MEGABYTE  # noqa: PLC0415
+    from service.units import MB  # noqa: PLC0415
     from service.worker.maintenance.compaction import compact_data_dir  # noqa: PLC0415 - PyTorch comes with it
 
     if not DataDir(settings.data_dir).catalog.is_file():
@@ -24,5 +24,5 @@ def compact(data_dir: DataFolder = None, as_json: AsJson = False) -> None:
         return
     print(
         f"{result.records} region records and {result.view_rows} rows of views overwritten,"
-        f" {result.num_bytes / MEGABYTE:.1f} MB given back"
+        f" {result.num_bytes / MB:.1f} MB given back"
     )

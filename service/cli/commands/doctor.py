@@ -139,9 +139,8 @@ def _weights(settings: Settings) -> str:
     from service.model_loading import LoadedModels  # noqa: PLC0415
 
     path = catalog_of(settings)
-    if path is not None and check_schema(path).is_old:  # to ask it for an extractor of its own would change it
-        settings = settings.model_copy(update={"data_dir": settings.data_dir / "no catalog"})
-    loaded = LoadedModels.from_settings(settings)
+    is_old = path is not None and check_schema(path).is_old  # to ask it for an extractor of its own would change it
+    loaded = LoadedModels.from_settings(settings, stored=not is_old)
     models = ", ".join(f"{name} {matcher.digest}" for name, matcher in loaded.matchers.items())
     return f"detector {loaded.extractor.digest}; {models}"
 

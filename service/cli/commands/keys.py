@@ -16,8 +16,8 @@ from service.cli.terminal.picture_cells import time_cell
 from service.errors import UserError
 from service.settings import Settings
 from service.storage.data_dir import DataDir
+from service.units import SECONDS_A_DAY
 
-DAY_S = 86_400.0
 MOST_DAYS = 36_500
 
 keys = typer.Typer(
@@ -47,7 +47,7 @@ def create(
     if days is not None and not days > 0:  # nor is it NaN, which no range leaves out
         raise typer.BadParameter("give a number of days above 0", param_hint="--days")
     now = time.time()
-    key, stored = create_key(name, permission, now, None if days is None else now + days * DAY_S)
+    key, stored = create_key(name, permission, now, None if days is None else now + days * SECONDS_A_DAY)
 
     def add(keys: list[ApiKey]) -> list[ApiKey]:
         if any(one.name == name and one.unusable(now) is None for one in keys):

@@ -2,10 +2,12 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+
+from index.files import replace_file
 
 OWNER = "collection_of_earlier_lines"  # of those that name none
 
@@ -38,7 +40,8 @@ class SentFiles:
     """The files that a service was sent, in the state in which it got them; kept in a file of a line each.
 
     A line is written once the service has answered. One that a kill cut off is passed over when the file is read, and
-    its picture sent again: the service knows pictures by their content.
+    its picture sent again: the service knows pictures by their content. Once most lines are of states that files were
+    in before, the next start writes the file anew without them.
 
     What was sent to one collection was not to another: each line names its own. Lines that name none, as those of
     earlier versions, are of the first collection that is named after them.
@@ -52,8 +55,11 @@ class SentFiles:
         self._by_collection: dict[str | None, _Sent] = {None: self._sent}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("ab").close()
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        for line in lines:
             self._read(line)
+        if len(lines) > 2 * len(kept := list(self._entries())):
+            replace_file(path, b"".join(json.dumps(entry).encode() + b"\n" for entry in kept))
 
     def _read(self, line: str) -> None:
         try:
@@ -61,18 +67,23 @@ class SentFiles:
             if entry.get(OWNER) is not None:
                 self._give_to(str(entry[OWNER]))
                 return
-            state = FileState(int(entry["num_bytes"]), int(entry["modified_ns"]))
-            self._note(self._of(entry.get("collection")), str(entry["file"]), state, entry.get("content"))
+            sent = self._of(entry.get("collection"))
+            if "file" in entry:
+                sent.files[str(entry["file"])] = FileState(int(entry["num_bytes"]), int(entry["modified_ns"]))
+            if entry.get("content") is not None:
+                sent.contents.add(entry["content"])
         except (ValueError, TypeError, KeyError, AttributeError):
             return
 
+    def _entries(self) -> Iterator[Mapping[str, str | int]]:
+        """A line for each file and each content that was read, without the states that files were in before."""
+        for collection, sent in self._by_collection.items():
+            named = {} if collection is None else {"collection": collection}
+            yield from ({"file": file, **state._asdict(), **named} for file, state in sent.files.items())
+            yield from ({"content": content, **named} for content in sent.contents)
+
     def _of(self, collection: str | None) -> _Sent:
         return self._by_collection.setdefault(collection, _Sent())
-
-    def _note(self, sent: _Sent, key: str, state: FileState, content: str | None) -> None:
-        sent.files[key] = state
-        if content is not None:
-            sent.contents.add(content)
 
     def _give_to(self, collection: str) -> None:
         owner, given = self._of(collection), self._by_collection[None]
@@ -106,7 +117,9 @@ class SentFiles:
         more = {"collection": self._collection, "content": content}
         said = {name: value for name, value in more.items() if value is not None}
         self._write({"file": _key(path), **state._asdict(), **said})
-        self._note(self._sent, _key(path), state, content)
+        self._sent.files[_key(path)] = state
+        if content is not None:
+            self._sent.contents.add(content)
 
     def _write(self, entry: Mapping[str, str | int]) -> None:
         with self._path.open("a+b") as file:

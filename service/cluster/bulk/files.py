@@ -13,8 +13,8 @@ from service.errors import UnreadablePicture
 from service.ingest.described_pictures import DescribedPictures
 from service.ingest.filenames import display_name
 from service.ingest.picture_store import ReceivedPicture
-from service.settings import MB
 from service.storage.originals import image_id_of_file
+from service.units import MB
 from service.worker.region_finder import RegionFinder
 
 

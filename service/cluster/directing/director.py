@@ -57,7 +57,7 @@ class Nodes(Protocol):
         """Start a replica on a node, unless it runs, and reach it."""
 
     def stop(self, shard: int, number: int) -> None:
-        """End a replica for good."""
+        """End a replica for good, if it runs."""
 
 
 class Director:
@@ -137,7 +137,11 @@ class Director:
             try:
                 self._start_shard(number, nodes, plan.write_quorum)
             except BaseException:
-                self._keep(plan)
+                try:  # or they would be taken for those of the next shard, which may be meant for other nodes
+                    for replica in range(len(nodes)):
+                        self._nodes.stop(number, replica)
+                finally:
+                    self._keep(plan)
                 raise
             return number
 

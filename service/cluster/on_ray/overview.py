@@ -1,7 +1,7 @@
 """The state of a cluster for its operator."""
 
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -67,13 +67,14 @@ def cluster_overview(cluster: RunningCluster) -> ClusterOverview:
         for number, node in enumerate(nodes)
     ]
     asked = [cluster.status(shard, number) for shard, number, _ in numbers]
+    wait(asked, STATUS_S)
     rows = []
     for (shard, number, node), answer in zip(numbers, asked, strict=True):
         try:
-            status = answer.result(STATUS_S)
+            status = answer.result(0)
         except Exception:  # whatever it is, the replica does not answer, which the table says
             status = None
-        is_member = number in view.shards[shard].members
+        is_member = shard < view.num_shards and number in view.shards[shard].members  # its writer may yet be started
         rows.append(replica_row(shard, number, node, status, is_member))
     is_growing = view.adding is not None or view.moving_from is not None
     return ClusterOverview(rows, is_growing, view.num_shards, view.stuck)

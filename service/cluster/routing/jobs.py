@@ -35,7 +35,7 @@ class ClusterJobs:
         for part in every_shard(self._fan_out, self._placement().num_shards, ShardLists.jobs, limit):
             for job in part:
                 by_id[job.job_id].append(job)
-        latest = sorted(by_id.values(), key=lambda parts: -parts[0].created_at)[:limit]
+        latest = sorted(by_id.values(), key=lambda parts: (-parts[0].created_at, parts[0].job_id))[:limit]
         return [merged_job(parts) for parts in latest]
 
 

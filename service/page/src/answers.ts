@@ -10,15 +10,14 @@ import { Latest } from "./latest";
 import { type HowAsked, noteOfPictures, noteOfSentences, noteOfText } from "./notes";
 import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import type { SearchOptions } from "./options";
-import { pictureForm, textRequest } from "./requests";
+import { MOST_EXPLAINED, pictureForm, textRequest } from "./requests";
 import { type Actions, resultGrid, sentenceList, showWords } from "./results";
 import { mayChange } from "./session";
-import { asTaken, withoutMisleadingProbabilities, withSimilarities } from "./text";
+import { asTaken, withExplanations, withoutMisleadingProbabilities, withSimilarities } from "./text";
 import { tried } from "./trying";
 import { checkThere } from "./uploads";
 
-const FIRST = 24; // results, that are asked for at first
-const MOST = 100; // that the service gives
+const RESULTS = [24, MOST_EXPLAINED, 1000]; // that are asked for at first, and once and twice more; as the service gives
 
 const query = find<HTMLInputElement>("query");
 const main = find("main");
@@ -40,7 +39,8 @@ export class Answers {
   /** One that was asked without the limit of the score which the one before had. */
   unlimited: Question | null = null;
   #answered: Question | null = null; // by what is shown
-  #k = FIRST; // results that are asked for
+  /** How often further results were asked for. */
+  steps = 0;
   readonly #actions: Actions;
 
   constructor(
@@ -59,14 +59,13 @@ export class Answers {
     return this.latest !== null && this.latest === this.unlimited;
   }
 
-  /** Whether as many results are asked for as there may be. */
-  get isMost(): boolean {
-    return this.#k === MOST;
+  get #k(): number {
+    return RESULTS[this.steps]!;
   }
 
   /** Begins with a question, of which few results are asked for at first. */
   begin(question: Question): void {
-    this.#k = seen().many ? MOST : FIRST;
+    this.steps = seen().steps ?? 0;
     this.latest = question;
   }
 
@@ -99,33 +98,37 @@ export class Answers {
   /** The results that follow those that are shown. */
   further(): Further {
     const load = async () => {
-      await this.#loadMost();
+      await this.#loadMore();
       return this.found;
     };
     const question = this.#answered; // to which these belong, also once another one is asked
     const isCurrent = () => question === this.latest && question === this.#answered;
-    return { hasMore: () => isCurrent() && !this.isMost && this.found.length >= this.#k, load };
+    return { hasMore: () => isCurrent() && this.#mayHaveMore(this.found.length), load };
   }
 
-  /** Asks for as many results as there may be. Error where they cannot be had: those that are shown stay. */
-  async #loadMost(): Promise<void> {
-    const [question, before] = [this.latest!, seen().many ? MOST : FIRST];
-    this.#k = MOST;
+  #mayHaveMore(shown: number): boolean {
+    return this.steps + 1 < RESULTS.length && shown >= this.#k;
+  }
+
+  /** Asks for further results. Error where they cannot be had: those that are shown stay. */
+  async #loadMore(): Promise<void> {
+    const [question, before] = [this.latest!, this.steps];
+    this.steps++;
     try {
       await this.ask(question);
     } catch (fault) {
-      if (question === this.latest) this.#k = before;
+      if (question === this.latest) this.steps = before;
       throw fault;
     }
-    if (question === this.latest) noteSeen({ many: true });
+    if (question === this.latest) noteSeen({ steps: this.steps });
   }
 
   /** A button for further results, where there may be some. */
   #more(shown: number): HTMLElement[] {
-    if (this.isMost || shown < this.#k) return [];
+    if (!this.#mayHaveMore(shown)) return [];
     const load = async () => {
       await tried(
-        () => this.#loadMost(),
+        () => this.#loadMore(),
         "Searching…",
         () => {},
         () => void load(),
@@ -153,9 +156,15 @@ export class Answers {
   }
 
   async #searchText(text: string): Promise<void> {
-    const [how, json] = [this.#howAsked(), textRequest(text, this.options, this.#k)];
+    const [how, k] = [this.#howAsked(), this.#k];
+    const answer = (model: string | null, signal: AbortSignal, most: number) =>
+      ask<TextAnswer>("/search/text", { json: { ...textRequest(text, this.options, most), model }, signal });
     await this.run(
-      (signal) => this.#byEachModel((model) => ask<TextAnswer>("/search/text", { json: { ...json, model }, signal })),
+      (signal) =>
+        this.#byEachModel(async (model) => {
+          const explained = await answer(model, signal, Math.min(k, MOST_EXPLAINED));
+          return k > MOST_EXPLAINED ? withExplanations(await answer(model, signal, k), explained) : explained;
+        }),
       (answers) => {
         const ofEach = answers.map((one) => noteOfText(one, how));
         const notes = answers.length > 1 ? answers.map((one, place) => `${one.model}: ${ofEach[place]}`) : ofEach;

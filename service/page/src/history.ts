@@ -18,10 +18,10 @@ export type Question = { kind: "text"; text: string } | PictureQuestion;
 /** Options by the names that addresses give them. */
 export type Chosen = [name: string, value: string][];
 
-/** What was seen of an answer: `many` once more than the first results were wanted, `shown` of the library, `scrolled` where it was left, by a
- * button of the picture `focused`. */
+/** What was seen of an answer: how many `steps` of further results, `shown` of the library, `scrolled` where it was left,
+ * by a button of the picture `focused`. */
 interface Seen {
-  many?: boolean;
+  steps?: number;
   shown?: number;
   scrolled?: number;
   focused?: string;

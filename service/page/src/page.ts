@@ -93,7 +93,7 @@ function optionsChanged(isTyped: boolean): void {
   answers.unlimited = null;
   noteLeft();
   remember(current(), options.chosen, isTyped);
-  noteSeen({ many: answers.isMost });
+  noteSeen({ steps: answers.steps });
   if (isTyped) settling = setTimeout(settle, SETTLED_MS);
   void again();
 }
@@ -250,7 +250,7 @@ function listenToQuery(): void {
 function listenToHistory(): void {
   addEventListener("popstate", () => {
     if (wantedLarge() !== null || !detail.closesFor()) void goTo(current());
-    else noteSeen({ many: answers.isMost, shown: library.shown }); // as were asked for while one was shown large
+    else noteSeen({ steps: answers.steps, shown: library.shown }); // as were asked for while one was shown large
   });
   noteScrolling();
   document.addEventListener("visibilitychange", () => void refreshLibrary());

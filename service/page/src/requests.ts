@@ -2,12 +2,14 @@
 import type { PictureQuestion } from "./history";
 import type { SearchOptions } from "./options";
 
-/** The body that asks for pictures with a sentence, of whatever model. */
+export const MOST_EXPLAINED = 100; // results of one answer
+
+/** The body that asks for pictures with a sentence, of whatever model; with explanations where they are not too many. */
 export function textRequest(query: string, options: SearchOptions, k: number): Record<string, unknown> {
   return {
     query,
     k,
-    explain: true,
+    explain: k <= MOST_EXPLAINED,
     sort: options.order,
     filter: options.filter,
     match: options.match,

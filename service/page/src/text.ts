@@ -108,6 +108,13 @@ export function withoutMisleadingProbabilities(answer: TextAnswer): TextAnswer {
   return { ...answer, results: answer.results.map((hit) => ({ ...hit, probability: null })) };
 }
 
+/** An answer with the explanations that another one has of the same pictures. */
+export function withExplanations(answer: TextAnswer, explained: TextAnswer): TextAnswer {
+  const known = new Map(explained.results.map((hit) => [hit.image_id, hit.explanation]));
+  const results = answer.results.map((hit) => ({ ...hit, explanation: known.get(hit.image_id) ?? hit.explanation }));
+  return { ...answer, results };
+}
+
 /** How many near duplicates a result stands for besides itself. */
 export function alike(hit: PictureHit): string {
   return hit.near_duplicates?.length ? `and ${hit.near_duplicates.length} alike` : "";

@@ -5,6 +5,7 @@ import type { ExplanationAnswer, PictureHit } from "./openapi";
 import type { Overlay } from "./overlay";
 import { offered } from "./parts";
 import { regionNames, whereAnswered } from "./regions";
+import { MOST_EXPLAINED } from "./requests";
 import { counted, type Hit, isByText, percent, said } from "./text";
 import { Words } from "./words";
 
@@ -25,6 +26,9 @@ export function whyOf(hit: Hit, overlay: Overlay, results: Hit[]): Child[] {
     return [
       byItsText,
       el("p", {}, `${["Among the nearest", said(hit)].filter(Boolean).join("; ")}.`),
+      hit.similarity === undefined &&
+        hit.rank > MOST_EXPLAINED &&
+        quiet(`Regions are shown for the best ${MOST_EXPLAINED}.`),
       details(rank, quiet(`Score ${hit.score.toFixed(DIGITS)}`)),
     ];
   const words = new Words(

@@ -15,6 +15,7 @@ import {
   said,
   spoken,
   titleOf,
+  withExplanations,
   withoutMisleadingProbabilities,
   withSimilarities,
 } from "../src/text";
@@ -119,4 +120,12 @@ test("a picture that another model does not show is beyond the best that were as
 
 test("whatever was thrown has words", () => {
   assert.deepEqual([messageOf(new Error("no")), messageOf("gone")], ["no", "gone"]);
+});
+
+test("explanations are those of the answer that has them", () => {
+  const found = (image_id: string, explanation: string | null) => ({ image_id, explanation }) as unknown as PictureHit;
+  const answer = (...results: PictureHit[]) => ({ results }) as unknown as TextAnswer;
+  const all = answer(found("b", null), found("a", null), found("c", null));
+  const { results } = withExplanations(all, answer(found("a", "why a"), found("b", "why b")));
+  assert.deepEqual(results, [found("b", "why b"), found("a", "why a"), found("c", null)]);
 });

@@ -30,26 +30,26 @@ JOINTS = ("", "s", "n", "es", "en")
 SHORTEST_PART = 3
 NOUNS_BEFORE_ADJECTIVES = frozenset({"French", "Spanish", "Italian"})
 
-Kind = Literal["nouns", "adjectives", "verbs", "function"]
-KINDS: Mapping[str, Kind] = {f"[{kind}]": kind for kind in get_args(Kind)}
+WordKind = Literal["nouns", "adjectives", "verbs", "function"]
+KINDS: Mapping[str, WordKind] = {f"[{kind}]": kind for kind in get_args(WordKind)}
 
 
 @dataclass(frozen=True)
-class Entry:
+class GlossaryEntry:
     """The English for a word, its kind, and whether the word tells its language."""
 
     english: str
-    kind: Kind
+    kind: WordKind
     telling: bool
 
 
 class Glossary:
     """The words of one language."""
 
-    def __init__(self, language: str, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, language: str, entries: Mapping[str, GlossaryEntry]) -> None:
         self.language, self.entries = language, entries
 
-    def find(self, word: str) -> Entry | None:
+    def find(self, word: str) -> GlossaryEntry | None:
         """The entry of a word in lower case, of its uninflected form, or of the two words that it is a compound of."""
         for form in self._forms(word):
             if form in self.entries:
@@ -62,17 +62,17 @@ class Glossary:
             if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_PART - 1:
                 yield word.removesuffix(ending) + other
 
-    def _compound(self, word: str) -> Entry | None:
+    def _compound(self, word: str) -> GlossaryEntry | None:
         """The entry of a compound of two words: "beach house" for "strandhaus"."""
         for cut in range(SHORTEST_PART, len(word) - SHORTEST_PART + 1):
             last = self._noun(word[cut:])
             for joint in JOINTS:
                 first = self.entries.get(word[:cut].removesuffix(joint)) if word[:cut].endswith(joint) else None
                 if last is not None and first is not None and first.kind != "function":
-                    return Entry(f"{first.english} {last.english}", "nouns", telling=True)
+                    return GlossaryEntry(f"{first.english} {last.english}", "nouns", telling=True)
         return None
 
-    def _noun(self, word: str) -> Entry | None:
+    def _noun(self, word: str) -> GlossaryEntry | None:
         entries = (self.entries.get(form) for form in self._forms(word))
         return next((entry for entry in entries if entry is not None and entry.kind == "nouns"), None)
 
@@ -80,8 +80,8 @@ class Glossary:
 @cache
 def glossaries() -> Mapping[str, Glossary]:
     """Language -> its glossary."""
-    entries: dict[str, dict[str, Entry]] = {language: {} for language in LANGUAGES}
-    kind: Kind = "nouns"
+    entries: dict[str, dict[str, GlossaryEntry]] = {language: {} for language in LANGUAGES}
+    kind: WordKind = "nouns"
     for line in FILE.read_text(encoding="utf-8").splitlines():
         if line in KINDS:
             kind = KINDS[line]
@@ -89,5 +89,5 @@ def glossaries() -> Mapping[str, Glossary]:
         english, *columns = line.split(";")
         for language, words in zip(LANGUAGES, columns, strict=True):
             for word in words.split():
-                entries[language][word.removesuffix("?")] = Entry(english, kind, telling=not word.endswith("?"))
+                entries[language][word.removesuffix("?")] = GlossaryEntry(english, kind, telling=not word.endswith("?"))
     return {language: Glossary(language, of_language) for language, of_language in entries.items()}

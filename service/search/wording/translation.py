@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from models.text.spellings import words_of_captions
 from service.search.wording.foreign_words import FUNCTION_WORDS
-from service.search.wording.glossary import LANGUAGES, NOUNS_BEFORE_ADJECTIVES, Entry, Glossary, glossaries
+from service.search.wording.glossary import LANGUAGES, NOUNS_BEFORE_ADJECTIVES, Glossary, GlossaryEntry, glossaries
 from service.search.wording.languages import ANOTHER, language_of
 from service.search.wording.times import visible_part
 
@@ -33,8 +33,8 @@ def read_by_models(subject: str) -> str:
 
 @lru_cache(256)
 def translation_of(subject: str) -> Translation | None:
-    """What pictures can show of a question's subject, in English; None where that is English, or in a language without
-    a glossary.
+    """The English of what pictures can show of a question's subject; None where that is English already, or in a
+    language that the glossary lacks.
 
     Most words are in the glossary, or the same in English ("Giraffe", "Laptop"). Some tell the language, at least as
     many as are the same in English, unless `language_of` tells it. The others stay as they are: they may be names.
@@ -82,7 +82,7 @@ def _pieces(question: str, glossary: Glossary) -> list[str]:
     ]
 
 
-def _in_english_order(words: Sequence[str], entries: Sequence[Entry | None], language: str) -> list[str]:
+def _in_english_order(words: Sequence[str], entries: Sequence[GlossaryEntry | None], language: str) -> list[str]:
     """The English words, adjectives before the noun that they follow in Romance languages."""
     kinds = [None if entry is None else entry.kind for entry in entries]
     english = [word if entry is None else entry.english for word, entry in zip(words, entries, strict=True)]

@@ -2,10 +2,10 @@
 
 from index.catalog.catalog import Catalog
 from service.clocks import Clocks
+from service.units import SECONDS_A_DAY
 
 KEPT_DAYS = 30
 JOBS_EVERY_S = 3600.0
-SECONDS_PER_DAY = 86400
 
 
 class FinishedJobs:
@@ -19,7 +19,7 @@ class FinishedJobs:
         """Forget one such job; False when there was none, or the last check is recent."""
         if self._clocks.timer() < self._next:
             return False
-        if self._jobs.forget_finished(KEPT_DAYS * SECONDS_PER_DAY, self._clocks.time_of_day()):
+        if self._jobs.forget_finished(KEPT_DAYS * SECONDS_A_DAY, self._clocks.time_of_day()):
             return True
         self._next = self._clocks.timer() + JOBS_EVERY_S
         return False

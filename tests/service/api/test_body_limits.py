@@ -9,7 +9,7 @@ import pytest
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
-from service.api.dependencies import cancel_on_disconnect
+from service.api.dependencies import ClientDisconnected, cancel_on_disconnect
 from service.api.middleware.request import MAX_BODY_BYTES
 from service.api.schemas.resources import IngestAnswer
 from tests.support.library import Library, two_coloured
@@ -67,3 +67,25 @@ def test_who_waits_for_work_is_told_why_its_body_is_refused() -> None:
 
     with pytest.raises(HTTPException, match="too much"):
         asyncio.run(run())
+
+
+def test_work_that_is_given_up_has_ended_before_its_request_does() -> None:
+    events = list[str]()
+
+    async def hang_up() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60.0)
+        finally:
+            await asyncio.sleep(0)
+            events.append("work ended")
+
+    async def run() -> None:
+        with pytest.raises(ClientDisconnected):
+            await cancel_on_disconnect(Request({"type": "http"}, hang_up), work())
+        events.append("request ended")
+
+    asyncio.run(run())
+    assert events == ["work ended", "request ended"]

@@ -2,6 +2,7 @@
 
 import io
 import re
+import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -213,6 +214,19 @@ def test_a_copy_is_told_by_the_date_of_its_file(
         ("yesterday", 200),
     ):
         assert api.request("GET", path, headers={header: since}).status_code == status
+
+
+def test_a_date_without_a_zone_is_one_of_utc(api: Api, image_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"/images/{image_id}"
+    date = api.get(path).headers["last-modified"].replace("GMT", "-0000")
+    try:
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setenv("TZ", "EAST-14")
+            time.tzset()
+            assert api.request("GET", path, headers={"if-modified-since": date}).status_code == 304
+            assert api.request("GET", path, headers={"if-unmodified-since": date}).status_code == 200
+    finally:
+        time.tzset()
 
 
 def test_a_tag_goes_before_a_date(api: Api, image_id: str) -> None:

@@ -196,6 +196,12 @@ def test_metrics_speak_of_requests_stages_and_store(api: Api) -> None:
     assert 'regard_search_stage_seconds_count{stage="rerank"} 1.0' in lines
 
 
+def test_the_silence_of_a_worker_begins_once_one_was_heard(api: Api) -> None:
+    assert "regard_worker_silence_seconds" not in api.get("/metrics").text
+    api.library.catalog.processes.heartbeat("worker", NOW - 3)
+    assert "regard_worker_silence_seconds 3.0" in api.get("/metrics").text.splitlines()
+
+
 @pytest.mark.parametrize("path", ["/nowhere", "/images/x/y/z", "/search"])
 def test_a_route_that_does_not_exist_is_a_problem_document(api: Api, path: str) -> None:
     assert path in problem(api.get(path), 404, "not-found")["detail"]

@@ -15,7 +15,8 @@ from service.api.routes.search import FORM_BYTES
 from service.api.schemas.results import ImageAnswer
 from service.model_loading import LoadedModels
 from service.search.engine import PICTURE_WEIGHT
-from service.settings import MB, Settings
+from service.settings import Settings
+from service.units import MB
 from tests.support.busy_accelerator import busy
 from tests.support.fakes import FakeExtractor, FakeMatcher
 from tests.support.library import Library, image_id_of, sixty_four, two_coloured

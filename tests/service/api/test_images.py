@@ -106,6 +106,8 @@ def test_pictures_are_listed_page_by_page_in_order_of_arrival(api: Api) -> None:
     first = checked(api.get("/images"), 200, ImagesAnswer)["images"][0]
     assert (first["filename"], first["state"], first["width"], first["taken_at"]) == ("red.png", "ready", 40, None)
     assert problem(api.get("/images", after="nope"), 422, "invalid-request")["errors"][0]["field"] == "after"
+    too_long = problem(api.get("/images", after="0" * 129), 422, "invalid-request")
+    assert too_long["detail"] == "after: must have at most 128 characters"
     assert problem(api.get("/images", limit=0), 422, "invalid-request")["errors"][0]["field"] == "limit"
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from regard_client.connection import is_this_machine
 from service.auth.api_keys import create_key
-from service.auth.exposure import check_exposure, is_any_address, is_loopback, open_without_keys
+from service.auth.exposure import check_exposure, is_any_address, is_loopback, is_loopback_name, open_without_keys
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
 from service.errors import Misconfigured
@@ -14,6 +15,7 @@ from service.settings import Settings
 
 LOOPBACK = ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST"]
 ELSEWHERE = ["0.0.0.0", "::", "192.168.1.2", "10.0.0.1", "example.org", "localhost.example.org", "", "127.1", "fe80::1"]
+ELSEWHERE += ["regard.localhost", "notlocalhost"]
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
@@ -35,6 +37,14 @@ def test_this_machine_needs_no_key(tmp_path: Path, host: str, caplog: pytest.Log
     check_exposure(settings)
     assert open_without_keys(settings)
     assert not said(caplog)
+
+
+@pytest.mark.parametrize("host", [*LOOPBACK, *ELSEWHERE])
+def test_clients_and_browsers_are_at_this_machine_by_names_below_localhost_too(host: str) -> None:
+    is_here = host in LOOPBACK or host == "regard.localhost"
+    assert is_loopback_name(host.lower()) == is_here
+    if host:
+        assert is_this_machine(f"http://[{host}]" if ":" in host else f"http://{host}") == is_here
 
 
 @pytest.mark.parametrize("host", ELSEWHERE)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.ingesting.still_files import SentFiles, StillFiles, state_of
+from service.cli.ingesting.still_files import FileState, SentFiles, StillFiles, state_of
 from tests.support.set_clock import Clock
 
 STILL_FOR_S = 3.0
@@ -60,6 +60,24 @@ def test_what_was_sent_is_known_after_a_restart_and_a_kill_loses_one_line_at_mos
     cut.add(paths[2], states[paths[2]])
     assert SentFiles(journal).has(paths[2], states[paths[2]])
     assert len(SentFiles(journal)) == 3
+
+
+def test_the_journal_is_written_anew_once_most_of_it_is_of_before(tmp_path: Path) -> None:
+    journal, path = tmp_path / "sent.jsonl", tmp_path / "a.jpg"
+    sent = SentFiles(journal)
+    for collection in ("first", "second"):
+        sent.turn_to(collection)
+        for turn in range(20):
+            sent.add(path, FileState(1, turn), f"c{turn % 2}")
+    assert len(journal.read_bytes().splitlines()) == 40
+    for _ in range(2):
+        again = SentFiles(journal)
+        assert len(journal.read_bytes().splitlines()) == 6  # of each collection the file and two contents
+        for collection in ("first", "second"):
+            again.turn_to(collection)
+            assert len(again) == 1
+            assert [again.has(path, FileState(1, turn)) for turn in (18, 19)] == [False, True]
+            assert [again.has_content(content) for content in ("c0", "c1", "c2")] == [True, True, False]
 
 
 def test_what_was_sent_to_one_collection_was_not_to_another(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -130,11 +130,11 @@ def part_of_job(state: JobState) -> JobStatus:
 
 
 class Reporting:
-    """A replica that knows one part of a job."""
+    """A replica that knows one part of a job, or of the list of jobs."""
 
     name = "reporting"
 
-    def __init__(self, part: JobStatus | None) -> None:
+    def __init__(self, part: JobStatus | Sequence[JobStatus] | None) -> None:
         self._part = part
 
     def call(self, method: str, *arguments: Any) -> "Future[Any]":
@@ -149,6 +149,12 @@ def test_a_job_is_as_far_as_the_replica_that_is_furthest_behind(states: list[Job
     job = ClusterJobs(FanOut([replicas], 5.0), lambda: Placement(1)).job("job")
     assert job is not None
     assert job.state == "running"
+
+
+def test_jobs_of_one_moment_are_listed_as_one_machine_does() -> None:
+    same = [replace(part_of_job("done"), job_id=name) for name in ("c", "a", "b")]
+    jobs = ClusterJobs(FanOut([[Reporting(same)], [Reporting(same[::-1])]], 5.0), lambda: Placement(2))
+    assert [job.job_id for job in jobs.jobs(2)] == ["a", "b"]
 
 
 def test_a_job_whose_shards_differ_is_running() -> None:

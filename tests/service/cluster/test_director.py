@@ -54,8 +54,9 @@ class Machines:
         return Machines.Started(self, shard, number)
 
     def stop(self, shard: int, number: int) -> None:
-        self.running.pop((shard, number)).down = True
-        self.events.append(f"stop {shard}-{number}")
+        if (shard, number) in self.running:
+            self.running.pop((shard, number)).down = True
+            self.events.append(f"stop {shard}-{number}")
 
     def lose(self, shard: int, number: int) -> None:
         self.running[shard, number].down = True
@@ -268,6 +269,29 @@ def test_a_shard_that_cannot_be_started_is_not_being_added(
             director.add_shard()
     assert director.plan() == plan
     assert director.add_shard() == 1
+
+
+def test_what_was_started_of_a_shard_is_stopped_where_the_rest_of_it_cannot_be(
+    opened: Any, machines: Machines, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    director = opened()
+    plan = director.begin(1, 2, 1)
+    start = machines.start
+
+    def start_first(shard: int, number: int, node: str) -> Machines.Started:
+        if number:
+            raise ZeroDivisionError
+        return start(shard, number, node)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(machines, "start", start_first)
+        with pytest.raises(ZeroDivisionError):
+            director.add_shard()
+    assert machines.events[-2:] == ["start 1-0 on a", "stop 1-0"]
+    assert plan == director.plan() == read_plan(tmp_path / "head")
+    machines.up.remove("a")
+    assert director.add_shard() == 1
+    assert [machines.places[1, number] for number in (0, 1)] == ["b", "c"]
 
 
 def test_plans_of_earlier_releases_are_read(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ import pytest
 from index.catalog.catalog import Catalog
 from index.catalog.database.connection import Database
 from service.clocks import THIS_MACHINE
-from service.worker.maintenance.finished_jobs import KEPT_DAYS, SECONDS_PER_DAY, FinishedJobs
+from service.units import SECONDS_A_DAY
+from service.worker.maintenance.finished_jobs import KEPT_DAYS, FinishedJobs
 from tests.support.catalogs import make_ready, picture
 
 NOW = 1_700_000_000.0
-LONG = KEPT_DAYS * SECONDS_PER_DAY
+LONG = KEPT_DAYS * SECONDS_A_DAY
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def forget(catalog: Catalog) -> None:
 
 
 def test_a_folder_sent_every_night_keeps_the_jobs_of_a_month(catalog: Catalog, tmp_path: Path) -> None:
-    nights = [catalog.take_in([picture("a"), picture("b")], NOW + day * SECONDS_PER_DAY).job_id for day in range(40)]
+    nights = [catalog.take_in([picture("a"), picture("b")], NOW + day * SECONDS_A_DAY).job_id for day in range(40)]
     make_ready(catalog, "a", "b")
     forget(catalog)
     known = [job_id for job_id in nights if catalog.jobs.find(job_id) is not None]

@@ -69,10 +69,34 @@ def test_a_stop_ends_the_wait(catalog: Catalog) -> None:
 def test_a_redis_that_is_not_there_is_no_trouble(free_port: int) -> None:
     url = f"redis://127.0.0.1:{free_port}/0"
     RedisNotifier(url, OURS).wake()
-    wakeups, stop = RedisWakeups(url, OURS), threading.Event()
-    wakeups.wait(stop)
+    wakeups, nobody = RedisWakeups(url, OURS), Counted(False)
+    wakeups.wait(nobody)
     wakeups.acknowledge()
     wakeups.close()
+    assert nobody.waits == [SWEEP_S]
+
+
+def test_a_fault_of_the_socket_is_no_trouble_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = iter([OSError(), redis.ResponseError("NOGROUP"), [(STREAM, [(b"1-0", {})])]])
+
+    def read(*_: object, **__: object) -> object:
+        outcome = next(outcomes)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(redis.Redis, "xreadgroup", read)
+    monkeypatch.setattr(redis.Redis, "xgroup_create", fail)
+    monkeypatch.setattr(redis.Redis, "xack", fail)
+    wakeups, nobody = RedisWakeups("redis://unused/0", OURS), Counted(False)
+    for _ in range(3):
+        wakeups.wait(nobody)
+    wakeups.acknowledge()
+    assert nobody.waits == [SWEEP_S, SWEEP_S]
+    assert next(outcomes, None) is None
 
 
 def test_a_redis_that_does_not_answer_is_left_alone_for_a_while() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from index.catalog.ingestion.processes import Processes
+from index.catalog.ingestion.processes import WORKER, Processes
 from service.clocks import Clocks
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.worker import process
-from service.worker.heartbeat import BEAT_S, ROLE
+from service.worker.heartbeat import BEAT_S
 from tests.support.kill_points import DecodeHere
 from tests.support.pictures import encoded
 from tests.support.worker_store import NOW, Store, noise
@@ -20,13 +20,13 @@ def test_the_worker_goes_on_beating_when_the_clock_is_set_back(store: Store) -> 
     passed, day = 0.0, NOW
     with store.worker(clocks=Clocks(lambda: day, lambda: passed)) as (worker, _):
         worker.run_once()
-        assert store.catalog.processes.last_heartbeat(ROLE) == NOW
+        assert store.catalog.processes.last_heartbeat(WORKER) == NOW
         day = NOW - 3600
         worker.run_once()
-        assert store.catalog.processes.last_heartbeat(ROLE) == NOW  # not yet time
+        assert store.catalog.processes.last_heartbeat(WORKER) == NOW  # not yet time
         passed = BEAT_S
         worker.run_once()
-        assert store.catalog.processes.last_heartbeat(ROLE) == NOW - 3600
+        assert store.catalog.processes.last_heartbeat(WORKER) == NOW - 3600
 
 
 def test_a_batch_that_decodes_slowly_is_no_silence(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
