@@ -147,7 +147,7 @@ class Catalog:
         A known picture gains the captions and tags that it lacks; a tag of the same name is replaced. A picture deleted
         at or after `kept_since` is restored, in its slot if it has one; a failed picture is queued again.
 
-        Raises ValueError for a tag that is neither a string nor a finite number and, if `bounded`, TooMuchSaid
+        Raises ValueError for a tag that is neither a string nor a finite number and, if `bounded`, OversizedDescription
         (`description_bounds.py`) where a picture would have too many captions or tags.
         """
         job_id = job_id or uuid.uuid4().hex
@@ -300,7 +300,7 @@ class Catalog:
 
     def change(self, image_id: str, change: PictureChange, bounded: bool = True) -> Image | None:
         """Change the picture's description, and return the picture; None where it is unknown or deleted. Raises
-        ValueError and TooMuchSaid as `take_in` does."""
+        ValueError and OversizedDescription as `take_in` does."""
         with self._database.changing() as db:
             return find_image(db, image_id) if apply_change(db, image_id, change, bounded) else None
 

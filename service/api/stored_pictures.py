@@ -48,7 +48,7 @@ class StoredPictures(Protocol):
 
     def change(self, image_id: str, change: PictureChange) -> Image | None:
         """The picture after a change of its description; None where it does not exist, or is deleted. Raises
-        TooMuchSaid where it would have too many captions or tags."""
+        OversizedDescription where it would have too many captions or tags."""
 
     def counts(self) -> Mapping[str, int]:
         """The numbers of pictures in the states "ready", "queued", "failed" and "deleted"."""

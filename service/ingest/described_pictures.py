@@ -7,7 +7,7 @@ This check refuses most excessive descriptions before anything is stored. The ch
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import NamedTuple
 
-from index.catalog.changes.description_bounds import NOTHING_SAID, Excess, SaidCounts, excess_over
+from index.catalog.changes.description_bounds import NO_DESCRIPTION, DescriptionCounts, Excess, excess_over
 from index.records import Image, TagValue
 
 LESS_ADVICE = "write its captions anew, or take tags away, with PATCH /images/{image_id}"
@@ -18,7 +18,7 @@ class _Description(NamedTuple):
 
     captions: Set[str]
     tags: Set[str]
-    before: SaidCounts | None
+    before: DescriptionCounts | None
     """The numbers of captions and tags before the request; None for a new picture."""
 
 
@@ -43,9 +43,9 @@ class DescribedPictures:
         """Add captions and tag names; the reason where they are too many, and are not added."""
         former = self._description(image_id)
         added = _Description(former.captions | set(captions), former.tags | set(tags), former.before)
-        counts = SaidCounts(len(added.captions), len(added.tags))
-        if (excess := excess_over(counts, former.before or NOTHING_SAID)) is not None:
-            return too_much_said(excess)
+        counts = DescriptionCounts(len(added.captions), len(added.tags))
+        if (excess := excess_over(counts, former.before or NO_DESCRIPTION)) is not None:
+            return excess_message(excess)
         self._descriptions[image_id] = added
         return None
 
@@ -55,11 +55,11 @@ class DescribedPictures:
             if image is None:
                 self._descriptions[image_id] = _Description(frozenset(), frozenset(), None)
             else:
-                before = SaidCounts(len(image.captions), len(image.tags))
+                before = DescriptionCounts(len(image.captions), len(image.tags))
                 self._descriptions[image_id] = _Description(set(image.captions), image.tags.keys(), before)
         return self._descriptions[image_id]
 
 
-def too_much_said(excess: Excess) -> str:
+def excess_message(excess: Excess) -> str:
     """The message that refuses a file whose picture would have too many captions or tags."""
     return f"The picture {excess}: {LESS_ADVICE}."

@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 
 from index.catalog.catalog import Catalog
 from index.catalog.changes.arrivals import Arrival
-from index.catalog.changes.description_bounds import TooMuchSaid
+from index.catalog.changes.description_bounds import OversizedDescription
 from index.records import Image, NewPicture
-from service.ingest.described_pictures import too_much_said
+from service.ingest.described_pictures import excess_message
 from service.storage.originals import Originals, StagedFile
 
 
@@ -71,8 +71,8 @@ class LocalPictureStore:
     def take_all_in(
         self, pictures: Sequence[ReceivedPicture], now: float, kept_since: float, job_id: str, bounded: bool
     ) -> TakenIn:
-        """Store all the pictures as the job of that id. If `bounded`, raises TooMuchSaid where one would have too many
-        captions or tags, and stores none."""
+        """Store all the pictures as the job of that id. If `bounded`, raises OversizedDescription where one would have
+        too many captions or tags, and stores none."""
         with self._originals.adding():
             self._store_files(pictures)
             return TakenIn(job_id, self._commit(pictures, now, kept_since, job_id, bounded))
@@ -104,16 +104,16 @@ class LocalPictureStore:
 def without_excess(
     pictures: Sequence[ReceivedPicture], take_all_in: Callable[[Sequence[ReceivedPicture]], Sequence[FileOutcome]]
 ) -> list[FileOutcome]:
-    """The outcome of each picture. `take_all_in` stores all pictures, or raises TooMuchSaid. It is retried without
-    those refused, whose descriptions others extended since they were checked."""
+    """The outcome of each picture. `take_all_in` stores all pictures, or raises OversizedDescription. It is retried
+    without those refused, whose descriptions others extended since they were checked."""
     refused: dict[str, str] = {}
     outcomes: Iterator[FileOutcome] = iter(())
     while remaining := [received for received in pictures if received.picture.image_id not in refused]:
         try:
             outcomes = iter(take_all_in(remaining))
             break
-        except TooMuchSaid as excesses:
-            refused |= {image_id: too_much_said(excess) for image_id, excess in excesses.refused.items()}
+        except OversizedDescription as excesses:
+            refused |= {image_id: excess_message(excess) for image_id, excess in excesses.refused.items()}
     reasons = [refused.get(received.picture.image_id) for received in pictures]
     return [FileOutcome(False, False, reason) if reason is not None else next(outcomes) for reason in reasons]
 

@@ -13,8 +13,8 @@ from service.panels import (
     DIMMED,
     GAP,
     LINE,
-    OF_SIGNS,
     OUTLINE,
+    SIGN_NOTE,
     draw_explanation,
     drawable,
     footer,
@@ -85,7 +85,7 @@ def of_words(*words: str) -> PairExplanation:
 def test_content_words_have_panels_and_the_others_are_told_below() -> None:
     why = of_words("<start>", "a", "dog", "on", "grass", ".", "<end>")
     assert [panel.text for panel in panels_of(why)] == ["dog  +3.0000", "grass  +5.0000"]
-    assert footer(why) == f"{OF_SIGNS} Besides: the other words +12.0000, <start> +1.0000, <end> +7.0000"
+    assert footer(why) == f"{SIGN_NOTE} Besides: the other words +12.0000, <start> +1.0000, <end> +7.0000"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_content_words_have_panels_and_the_others_are_told_below() -> None:
 def test_where_no_word_has_content_all_have_panels(words: tuple[str, ...], shown: list[str], below: str) -> None:
     why = of_words(*words)
     assert [panel.text.split()[0] for panel in panels_of(why)] == shown
-    assert footer(why) == OF_SIGNS + below
+    assert footer(why) == SIGN_NOTE + below
 
 
 @given(

@@ -8,7 +8,7 @@ MOST_CAPTIONS = 1000
 MOST_TAGS = 1000
 
 
-class SaidCounts(NamedTuple):
+class DescriptionCounts(NamedTuple):
     """The numbers of captions and tags of a picture."""
 
     captions: int
@@ -26,7 +26,7 @@ class Excess(NamedTuple):
         return f"would have {self.total} {self.what}, and may have {self.most}"
 
 
-class TooMuchSaid(ValueError):
+class OversizedDescription(ValueError):
     """Pictures would have more captions or tags than allowed, and nothing was changed. `refused` maps their ids to the
     excess."""
 
@@ -38,21 +38,21 @@ class TooMuchSaid(ValueError):
         return "; ".join(f"picture {image_id} {excess}" for image_id, excess in self.refused.items())
 
 
-NOTHING_SAID = SaidCounts(captions=0, tags=0)
+NO_DESCRIPTION = DescriptionCounts(captions=0, tags=0)
 
 
-def count_said(db: Connection, number: int) -> SaidCounts:
+def count_description(db: Connection, number: int) -> DescriptionCounts:
     """The numbers of a picture's captions and tags."""
     captions = db.execute("SELECT count(*) FROM captions WHERE image = ? AND text IS NOT NULL", [number]).fetchone()[0]
     tags = db.execute("SELECT count(*) FROM tags WHERE image = ?", [number]).fetchone()[0]
-    return SaidCounts(int(captions), int(tags))
+    return DescriptionCounts(int(captions), int(tags))
 
 
-def excess_over(counts: SaidCounts, counts_before: SaidCounts = NOTHING_SAID) -> Excess | None:
+def excess_over(counts: DescriptionCounts, counts_before: DescriptionCounts = NO_DESCRIPTION) -> Excess | None:
     """The excess of a description, or None. Counts beyond the bounds are allowed up to `counts_before`: the metadata of
     a file, and earlier releases, may go beyond the bounds."""
     limits = (MOST_CAPTIONS, MOST_TAGS)
-    for field, count, most, count_before in zip(SaidCounts._fields, counts, limits, counts_before, strict=True):
+    for field, count, most, count_before in zip(DescriptionCounts._fields, counts, limits, counts_before, strict=True):
         if count > max(most, count_before):
             return Excess(field, count, most)
     return None

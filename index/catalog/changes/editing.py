@@ -5,7 +5,7 @@ from sqlite3 import Connection
 
 from index.catalog.changes.decided_fields import decide, fields_of, forget_decided
 from index.catalog.changes.deletion import erase_captions
-from index.catalog.changes.description_bounds import TooMuchSaid, count_said, excess_over
+from index.catalog.changes.description_bounds import OversizedDescription, count_description, excess_over
 from index.catalog.changes.writes import add_caption, assign_caption_slots, set_tag
 from index.catalog.filters import checked_value
 from index.catalog.text_index import composed, index_text
@@ -14,21 +14,21 @@ from index.records import UNCHANGED, PictureChange, TagValue
 
 def apply_change(db: Connection, image_id: str, change: PictureChange, bounded: bool = False) -> bool:
     """Apply the change; False where the picture is unknown or deleted. Raises ValueError for a bad tag or caption and,
-    if `bounded`, TooMuchSaid where the picture would have too many captions or tags."""
+    if `bounded`, OversizedDescription where the picture would have too many captions or tags."""
     sql = "SELECT number, slot FROM images WHERE image_id = ? AND deleted_at IS NULL"
     row = db.execute(sql, [image_id]).fetchone()
     if row is None:
         return False
     number = int(row["number"])
-    counts_before = count_said(db, number)
+    counts_before = count_description(db, number)
     if change.captions is not UNCHANGED:
         replace_captions(db, number, change.captions)
         if row["slot"] is not None:
             assign_caption_slots(db, [number])
     if change.tags is not UNCHANGED:
         change_tags(db, number, change.tags)
-    if bounded and (excess := excess_over(count_said(db, number), counts_before)) is not None:
-        raise TooMuchSaid({image_id: excess})
+    if bounded and (excess := excess_over(count_description(db, number), counts_before)) is not None:
+        raise OversizedDescription({image_id: excess})
     if change.taken_at is not UNCHANGED:
         taken_at = None if change.taken_at is None else checked_value("taken_at", change.taken_at)
         db.execute("UPDATE images SET taken_at = ? WHERE number = ?", [taken_at, number])

@@ -5,7 +5,7 @@ from sqlite3 import Connection, Row
 
 from index.catalog.changes.decided_fields import decide, decided_fields, forget_decided, undecided_tags
 from index.catalog.changes.deletion import erase, forget
-from index.catalog.changes.description_bounds import Excess, TooMuchSaid, count_said, excess_over
+from index.catalog.changes.description_bounds import Excess, OversizedDescription, count_description, excess_over
 from index.catalog.filters import checked_value
 from index.catalog.queries import AMONG, among
 from index.catalog.text_index import composed, index_text
@@ -19,7 +19,7 @@ def upsert_pictures(
 ) -> set[int]:
     """The numbers of pictures that are added, restored or described as by `upsert_picture`.
 
-    If `bounded`, raises TooMuchSaid for those that would have too many captions or tags.
+    If `bounded`, raises OversizedDescription for those that would have too many captions or tags.
     """
     numbers, refused = set[int](), dict[str, Excess]()
     for picture in pictures:
@@ -28,7 +28,7 @@ def upsert_pictures(
         if excess is not None:
             refused[picture.image_id] = excess
     if bounded and refused:
-        raise TooMuchSaid(refused)
+        raise OversizedDescription(refused)
     return numbers
 
 
@@ -47,9 +47,9 @@ def upsert_picture(db: Connection, picture: NewPicture, now: float, kept_since: 
     else:
         number, slot = int(row["number"]), row["slot"]
         bring_back(db, row, picture.filename)
-    counts_before = count_said(db, number)
+    counts_before = count_description(db, number)
     add_description(db, number, picture)
-    excess = excess_over(count_said(db, number), counts_before) if picture.captions or picture.tags else None
+    excess = excess_over(count_description(db, number), counts_before) if picture.captions or picture.tags else None
     if slot is None:
         decide(db, number, picture.decided_fields)
     index_text(db, number)

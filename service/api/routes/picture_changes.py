@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from index.catalog.changes.description_bounds import TooMuchSaid
+from index.catalog.changes.description_bounds import OversizedDescription
 from service.api.dependencies import ServicesDep, in_change_thread
 from service.api.problems import problem_responses
 from service.api.routes.images import find_image
@@ -69,7 +69,7 @@ def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> Image
     find_image(services, image_id)
     try:
         image = services.pictures.change(image_id, edit.as_change())
-    except TooMuchSaid as refusal:
+    except OversizedDescription as refusal:
         excess = refusal.refused[image_id]
         raise InvalidRequest.field(excess.what, f"the picture {excess}; null takes one away") from None
     if image is None:

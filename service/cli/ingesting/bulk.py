@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from service.cli.commands.cluster import cluster_settings
 from service.cli.ingesting.descriptions import (
-    NOTHING_SAID,
+    NO_DESCRIPTION,
     Descriptions,
     album_tag,
     descriptions_by_name,
@@ -59,7 +59,7 @@ def offered_files(
     from service.cluster.bulk.files import OfferedFile  # noqa: PLC0415 - PyTorch comes with it
 
     for number, (name, path) in enumerate(files):
-        known = said.get(name, NOTHING_SAID)
+        known = said.get(name, NO_DESCRIPTION)
         yield OfferedFile(
             number,
             name,

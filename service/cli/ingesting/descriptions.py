@@ -17,7 +17,7 @@ from service.validation_messages import plain_message
 Descriptions = Mapping[str, ManifestEntry]
 """Name of a file -> what is said of its picture."""
 
-NOTHING_SAID = ManifestEntry()
+NO_DESCRIPTION = ManifestEntry()
 
 
 def captions_by_name(path: Path | None) -> dict[str, list[str]]:
@@ -43,7 +43,7 @@ def descriptions_by_name(path: Path | None) -> dict[str, ManifestEntry]:
             for number, line in enumerate(iter_captions(path), 1):
                 name = composed(line.image)
                 try:
-                    found[name] = with_line(found.get(name, NOTHING_SAID), line)
+                    found[name] = with_line(found.get(name, NO_DESCRIPTION), line)
                 except ValidationError as invalid:
                     (error, *_) = invalid.errors(include_url=False)
                     place = ".".join(map(str, error["loc"]))

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from service.cli.connection import connect
 from service.cli.ingesting.descriptions import (
-    NOTHING_SAID,
+    NO_DESCRIPTION,
     Descriptions,
     album_tag,
     descriptions_by_name,
@@ -167,7 +167,7 @@ def described(files: Iterable[tuple[str, Path]], said: Descriptions, albums: Map
     from regard_client import Picture  # noqa: PLC0415 - half a second, which `--help` should not take
 
     for name, path in files:
-        known, default = said.get(name, NOTHING_SAID), album_tag(albums.get(path))
+        known, default = said.get(name, NO_DESCRIPTION), album_tag(albums.get(path))
         yield Picture(
             path,
             name,

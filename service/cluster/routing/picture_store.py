@@ -87,7 +87,7 @@ class ClusterPictureStore:
         regions: Mapping[str, bytes],
         pictures: Sequence[ReceivedPicture],
     ) -> Sequence[FileOutcome]:
-        """Have a shard ingest pictures. Raises TooMuchSaid, and whatever else the change raises."""
+        """Have a shard ingest pictures. Raises OversizedDescription, and whatever else the change raises."""
         files = {file.picture.image_id: file.path.read_bytes() for file in pictures}
         files |= {f"{name}{REGIONS}": regions[name] for name in files.keys() & regions.keys()}
         shard_operation = replace(operation, pictures=[file.picture for file in pictures])

@@ -67,7 +67,7 @@ class ClusterPictures:
 
     def change(self, image_id: str, change: PictureChange) -> Image | None:
         """The picture after a change of its description; None where it does not exist, or is deleted. Raises
-        TooMuchSaid where it would have too many captions or tags."""
+        OversizedDescription where it would have too many captions or tags."""
         changes = {name: value for name, value in vars(change).items() if value is not UNCHANGED}
         changed: Image | None = self._write_at_home(image_id, Edit(image_id=image_id, changes=changes))
         return changed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.changes.description_bounds import MOST_CAPTIONS, MOST_TAGS, Excess, TooMuchSaid
+from index.catalog.changes.description_bounds import MOST_CAPTIONS, MOST_TAGS, Excess, OversizedDescription
 from index.records import PictureChange
 from tests.support.catalogs import image_of, make_ready, picture
 
@@ -35,7 +35,7 @@ def at_once(say: Callable[[list[str]], object]) -> list[str]:
         begin.wait()
         try:
             say(numbered(turn * EACH, EACH))
-        except TooMuchSaid as refusal:
+        except OversizedDescription as refusal:
             return str(refusal)
         return ""
 
@@ -58,7 +58,7 @@ def test_of_files_that_come_at_once_those_are_taken_in_that_fit(catalog: Catalog
 def test_all_that_is_too_much_is_told_at_once_and_nothing_is_made(catalog: Catalog) -> None:
     full = picture("a", captions=numbered(0, MOST_CAPTIONS + 1))
     copies = [picture("b", tags=dict.fromkeys(numbered(turn * 600, 600), 1)) for turn in range(2)]
-    with pytest.raises(TooMuchSaid) as refusal:
+    with pytest.raises(OversizedDescription) as refusal:
         catalog.take_in([full, *copies, picture("c", captions=numbered(0, MOST_CAPTIONS))], now=2.0)
     assert refusal.value.refused == {"a": Excess("captions", 1001, 1000), "b": Excess("tags", 1200, 1000)}
     assert [one.image_id for one in catalog.list_images(None, 10)] == ["a"]
@@ -73,6 +73,6 @@ def test_what_has_more_than_it_may_is_described_as_long_as_it_does_not_grow(cata
     assert catalog.change("a", PictureChange(tags={"said 0": 2, "said 1": None, "other": 1}))
     catalog.take_in([picture("a", captions=["of the file"], tags={"other": 3})], now=3.0)
     for more in (PictureChange(tags={"one": 1}), PictureChange(captions=numbered(0, MOST_CAPTIONS + 2))):
-        with pytest.raises(TooMuchSaid):
+        with pytest.raises(OversizedDescription):
             catalog.change("a", more)
     assert len(image_of(catalog, "a").captions) == MOST_CAPTIONS + 1

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from index.catalog.catalog import Catalog
-from index.catalog.changes.description_bounds import TooMuchSaid
+from index.catalog.changes.description_bounds import OversizedDescription
 from index.catalog.filters import EVERY, Filter
 from index.catalog.ingestion.failures import failure_key
 from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange
@@ -227,7 +227,7 @@ def test_a_picture_of_which_too_much_is_said_keeps_no_other_out(shards: Shards, 
     assert (reasons[0], reasons[2]) == (None, None)
     assert "The picture would have 1001 captions, and may have 1000" in (reasons[1] or "")
     assert shards.pictures.image(two.picture.image_id) is None
-    with pytest.raises(TooMuchSaid):
+    with pytest.raises(OversizedDescription):
         shards.pictures.change(one.picture.image_id, PictureChange(tags=dict.fromkeys(said, 1)))
     changed = shards.pictures.change(one.picture.image_id, PictureChange(tags={"n": 1}))
     assert changed == shards.pictures.image(one.picture.image_id)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from index.catalog.changes.description_bounds import MOST_TAGS, TooMuchSaid
+from index.catalog.changes.description_bounds import MOST_TAGS, OversizedDescription
 from service.cluster.operations import Edit
 from tests.support.directories import Directory, take_in, writer_of
 
@@ -23,7 +23,7 @@ def test_what_is_too_much_is_refused_by_all_replicas_alike(pair: list[Directory]
     tags = {f"tag {number}": 1 for number in range(MOST_TAGS + 1)}
     more = replace(operation, pictures=[replace(operation.pictures[0], captions=captions(600, 401))])
     for one, excess in ((Edit(image_id=red, changes={"tags": tags}), "1001 tags"), (more, "1001 captions")):
-        with pytest.raises(TooMuchSaid, match=f"would have {excess}, and may have 1000") as refusal:
+        with pytest.raises(OversizedDescription, match=f"would have {excess}, and may have 1000") as refusal:
             writer.write(one, files)
         assert pickle.loads(pickle.dumps(refusal.value)).refused == refusal.value.refused
         assert (pair[0].state(), pair[1].state()) == (before, before)
