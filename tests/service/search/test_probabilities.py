@@ -75,7 +75,7 @@ def test_words_of_a_picture_match_and_keyboard_noise_does_not(full: Library, mon
         meaning = Calibration(text=line, image=line, text_match=test)
         monkeypatch.setattr(full.matcher, "calibration", meaning)
         assert full.text("red and blue", match="pictures").matched is expected
-        assert full.text("red mit dem hund", match="pictures").matched is False  # no English
+        assert full.text("red met een hond", match="pictures").matched is False  # no English
         # Nobody can tell whether what was to be left out is left out.
         assert full.text("red without blue", match="pictures").matched is (None if expected else False)
         for noise in ("xqzv wrtk", "!!!", "? xqzv !"):
