@@ -117,7 +117,7 @@ class DemoClient(threading.Thread):
 
     def __init__(self, url: str, right_answers: dict[str, RightAnswer], seed: int, stop: threading.Event) -> None:
         super().__init__(name=f"client {seed}", daemon=True)
-        self._url, self._right_answers, self._stop = url, right_answers, stop
+        self._url, self._right_answers, self._over = url, right_answers, stop
         self._draw = random.Random(seed)
         self._began = time.monotonic()
         self.asked = self.refused = self.partial = 0
@@ -127,7 +127,7 @@ class DemoClient(threading.Thread):
     def run(self) -> None:
         """Search until `stop` is set."""
         with httpx.Client(base_url=self._url, timeout=30.0) as client:
-            while not self._stop.is_set():
+            while not self._over.is_set():
                 question = self._draw.choice(sorted(self._right_answers))
                 self._ask(client, question, self._draw.randint(1, 10))
 
