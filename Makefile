@@ -101,12 +101,8 @@ cluster-demo: $(VENV)/.dev $(KERNELS)
 image-test: $(VENV)/.dev
 	$(BIN)/python -m tests.e2e.image $(ARGS)
 
-# What a generator writes takes the place of a file once all of it is there.
-define generated
-$(BIN)/python $(1) > $(VENV)/generated
-cp $(VENV)/generated $(2)
-
-endef
+# A generator that fails leaves its file as it was.
+generated = $(BIN)/python $(1) > $(VENV)/generated && cp $(VENV)/generated $(2)
 
 docs: $(VENV)/.dev
 	$(call generated,docs/settings_table.py settings.md,docs/settings.md)

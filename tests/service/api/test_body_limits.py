@@ -70,7 +70,7 @@ def test_who_waits_for_work_is_told_why_its_body_is_refused() -> None:
 
 
 def test_work_that_is_given_up_has_ended_before_its_request_does() -> None:
-    events = list[str]()
+    ended = list[bool]()
 
     async def hang_up() -> dict[str, Any]:
         return {"type": "http.disconnect"}
@@ -80,12 +80,11 @@ def test_work_that_is_given_up_has_ended_before_its_request_does() -> None:
             await asyncio.sleep(60.0)
         finally:
             await asyncio.sleep(0)
-            events.append("work ended")
+            ended.append(True)
 
     async def run() -> None:
         with pytest.raises(ClientDisconnected):
             await cancel_on_disconnect(Request({"type": "http"}, hang_up), work())
-        events.append("request ended")
+        assert ended
 
     asyncio.run(run())
-    assert events == ["work ended", "request ended"]
