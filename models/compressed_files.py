@@ -3,8 +3,6 @@
 import lzma
 from pathlib import Path
 
-from models.whole_files import write_whole
-
 
 def compressed(path: Path) -> Path:
     """The path of a file's compressed form."""
@@ -32,4 +30,6 @@ def stored_text(path: Path) -> bytes:
 
 def write_compressed(path: Path, content: bytes) -> None:
     """Write a file in its compressed form."""
+    from models.whole_files import write_whole  # noqa: PLC0415 - PyTorch comes with it
+
     write_whole(compressed(path), lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))

@@ -52,11 +52,11 @@ def test_no_pair_of_shares_ranks_better_than_the_one_that_is_chosen(seed: int, f
     near = Nearness(torch.randn(12, generator=generator), torch.randn(24, generator=generator))
     right = 2.0 * (image_of[:, None] == torch.arange(12))
     clean = ScoredPairs(right + torch.randn(24, 12, generator=generator), image_of)
-    pairs = near.taken_off(clean, SideWeights(-0.5, -0.5))  # with hubs, as the nearness tells
+    pairs = near.corrected(clean, SideWeights(-0.5, -0.5))  # with hubs, as the nearness tells
     own = torch.tensor([0, 2, 3, 5, 6, 7, 11])
 
     def rsum(shares: SideWeights) -> float:
-        corrected = near.taken_off(pairs, SideWeights(*full).times(shares)).among(own)
+        corrected = near.corrected(pairs, SideWeights(*full).times(shares)).among(own)
         return float(Ranks.of(corrected).recalls()["rsum"])
 
     best = near.best_shares(pairs, SideWeights(*full), own)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.matching.log_odds import LogOddsModel, ScoredAnswers, prior_log_odds
-from models.matching.match_verdict import TOLD_WRONGLY, MatchTest, area_under_roc, fit_match_test
+from models.matching.match_verdict import WRONG_VERDICTS, MatchTest, area_under_roc, fit_match_test
 
 
 def first_answers(apart: float, count: int = 4000, seed: int = 0) -> ScoredAnswers:
@@ -25,7 +25,7 @@ def test_a_tenth_at_most_is_told_wrongly_where_it_was_fitted(apart: float) -> No
     verdicts = [test.verdict(*one) for one in zip(*answers[:3], strict=True)]
     for holds, wrong in ((True, False), (False, True)):
         own = [verdict for verdict, correct in zip(verdicts, answers.correct, strict=True) if bool(correct) is holds]
-        assert own.count(wrong) / len(own) <= TOLD_WRONGLY + 0.002
+        assert own.count(wrong) / len(own) <= WRONG_VERDICTS + 0.002
     assert (None in verdicts) is (apart < 3)  # what is far apart is always told
 
 
@@ -48,7 +48,7 @@ def test_a_probability_at_a_threshold_is_not_below_it() -> None:
 def test_other_questions_are_judged_as_well() -> None:
     test, others = fit_match_test(first_answers(1.5)), first_answers(1.5, seed=1)
     probability = test.probability(others.scores, others.margins, others.prior_log_odds)
-    assert (probability[others.correct] < test.absent_below).mean() == pytest.approx(TOLD_WRONGLY, abs=0.03)
+    assert (probability[others.correct] < test.absent_below).mean() == pytest.approx(WRONG_VERDICTS, abs=0.03)
     assert area_under_roc(probability, others.correct) > area_under_roc(others.scores, others.correct)
 
 
