@@ -1,4 +1,4 @@
-// Renews package-lock.json, without indents and, as the locks of Python are, without what other systems than Linux need.
+// Renews package-lock.json, without indents and addresses and, as the locks of Python are, for Linux alone.
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 
@@ -15,4 +15,5 @@ const others = Object.keys(lock.packages).filter((path) => !isNeeded(lock.packag
 for (const path of others) delete lock.packages[path];
 for (const { optionalDependencies = {} } of Object.values(lock.packages))
   for (const path of others) delete optionalDependencies[path.replace("node_modules/", "")];
+for (const entry of Object.values(lock.packages)) delete entry.funding;
 writeFileSync(LOCK, `${JSON.stringify(lock, null, 1).replace(/^ +/gm, "")}\n`);
