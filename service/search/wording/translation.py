@@ -78,7 +78,9 @@ def _pieces(question: str, glossary: Glossary) -> list[str]:
     return [
         part
         for piece in pieces
-        for part in ([piece] if glossary.find(piece.lower()) is not None else re.split("(-)", piece))
+        for part in (
+            [piece] if "-" not in piece or glossary.find(piece.lower()) is not None else re.split("(-)", piece)
+        )
         if part
     ]
 
