@@ -1,8 +1,9 @@
 """Data directories of earlier releases open, search and go on as they did.
 
 tests/data/release-0.1.tar.xz was made by release 0.1: `regard serve --models bfan-equal` took in 20 drawn pictures with
-captions, tags and dates, of which one was deleted afterwards; its thumbnails, which are made anew, were removed.
-release-0.1.json is what it then answered.
+captions, tags and dates, of which one was deleted afterwards. release-0.1.json is what it then answered. To make the
+archive smaller, its thumbnails, which are made anew, were removed, and the numbers of its regions' features were
+rounded to five significant bits, with their rows' checksums made anew.
 """
 
 import json
