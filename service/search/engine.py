@@ -28,6 +28,7 @@ from service.search.results import (
     AnyRanked,
     ImageSearchResult,
     Origin,
+    PairExplanation,
     RankedCaption,
     RankedPicture,
     Reading,
@@ -36,12 +37,14 @@ from service.search.results import (
 )
 from service.search.sentences import Encoded, KeptEncodings, encoding_of, verdict
 from service.search.stages import (
+    EXCLUDED_WEIGHT,
     caption_hits,
     encoded_picture,
     picture_hits,
     scored_captions,
     scored_pictures,
     text_matches,
+    without_excluded,
 )
 from service.search.stopwatch import Stopwatch
 from service.search.wording.file_names import is_file_name
@@ -88,18 +91,19 @@ class SearchEngine:
     def _text(self, query: OpenQuery[TextSearchRequest], accelerate: Accelerate) -> TextSearchResult:
         request, gallery = query.request, query.gallery
         running = RunningSearch(query, accelerate, Stopwatch("encode", "shortlist", "rerank", "text"))
-        texts, candidates, matched_by_pictures = None, None, None
+        texts, excluded, candidates, matched_by_pictures = None, list[Encoded](), None, None
         matched: bool | None
         if query.needs_model:
             texts, embedding = self._encoded(running, request.visible)
-            candidates = scored_pictures(running, texts, embedding)
+            excluded = [self._encoded(running, thing) for thing in request.excluded]
+            candidates = scored_pictures(running, (texts, embedding), excluded)
         matches = text_matches(running)  # last: shards search their texts while they score
         if candidates is None:
             hits, left_out = best_pictures(request, None, [], matches, gallery.images_at), 0
             texts, matched = None, bool(matches)
         else:
             hits, left_out = picture_hits(query, candidates, matches)
-            matched_by_pictures = verdict(candidates, query.matcher, request.visible)
+            matched_by_pictures = verdict(candidates, query.matcher, request)
             # A text match always counts. No picture shows a date, or the name of its file.
             in_texts_alone = is_date(request.subject) or is_file_name(request.subject)
             shows_nothing = request.match != "pictures" and in_texts_alone
@@ -111,7 +115,7 @@ class SearchEngine:
             origin=origin(query),
             reading=reading,
             match=request.match,
-            results=presented(running, hits, texts),
+            results=presented(running, hits, texts, [unwanted for unwanted, _ in excluded]),
             left_out=left_out,
             matched=matched,
             matched_by_pictures=matched_by_pictures,
@@ -209,10 +213,12 @@ class SearchEngine:
     ) -> torch.Tensor:
         """The [1, E] embedding that finds pictures like one: the picture's, to which that of the words is added."""
         of_picture = running.query.matcher.similarity_query(embedding)
-        if (visible := running.query.request.visible) is None:
+        request = running.query.request
+        if (visible := request.visible) is None:
             return of_picture
         _, of_words = self._encoded(running, visible)
-        return of_words + PICTURE_WEIGHT * of_picture
+        unwanted = [embedding for _, embedding in (self._encoded(running, thing) for thing in request.excluded)]
+        return without_excluded(of_words, unwanted) + PICTURE_WEIGHT * of_picture
 
     def _encoded(self, running: RunningSearch[Any], sentence: str) -> Encoded:
         """The encoded sentence; InvalidRequest where it holds no word."""
@@ -244,41 +250,56 @@ def found_in(hits: Sequence[RankedPicture], matches: Sequence[TextMatch], reques
 
 def reading_of(query: OpenQuery[Any], found: FoundCounts) -> Reading:
     """The query's words as the model reads them, with notes on them and on what was found."""
-    query_text, visible = query.request.query, query.request.visible
-    unknown = query.matcher.unknown_words(visible)
-    read_as = query.matcher.near_words(visible)
+    query_text, read = query.request.query, " ".join([query.request.visible, *query.request.excluded])
+    unknown = query.matcher.unknown_words(read)
+    read_as = query.matcher.near_words(read)
     not_english = [*unknown, *read_as]
     may_name_tags = found.by_text == 0 and not query.request.filter
     tags = query.gallery.named_tags(query.request.subject) if may_name_tags else ()
     note = note_on(query_text, query.gallery.num_missing, not_english, found, tags)
-    if found.by_text or language_of(visible, not_english) is not None:
+    if found.by_text or language_of(read, not_english) is not None:
         read_as = {}  # its words come from a text or another language, and only resemble English ones
     translation = None if query.request.subject is None else translation_of(query.request.subject)
     return Reading(query_text, unknown, read_as if translation is None else {**translation.words, **read_as}, note)
 
 
 def presented(
-    running: RunningSearch[TextSearchRequest], hits: list[RankedPicture], texts: EncodedTexts | None
+    running: RunningSearch[TextSearchRequest],
+    hits: list[RankedPicture],
+    texts: EncodedTexts | None,
+    excluded: Sequence[EncodedTexts] = (),
 ) -> list[RankedPicture]:
-    """The best hits in the order of the request, ranked, with explanations where it asks for them."""
+    """The best hits in the order of the request, ranked, with explanations where it asks for them.
+
+    `texts` is the sentence, `excluded` are the things that were ruled out, as the model scored them.
+    """
     request = running.query.request
     if request.sort == "date":
         hits.sort(key=newest_first)
     if not request.explain:
         return ranked(hits)
     scored = [hit for hit in hits if hit.score is not None]
-    explained = {} if texts is None else {hit.slot: hit for hit in explained_pictures(running, scored, texts)}
+    explained = {} if texts is None else {hit.slot: hit for hit in explained_pictures(running, scored, texts, excluded)}
     return ranked([explained.get(hit.slot) or explained_by_text(hit, request.subject) for hit in hits])
 
 
 def explained_pictures(
-    running: RunningSearch[TextSearchRequest], hits: Sequence[RankedPicture], texts: EncodedTexts
+    running: RunningSearch[TextSearchRequest],
+    hits: Sequence[RankedPicture],
+    texts: EncodedTexts,
+    excluded: Sequence[EncodedTexts],
 ) -> list[RankedPicture]:
     """Pictures that the model scored, with explanations."""
     query = running.query
     slots = [hit.slot for hit in hits if hit.slot is not None]
-    tokens = query.matcher.words(query.request.visible)
-    explanations = running.rerank(query.gallery.picture_explainer(slots, texts, tokens))
+
+    def explained(sentence: str, encoded: EncodedTexts) -> list[PairExplanation]:
+        return running.rerank(query.gallery.picture_explainer(slots, encoded, query.matcher.words(sentence)))
+
+    explanations = explained(query.request.visible, texts)
+    for thing, encoded in zip(query.request.excluded, excluded, strict=True):
+        pairs = zip(explanations, explained(thing, encoded), strict=True)
+        explanations = [explanation.less(unwanted, EXCLUDED_WEIGHT) for explanation, unwanted in pairs]
     return [replace(hit, explanation=explanation) for hit, explanation in zip(hits, explanations, strict=True)]
 
 

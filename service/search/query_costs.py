@@ -51,10 +51,12 @@ class QueryCosts:
             return TEXT_COST
         visible, num_words, encoding = query.request.visible, TYPICAL_WORDS, 0
         if visible is not None:
-            words = words_of(query.matcher, visible)
-            num_words = len(words)
-            if self._encodings.get(query.matcher, visible) is None:
-                encoding = PIECE_COST * query.matcher.num_pieces(words)
+            num_words = 0
+            for sentence in (visible, *query.request.excluded):
+                words = words_of(query.matcher, sentence)
+                num_words += len(words)
+                if self._encodings.get(query.matcher, sentence) is None:
+                    encoding += PIECE_COST * query.matcher.num_pieces(words)
         pairs = self._pairs(query.request, num_words)
         return int(pairs * self._pair_costs.weight(query.matcher)) + encoding
 

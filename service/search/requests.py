@@ -29,6 +29,7 @@ from index.catalog.filters import Filter, as_number
 from models.text.request_words import subject_of
 from service.dates import check_date, date_span
 from service.errors import InvalidRequest
+from service.search.wording.exclusions import Question, parts_of
 from service.search.wording.translation import read_by_models
 
 LONGEST_QUERY = 512
@@ -234,9 +235,19 @@ class SearchRequest(RequestModel):
         return None
 
     @property
+    def question(self) -> Question | None:
+        """The part of the subject that models read, in English and without times; None without a query."""
+        return None if self.subject is None else parts_of(read_by_models(self.subject))
+
+    @property
     def visible(self) -> str | None:
-        """The part of the subject that pictures can show, translated to English for the models; times are left out."""
-        return None if self.subject is None else read_by_models(self.subject)
+        """The part that pictures are to show, in English; None without a query."""
+        return None if self.question is None else self.question.wanted
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """Things that pictures are not to show, in English."""
+        return () if self.question is None else self.question.excluded
 
     @property
     def needs_model(self) -> bool:
@@ -290,8 +301,12 @@ class TextSearchRequest(SearchRequest):
         return subject_of(self.query)
 
     @property
+    def question(self) -> Question:
+        return parts_of(read_by_models(self.subject))
+
+    @property
     def visible(self) -> str:
-        return read_by_models(self.subject)
+        return self.question.wanted
 
     @property
     def needs_model(self) -> bool:

@@ -1,13 +1,14 @@
 """Results of searches, with attributes named as in the HTTP answers that are built from them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from index.records import Caption, Image
 from models.text.content_words import is_content_word
 from service.storage.regions.records import Region
 
+T = TypeVar("T")
 FoundBy: TypeAlias = Literal["pictures", "text"]
 AnyRanked = TypeVar("AnyRanked", "RankedPicture", "RankedCaption")
 
@@ -56,6 +57,29 @@ class PairExplanation:
     shares: Sequence[Sequence[float]] | None = None
     word_weights: Sequence[float] | None = None
     region_weights: Sequence[float] | None = None
+
+    def less(self, unwanted: "PairExplanation", weight: float) -> "PairExplanation":
+        """The explanation of this score less `weight` times another of the same picture: the other's words follow,
+        with contributions and shares that count against the picture. Weights of regions stay this one's."""
+
+        def negative(rows: Sequence[float]) -> list[float]:
+            return [-weight * value for value in rows]
+
+        return replace(
+            self,
+            words=[*self.words, *unwanted.words],
+            contributions=_joined(self.contributions, unwanted.contributions, negative),
+            attention=_joined(self.attention, unwanted.attention),
+            shares=_joined(self.shares, unwanted.shares, lambda rows: list(map(negative, rows))),
+            word_weights=_joined(self.word_weights, unwanted.word_weights),
+        )
+
+
+def _joined(
+    wanted: Sequence[T] | None, unwanted: Sequence[T] | None, changed: Callable[[Sequence[T]], Sequence[T]] = list
+) -> Sequence[T] | None:
+    """Values of the words of two explanations, those of the second changed; None where the model gives none."""
+    return None if wanted is None or unwanted is None else [*wanted, *changed(unwanted)]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from models.text.content_words import is_content_word
 from models.text.reader import END, START
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates
-from service.search.requests import SearchRequest
+from service.search.requests import SearchRequest, TextSearchRequest
 from service.search.scoring.joint_work import JointWork
 from service.search.wording.languages import is_in_another_language
 from service.search.wording.negations import negation_in
@@ -124,17 +124,18 @@ def names_common_things(matcher: Matcher, request: SearchRequest) -> bool:
     return bool(words) and all(map(matcher.is_common, words))
 
 
-def verdict(candidates: Candidates, matcher: Matcher, sentence: str) -> bool | None:
-    """Whether a picture matches a sentence by what it shows; None where there is no verdict.
+def verdict(candidates: Candidates, matcher: Matcher, request: TextSearchRequest) -> bool | None:
+    """Whether a picture matches a question by what it shows; None where there is no verdict.
 
-    Keyboard noise, punctuation alone and other languages match nothing. There is no positive verdict on a negation, and
-    no negative one on a sentence of a few words, which scores as high where what it names is absent
+    Keyboard noise, punctuation alone and other languages match nothing. There is no positive verdict on a question that
+    rules something out, and no negative one on a few words, which score as high where what they name is absent
     (docs/calibration.md)."""
+    sentence = request.visible
     tokens = [token for token in words_of(matcher, sentence) if token not in (START, END)]
     words = [token for token in tokens if any(map(str.isalnum, token))]
     unknown, read_as = matcher.unknown_words(sentence), matcher.near_words(sentence)
     if set(words) <= set(unknown) or is_in_another_language(sentence, [*unknown, *read_as]):
         return False
     if candidates.matched:
-        return None if negation_in(sentence) else True
+        return None if request.excluded or negation_in(sentence) else True
     return None if len(tokens) <= matcher.short_question else candidates.matched

@@ -13,20 +13,38 @@ from service.search.fusion import best_pictures
 from service.search.query import OpenQuery, RunningSearch
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import RankedCaption, RankedPicture
-from service.search.sentences import names_common_things
+from service.search.sentences import Encoded, names_common_things
 from service.storage.regions.records import PictureFeatures
+
+EXCLUDED_WEIGHT = 0.5  # of an excluded thing's score, which is subtracted: docs/lab/exclusions.md
 
 
 def scored_pictures(
-    running: RunningSearch[TextSearchRequest], texts: EncodedTexts, embedding: torch.Tensor
+    running: RunningSearch[TextSearchRequest], sentence: Encoded, excluded: Sequence[Encoded]
 ) -> Candidates | None:
-    """A sentence's candidates with the model's scores; None where no picture was ever encoded for it."""
-    query = running.query
-    gallery, meaning = query.gallery, query.matcher.calibration
+    """A sentence's candidates with the model's scores, lowered by those of the things that the question excludes; None
+    where no picture was ever encoded for the model."""
+    gallery, (texts, embedding) = running.query.gallery, sentence
+    wanted = without_excluded(embedding, [unwanted for _, unwanted in excluded])
     with running.watch.stage("shortlist"):
-        candidates = gallery.nearest_pictures(embedding, query.request, without=None, texts=texts)
+        candidates = gallery.nearest_pictures(wanted, running.query.request, without=None, texts=texts)
     if gallery.is_empty:
         return None
+    scored = _scored(running, candidates, texts)
+    for thing, _ in excluded:
+        scored = scored.lowered_by(EXCLUDED_WEIGHT * running.rerank(gallery.picture_scorer(candidates.rows, thing)))
+    return scored
+
+
+def without_excluded(embedding: torch.Tensor, excluded: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The [1, E] embedding of a question in whose inner products those of excluded things count against a picture."""
+    return embedding - EXCLUDED_WEIGHT * sum(excluded, torch.zeros_like(embedding))
+
+
+def _scored(running: RunningSearch[TextSearchRequest], candidates: Candidates, texts: EncodedTexts) -> Candidates:
+    """The candidates with the model's scores of one sentence, their probabilities and the verdict on the best."""
+    query = running.query
+    gallery, meaning = query.gallery, query.matcher.calibration
     rows = candidates.rows_to_score if meaning else candidates.rows
     scores = running.rerank(gallery.picture_scorer(rows, texts))
     if meaning is None:

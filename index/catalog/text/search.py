@@ -43,6 +43,7 @@ UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 # Letters that may spell an umlaut: before a consonant, where they are rare in English but for "queen" and "shoes".
 SPELT_UMLAUT = re.compile(r"(?<![aeiouq])([aou])e(?=[bcdfghj-np-tvwxz]|(?<=ae)u)(?!s\b)")
 NO_UMLAUT = frozenset({"coed", "coeds", "guest", "guests", "poet", "poets"})  # other words without their "e"
+EXCLUDED = re.compile(r'(?:^|(?<=\s))-(?:"([^"]*[^\W\d_][^"]*)"|([^\W\d]\S*))')  # -snow, -"red ball"
 BETWEEN_PARTS = re.compile(r"[\s/\\]+")
 # Words of a question that do not describe what it asks for.
 # fmt: off
@@ -127,6 +128,14 @@ def content_words(question: str) -> list[str]:
     return [word for word in dict.fromkeys(split_words(question)) if word not in STOP_WORDS]
 
 
+def _wanted(question: str) -> tuple[str, list[str]]:
+    """The question without the words excluded by a minus sign, and these; all of it where nothing else is left."""
+    wanted = EXCLUDED.sub(" ", question)
+    if not split_words(wanted):
+        return question, []
+    return wanted, [quoted or word for quoted, word in EXCLUDED.findall(question)]
+
+
 def query_terms(question: str) -> list[str]:
     """The words that a picture must contain. Words written together, such as IMG_0412 and 2023-05, are one term, with
     spaces.
@@ -134,6 +143,7 @@ def query_terms(question: str) -> list[str]:
     A slash separates a folder from a file, which the index keeps apart. Stop words count only where there is nothing
     else; a word for a picture counts before its number: "photo 12".
     """
+    question, _ = _wanted(question)
     plain = DAY_AFTER_MONTH.sub(r"\1", DAY_BEFORE_MONTH.sub(r"\1", numeric_dates(question)))
     word_lists = (split_words(part) for part in BETWEEN_PARTS.split(plain))
     parts = (
@@ -215,11 +225,15 @@ def _spellings(term: str, spelt_out: Mapping[str, str]) -> list[str]:
 
 
 def match_expression(question: str) -> str:
-    """The question as an FTS5 expression; empty where it has no word."""
-    return " AND ".join(
+    """The question as an FTS5 expression; empty where it has no word. A word after a minus sign must not occur."""
+    wanted = " AND ".join(
         spellings[0] if len(spellings) == 1 else f"({' OR '.join(spellings)})"
         for spellings in _spelt_expressions(question)
     )
+    _, excluded = _wanted(question)
+    phrases = [words for words in map(split_words, excluded) if words]
+    unwanted = " OR ".join(f'"{" ".join(words)}"' for words in phrases)
+    return f"({wanted}) NOT ({unwanted})" if wanted and unwanted else wanted
 
 
 def of_itself(words: str) -> str:

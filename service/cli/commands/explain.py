@@ -13,6 +13,7 @@ from service.cli.terminal.hits import explanation_lines, print_readings
 from service.cli.terminal.output import print_json, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models, shown_name
+from service.search.wording.exclusions import parts_of
 from service.search.wording.translation import read_by_models
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def explain(
         raise UserError(f"{out}: the drawing is a PNG file; give it a name that ends in .png")
     check_models(settings.models)
     check_detector(settings.detector)
-    visible = read_by_models(subject_of(sentence))
+    visible = parts_of(read_by_models(subject_of(sentence))).wanted
     decoded = decode_picture(picture)
     with show_progress() as progress, progress.activity("explaining"):
         from service.model_loading import LoadedModels  # noqa: PLC0415 - PyTorch comes with it

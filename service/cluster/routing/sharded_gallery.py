@@ -64,6 +64,7 @@ class ShardedGallery:
     ) -> None:
         """`opening` is waited for, and may raise, when the shards are first needed."""
         self._fan_out, self._request, self._opening, self._round_trips = fan_out, request, opening, round_trips
+        self._sentence: EncodedTexts | None = None  # which `_scores` are of
         self._scores: dict[str, np.float32] = {}
         self._matches: dict[int, Sequence[ScoredText]] = {}
         self._pictures, self._captions = RowTable[str](), RowTable[CaptionName]()
@@ -107,6 +108,7 @@ class ShardedGallery:
         """The shortlist of a [1, E] embedding; the picture whose id is `without` is left out."""
         vector = embedding.float().cpu().numpy()
         if texts is not None:
+            self._sentence = texts
             return self._first_candidates(vector, texts)
         return merged_candidates(
             self._ask_all(ShardSearch.shortlist, request, vector, without), request.shortlist, self._pictures
@@ -184,7 +186,18 @@ class ShardedGallery:
 
     def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence."""
-        return partial(self._picture_scores, rows, texts)
+        return partial(self._picture_scores if texts is self._sentence else self._other_scores, rows, texts)
+
+    def _other_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
+        """The [len(rows)] score of each picture with another sentence than that of the shortlist; 0 where the picture's
+        shard does not find it any more."""
+        placed = self._pictures.by_shard(int(row) for row in rows)
+        named = {shard: self._named(self._pictures, shard_rows) for shard, shard_rows in placed.items()}
+        calls = {shard: (self._request, names, SentTexts.of(texts), 0, None) for shard, names in named.items()}
+        scores: dict[str, np.float32] = {}
+        for shard, answer in self._ask(ShardSearch.score_pictures, calls).items():
+            scores |= zip(named[shard], np.where(answer.scores > ABSENT, answer.scores, 0), strict=True)
+        return np.array([scores.get(self._pictures.names[int(row)], 0) for row in rows], np.float32)
 
     def _picture_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
         names = self._pictures.names

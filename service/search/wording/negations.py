@@ -2,11 +2,11 @@
 
 import re
 
-# Negations that are part of a sign or a text in the picture ("a no smoking sign", "says no").
-_SIGN = r"(?!(?:\s+\w+){1,4}\s+signs?\b)"
-_SAYS = r"(?<!\bsays\s)(?<!\bsaying\s)(?<!\breads\s)(?<!\breading\s)"
+# For negations that are part of a sign or of a text in the picture ("a no smoking sign", "says no").
+PART_OF_A_SIGN = r"(?!(?:\s+\w+){1,4}\s+signs?\b)"
+SAID_BY_A_SIGN = r"(?<!\bsays\s)(?<!\bsaying\s)(?<!\breads\s)(?<!\breading\s)"
 _NEGATION = re.compile(
-    f"{_SAYS}(?:"
+    f"{SAID_BY_A_SIGN}(?:"
     + "|".join(
         (
             r"\bno(?=\s+[^\W\d])(?!\s+doubt\b)",  # "No 5" is a number, and "Dr No" a film
@@ -17,10 +17,10 @@ _NEGATION = re.compile(
             r"\b(?:without|w/o|none|nobody|noone|no-one|nothing|neither|nor|except|excepting|excluding)\b",
             r"\b(?:apart\s+from|other\s+than|(?:anything|everything|all)\s+but)\b",
             r"\bminus(?=\s+(?:the|an?|any)\b)",
-            r"(?<=\s)-(?=[^\W\d])\w+",
+            r"(?:^|(?<=\s))-(?:[^\W\d]\w*|(?=\"[^\"]*[^\W\d][^\"]*\"))",
         )
     )
-    + f"){_SIGN}",
+    + f"){PART_OF_A_SIGN}",
     re.IGNORECASE,
 )
 

@@ -6,11 +6,12 @@ from typing import NamedTuple
 from index.catalog.text.named_tags import Tag
 from index.catalog.text.search import is_date
 from models.text.request_words import subject_of
+from service.search.wording.exclusions import parts_of
 from service.search.wording.file_names import is_file_name
 from service.search.wording.languages import language_of
 from service.search.wording.negations import negation_in
 from service.search.wording.times import times_in
-from service.search.wording.translation import translation_of
+from service.search.wording.translation import read_by_models, translation_of
 
 MOST_AT_ONCE = 100  # pictures that a view lacks for a moment while the worker takes in more
 MOST_TAGS = 2  # offered as filters
@@ -45,12 +46,13 @@ def note_on(
         notes.append(f"Searched for “{subject}”.")
     if (translation := translation_of(subject)) is not None:
         notes.append(f"Read as “{translation.english}”, word by word: models read English alone.")
-    elif (language := language_of(subject, no_english)) is not None:
-        if not in_texts:
-            notes.append(
-                f"This looks like {language}. Models read English alone: ask in English, or search texts alone."
-            )
-    elif (word := negation_in(subject)) is not None:
+        language = None
+    elif (language := language_of(subject, no_english)) is not None and not in_texts:
+        notes.append(f"This looks like {language}. Models read English alone: ask in English, or search texts alone.")
+    if excluded := parts_of(read_by_models(subject)).excluded:
+        things = _quoted(excluded)
+        notes.append(f"{things} is left out." if found is None else f"Pictures that show {things} come later.")
+    elif translation is None and language is None and (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
     if is_file_name(subject):
         if found is not None and found.by_text == 0:
@@ -64,6 +66,12 @@ def note_on(
         waiting = "1 picture that is" if num_missing == 1 else f"{num_missing} pictures that are"
         notes.append(f"{waiting} stored cannot be found yet.")
     return " ".join(notes) or None
+
+
+def _quoted(things: Sequence[str]) -> str:
+    """Things in quotation marks, as a list for people."""
+    *others, last = (f"“{thing}”" for thing in things)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _time_note(subject: str, found: FoundCounts | None) -> str | None:

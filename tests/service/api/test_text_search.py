@@ -41,9 +41,10 @@ def test_an_answer_says_which_words_were_read_as_others(changing: Api, monkeypat
     assert checked(changing.text("a redd wall"), 200, TextAnswer)["read_as"] == {"redd": "red"}
 
 
-def test_an_answer_says_what_of_a_question_is_hardly_understood(changing: Api) -> None:
+def test_an_answer_says_how_a_question_was_read(changing: Api) -> None:
     assert "note" not in checked(changing.text("red"), 200, TextAnswer)
-    assert "“without”" in checked(changing.text("red without cyan"), 200, TextAnswer)["note"]
+    assert "that show “cyan” come later" in checked(changing.text("red without cyan"), 200, TextAnswer)["note"]
+    assert "“never” is hardly understood" in checked(changing.text("red never cyan"), 200, TextAnswer)["note"]
     assert "“red on the table”" in checked(changing.text("rot auf dem Tisch"), 200, TextAnswer)["note"]
     assert "note" not in checked(changing.text("rot auf dem Tisch", match="text"), 200, TextAnswer)
 

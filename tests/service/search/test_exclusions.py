@@ -1,0 +1,159 @@
+"""What a question rules out is told from what it asks for, and counts against a picture by a fixed rule."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.search.requests import ImageSearchRequest, TextSearchRequest
+from service.search.stages import EXCLUDED_WEIGHT
+from service.search.wording.exclusions import Question, parts_of
+from service.search.wording.query_notes import FoundCounts, note_on
+from tests.support.fakes import COLOURS
+from tests.support.library import Library, image_id_of
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted", "excluded"),
+    [
+        ("a beach without people", "a beach", ["people"]),
+        ("a beach without any people in the morning", "a beach in the morning", ["people"]),
+        ("a street with no cars and no people", "a street", ["cars", "people"]),
+        ("a street without cars or people", "a street", ["cars", "people"]),
+        ("the sea without boats, people, or birds", "the sea", ["boats", "people", "birds"]),
+        ("a street with no cars, people walking", "a street, people walking", ["cars"]),
+        ("a man without a hat riding a bicycle", "a man riding a bicycle", ["a hat"]),
+        ("a man with no hat on is smiling", "a man is smiling", ["hat"]),
+        ("a man not wearing a hat", "a man", ["wearing a hat"]),
+        ("a man who isn't wearing a hat", "a man", ["wearing a hat"]),
+        ("a woman who is not looking at the camera", "a woman", ["looking at the camera"]),
+        ("a child not on a swing", "a child", ["on a swing"]),
+        ("a street without a building", "a street", ["a building"]),
+        ("a kitchen, but no people", "a kitchen", ["people"]),
+        ("not a dog but a cat", "a cat", ["a dog"]),
+        ("nobody on the beach", "on the beach", ["people"]),
+        ("a dog -snow", "a dog", ["snow"]),
+        ('dog -"red ball" -snow grass', "dog grass", ["red ball", "snow"]),
+        ("-snow a dog", "a dog", ["snow"]),
+        ("everything apart from dogs", "everything", ["dogs"]),
+    ],
+)
+def test_a_question_is_split_into_what_it_asks_for_and_what_it_rules_out(
+    question: str, wanted: str, excluded: list[str]
+) -> None:
+    assert parts_of(question) == Question(wanted, tuple(excluded))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        *("no people", "not a dog", "-snow", "without", "a dog without", "nobody"),  # nothing else is asked for
+        *("a man without a shirt", "a girl with no shoes on"),  # captions say so of what pictures show
+        *("a man wearing no hat climbs a steep cliff", "a room without very big old dirty windows"),  # too long
+        *("a T-shirt", "black-and-white", "2019 - 2020", "a - b", "-5 degrees", "a child never alone"),
+    ],
+)
+def test_other_questions_are_read_as_they_are(question: str) -> None:
+    assert parts_of(question) == Question(question)
+
+
+@given(
+    st.text(st.sampled_from("a -n,.\"'"), max_size=30)
+    | st.lists(
+        st.sampled_from(
+            [
+                "a",
+                "red",
+                "not",
+                "no",
+                "without",
+                "-red",
+                "and",
+                "or",
+                "but",
+                ",",
+                "wearing",
+                "on",
+                "nobody",
+                '-"x y"',
+                "with",
+            ]
+        ),
+        max_size=12,
+    ).map(" ".join)
+)
+def test_every_word_of_the_parts_is_of_the_question_and_something_is_wanted(question: str) -> None:
+    wanted, excluded = parts_of(question)
+    assert wanted == question or (wanted and excluded)
+    words = {*question.lower().replace('"', " ").replace("-", " ").replace(",", " ").split(), "people"}
+    for part in (wanted, *excluded) if excluded else ():
+        assert words.issuperset(part.lower().replace("-", " ").replace(",", " ").replace('"', " ").split())
+
+
+def by_id(library: Library, query: str) -> dict[str, float | None]:
+    return {hit.image_id: hit.score for hit in library.text(query, k=64, shortlist=64, match="pictures").results}
+
+
+@given(wanted=st.sampled_from(list(COLOURS)), excluded=st.lists(st.sampled_from(list(COLOURS)), min_size=1, max_size=3))
+def test_excluded_things_are_subtracted_from_the_score(full: Library, wanted: str, excluded: list[str]) -> None:
+    scores = by_id(full, " ".join([wanted, *(f"-{colour}" for colour in excluded)]))
+    each = [by_id(full, colour) for colour in (wanted, *excluded)]
+    assert len(scores) == 64
+    for image_id, score in scores.items():
+        of_wanted, *of_excluded = (of_colour[image_id] for of_colour in each)
+        assert of_wanted is not None
+        assert score == pytest.approx(of_wanted - EXCLUDED_WEIGHT * sum(filter(None, of_excluded)), abs=1e-5)
+    assert list(scores.values()) == sorted(scores.values(), key=lambda score: -(score or 0.0))
+
+
+def test_a_picture_without_the_excluded_thing_comes_first(full: Library) -> None:
+    plain = full.text("red", k=20, shortlist=64, match="pictures").results
+    assert any("blue" in hit.filename for hit in plain)
+    less = full.text("red without blue or green", k=8, shortlist=64, match="pictures").results
+    assert not any("blue" in hit.filename or "green" in hit.filename for hit in less)
+
+
+def test_a_short_shortlist_leaves_excluded_things_out(full: Library) -> None:
+    for query in ("red without blue", "red -blue"):
+        outcome = full.text(query, k=8, shortlist=8, match="pictures")
+        assert not any("blue" in hit.filename for hit in outcome.results)
+
+
+def test_contributions_add_up_to_the_score_and_those_of_excluded_words_count_against_it(full: Library) -> None:
+    plain = full.text("blue", k=64, shortlist=64, explain=True, match="pictures").results
+    of_blue = {hit.image_id: hit.score for hit in plain}
+    outcome = full.text("red and white without blue", k=10, shortlist=64, explain=True, match="pictures")
+    for hit in outcome.results:
+        why = hit.explanation
+        assert why is not None
+        assert why.contributions is not None
+        assert why.shares is not None
+        assert [word.text for word in why.words if not word.special] == ["red", "and", "white", "blue"]
+        assert len(why.words) == len(why.contributions) == len(why.attention or ()) == len(why.shares)
+        assert sum(why.contributions) == pytest.approx(hit.score, abs=1e-5)
+        assert sum(map(sum, why.shares)) == pytest.approx(hit.score, abs=1e-5)
+        blue = [word.text for word in why.words].index("blue")
+        assert why.contributions[blue] == pytest.approx(-EXCLUDED_WEIGHT * of_blue[hit.image_id], abs=1e-5)
+
+
+def test_words_beside_a_picture_may_rule_something_out(full: Library) -> None:
+    def ranks(query: str) -> dict[str, int]:
+        request = ImageSearchRequest(image_id=image_id_of("red and white"), target="images", query=query, k=63)
+        query_begun = full.search.begin(request)
+        results = full.search.like_stored(query_begun, image_id_of("red and white")).results
+        return {hit.filename: hit.rank for hit in results}
+
+    with_blue, without_blue = ranks("red"), ranks("red without blue")
+    assert without_blue["red and blue.png"] > with_blue["red and blue.png"]
+
+
+def test_there_is_no_verdict_that_a_picture_without_it_is_there() -> None:
+    assert TextSearchRequest(query="red -blue").excluded == ("blue",)
+    assert TextSearchRequest(query="ein Strand ohne Menschen").excluded == ("people",)
+    assert ImageSearchRequest(target="images").excluded == ()
+
+
+def test_the_note_says_what_comes_later() -> None:
+    assert note_on("a street without cars or people", found=FoundCounts(3)) == (
+        "Pictures that show “cars” or “people” come later."
+    )
+    assert note_on("a dog -cat") == "“cat” is left out."  # of one picture's explanation
