@@ -14,13 +14,21 @@ from types import MappingProxyType
 from models.compressed_files import stored_text
 
 RIGHT_FILE, MISSPELT_FILE = (Path(__file__).with_name(name) for name in ("right_words.txt", "misspelt.txt"))
-CAPTION_WORDS_FILE = Path(__file__).parent.parent / "weights" / "sentence-encoder" / "words.txt"
+ENCODER = Path(__file__).parent.parent / "weights" / "sentence-encoder"
+CAPTION_WORDS_FILE, PIECES_FILE = ENCODER / "words.txt", ENCODER / "vocab.txt"
 
 
 @lru_cache
 def words_of_captions() -> frozenset[str]:
     """Words of English captions, which the shipped sentence encoder knows first of all."""
     return frozenset(stored_text(CAPTION_WORDS_FILE).decode().split())
+
+
+@lru_cache
+def words_of_english_texts() -> frozenset[str]:
+    """Words that English texts contain, whether often or rarely; some are names, or of other languages."""
+    pieces = stored_text(PIECES_FILE).decode().split()
+    return words_of_captions() | right_words() | {piece for piece in pieces if piece.isalpha()}
 
 
 @lru_cache

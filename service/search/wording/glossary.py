@@ -6,12 +6,12 @@ evidence of its language, since English texts use it too or it may be a name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from models.text.spellings import words_of_captions
+from models.text.spellings import words_of_english_texts
 
 FILE = Path(__file__).with_name("glossary.txt")
 LANGUAGES = ("German", "French", "Spanish", "Italian")  # in the order of the columns
@@ -51,10 +51,13 @@ class Glossary:
 
     def find(self, word: str) -> GlossaryEntry | None:
         """The entry of a lower-case word, of its uninflected form, or of the two words that it is composed of."""
+        if word in self.entries:
+            return self.entries[word]
+        is_english = word in words_of_english_texts()
         for form in self._forms(word):
-            if form in self.entries:
-                return self.entries[form]
-        return self._compound(word) if self.language == COMPOUNDING and word not in words_of_captions() else None
+            if form in self.entries:  # "giraffe" is the plural of an Italian word, but no evidence of Italian
+                return replace(self.entries[form], telling=False) if is_english else self.entries[form]
+        return self._compound(word) if self.language == COMPOUNDING and not is_english else None
 
     def _forms(self, word: str) -> Iterator[str]:
         yield word

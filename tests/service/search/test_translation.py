@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from models.text.spellings import words_of_captions
+from models.text.spellings import words_of_captions, words_of_english_texts
 from service.search.requests import TextSearchRequest
 from service.search.wording.foreign_words import FUNCTION_WORDS
 from service.search.wording.glossary import LANGUAGES, glossaries
+from service.search.wording.languages import language_of
 from service.search.wording.translation import translation_of
 from tests.support.library import Library
 
@@ -71,6 +72,20 @@ def test_a_word_that_tells_a_language_is_in_no_english_text(language: str) -> No
     assert len(glossary.entries) > 700
     assert [word for word, entry in glossary.entries.items() if entry.telling and word in words_of_captions()] == []
     assert [word for word in FUNCTION_WORDS[language].split() if glossary.find(word) is None] == []
+
+
+@pytest.mark.parametrize("question", ["{}", "a {}", "{} drinking water"])
+def test_no_word_of_an_english_caption_is_taken_for_another_language(question: str) -> None:
+    """Though some are inflected words of others: giraffe, vase, statue, grass."""
+    assert [word for word in words_of_captions() if translation_of(question.format(word)) is not None] == []
+
+
+def test_only_words_of_the_glossary_itself_tell_their_language_alone() -> None:
+    """Other words of English texts do not, as Linda and Einstein, that look inflected or composed."""
+    foreign = {word for language in LANGUAGES for word in glossaries()[language].entries}
+    english = words_of_english_texts() - words_of_captions() - foreign
+    assert len(english) > 10_000
+    assert [word for word in english if translation_of(word) is not None and language_of(word) is None] == []
 
 
 @pytest.mark.realdata
