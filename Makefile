@@ -1,4 +1,4 @@
-# make run | test | check | bench: each sets up what it needs in .venv first. No other tool than Python 3.11+ with venv.
+# make run | test | check | bench: each first sets up what it needs in .venv. Requires only Python 3.11+ with venv.
 PYTHON ?= python3
 PHOTOS ?=
 PORT   ?= $(or $(REGARD_PORT),8000)
@@ -17,18 +17,19 @@ LINK  = $(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)
 COMPILER_LOCK = $(UV) pip compile --quiet --generate-hashes --universal --no-header --no-annotate --python-version 3.11
 LOCK  = $(UV) pip compile --quiet --generate-hashes --universal --no-header --no-annotate --python-version 3.11 pyproject.toml
 
-# What a lock adds to others, at the versions of the whole: names are read when the command runs, after those were renewed.
+# For the packages that a lock adds to another one, at the versions of the common lock. The names to leave out are read
+# when the command runs, after the other lock was renewed.
 WHOLE  = $(VENV)/whole.lock
 BESIDE = --constraints $(WHOLE) $$(sed -n 's/^\([a-z0-9][^=]*\)==.*/--no-emit-package \1/p' $(1))
 
-# Where all of these are installed, running needs nothing more, and `make run` after `make test` takes nothing away.
+# If all of these are installed, `make run` installs nothing, and so removes nothing that `make test` needs.
 DEV_LOCKS := requirements.lock requirements-image.lock requirements-cluster.lock requirements-dev.lock
 READY := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.run)
 
-# The kernels in C are built once for every state of their sources; without them all works, slower.
+# The C kernels are rebuilt when their sources change; without them everything works, but slower.
 KERNELS := $(VENV)/.kernels
 
-# Recipes read these as "$$PHOTOS", so that any character may stand in a folder's name.
+# Recipes read these as "$$PHOTOS", so that names of folders may contain any character.
 export PHOTOS PORT DATA
 export UV_HTTP_TIMEOUT ?= 300
 # Idle threads sleep instead of spinning; see service/__init__.py.
@@ -56,13 +57,13 @@ setup: $(VENV)/.dev $(KERNELS)
 run: $(READY) $(KERNELS)
 	exec $(BIN)/regard serve --port "$$PORT" --data-dir "$$DATA" $${PHOTOS:+--photos "$$PHOTOS"}
 
-# What starts no whole service runs in three processes for every two cores, since some of them wait for disks and
-# programs, then the rest in three, since each of its tests is several processes. Status 5: none of TESTS is of that kind.
-# Hundreds of processes start: each would compile our sources anew where Python is told to write no bytecode.
+# Tests without a whole service run in three processes per two cores, since some wait for disks and programs; then the
+# others run in three processes, since each of them starts several. Status 5: TESTS has none of that kind.
+# PYTHONDONTWRITEBYTECODE would make each of hundreds of processes compile our sources again.
 PYTEST := $(BIN)/python -m pytest --durations=15
 PARALLEL := --dist loadfile --no-loadscope-reorder
 PROCESSES := $(shell n=$$(($$(nproc) * 3 / 2)); echo $$((n < 8 ? n : 8)))
-# Where whole services are started; no other file is imported to look for such tests.
+# Folders of tests that start whole services; no other file is imported to look for them.
 SERVICES := $(if $(filter tests,$(TESTS)),tests/cluster tests/e2e tests/service/bench,$(TESTS))
 
 test: $(VENV)/.dev $(KERNELS)
@@ -89,19 +90,19 @@ bench: $(VENV)/.dev $(KERNELS)
 	@test -f "benchmarks/$(BENCH).py" || { echo 'Name one with BENCH=, its arguments with ARGS=:'; grep -l '__main__' benchmarks/*.py; exit 2; }
 	$(BIN)/python -m benchmarks.$(BENCH) $(ARGS)
 
-# A service of its own in a folder of its own: nothing of yours is touched.
+# Uses a service and a folder of its own: yours are not touched.
 chaos: $(READY) $(KERNELS)
 	$(BIN)/regard chaos --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
-# Nodes of Ray on this machine, with folders of their own; nothing of yours is touched.
+# Uses Ray nodes on this machine with folders of their own: your service is not touched.
 cluster-demo: $(VENV)/.dev $(KERNELS)
 	$(BIN)/regard cluster demo $${PHOTOS:+--photos "$$PHOTOS"} $(ARGS)
 
-# Once a release: CONTRIBUTING.md. Needs root, and Debian's packages buildah and debootstrap.
+# Run for each release (CONTRIBUTING.md). Needs root, and Debian's packages buildah and debootstrap.
 image-test: $(VENV)/.dev
 	$(BIN)/python -m tests.e2e.image $(ARGS)
 
-# A generator that fails leaves its file as it was.
+# A generator that fails leaves its file unchanged.
 generated = $(BIN)/python $(1) > $(VENV)/generated && cp $(VENV)/generated $(2)
 
 docs: $(VENV)/.dev
@@ -111,13 +112,13 @@ docs: $(VENV)/.dev
 	$(call generated,clients/python/generate_answers.py,clients/python/regard_client/answers.py)
 	$(call generated,clients/python/generate_client.py,clients/python/regard_client/client.py)
 
-# The built page is committed, so that nobody else needs node. esbuild builds it, Biome looks at its form, tsc at the types.
+# The built page is committed, so that users do not need node. esbuild builds it; Biome lints and tsc checks types.
 page: docs
 	cd service/page && npm ci --no-audit --no-fund && npm run build && npm run check && npm test
 
-# Wheels of other systems and processors than Linux has here, and of Pythons that are too old or without a global lock.
+# Matches wheels for unsupported platforms, and for Pythons that are too old or free-threaded.
 ELSEWHERE = win32|win_|macosx|ios_|android|emscripten|-musllinux|ppc64le|s390x|armv7l|riscv64|i686|-pp3|graalpy|-cp3(6|7|8|9|10)-cp3|-cp3[0-9]+-cp3[0-9]+t-
-# A lock without their hashes, which were most of it in a checkout whose size is bounded: no other file can be installed.
+# Removes their hashes from a lock, where they were the largest part: the size of the checkout is limited.
 define for_linux
 $(UV) pip compile --quiet --no-deps --universal --format pylock.toml $(1) --output-file $(VENV)/pylock.toml
 sed -nE 's/.*($(ELSEWHERE)).*sha256 = "([0-9a-f]+)".*/\3/p' $(VENV)/pylock.toml > $(VENV)/elsewhere
@@ -128,7 +129,7 @@ mv $(VENV)/for_linux.lock $(1)
 
 endef
 
-# A lock is renewed with what it holds now as the preference; remove it first to take the newest of everything.
+# Renewing a lock prefers the versions that it has; remove it first to get the newest ones.
 lock: $(VENV)/.uv
 	cat $(wildcard $(DEV_LOCKS)) > $(WHOLE)
 	$(LOCK) --output-file requirements.lock
@@ -139,7 +140,7 @@ lock: $(VENV)/.uv
 	echo ziglang | $(COMPILER_LOCK) --output-file requirements-compiler.lock -
 	$(foreach lock,$(wildcard requirements*.lock),$(call for_linux,$(lock)))
 
-# Both tools run in environments of their own: what they report on is the lock, not what they bring along.
+# Both tools run in their own environments, so that they report on the lock, not on themselves.
 audit: $(VENV)/.uv
 	$(UV) tool run pip-audit@2.10.1 --strict --disable-pip --progress-spinner off --requirement requirements.lock \
 	  --requirement requirements-image.lock --requirement requirements-cluster.lock
@@ -165,7 +166,7 @@ $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/.uv
 	$(LINK)
 	@touch $@
 
-# Where no compiler is installed, the one in the package ziglang is taken for the build and removed again (413 MB).
+# Without an installed compiler, the package ziglang is downloaded for the build and removed again (413 MB).
 $(KERNELS): models/kernels/build.py models/kernels/targets.py $(wildcard models/kernels/source/*) requirements-compiler.lock | $(VENV)/.uv
 	@$(BIN)/python -m models.kernels.build 2> $(VENV)/kernels.log || { \
 	  echo 'There is no C compiler that can build the kernels; taking one for the build.'; \
@@ -176,7 +177,7 @@ $(KERNELS): models/kernels/build.py models/kernels/targets.py $(wildcard models/
 	@rm -rf $(VENV)/compiler
 	@touch $@
 
-# Tests start hundreds of processes: each would compile PyTorch's sources anew where Python is told to write no bytecode.
+# --compile-bytecode: otherwise each of the tests' processes may compile PyTorch's sources again.
 $(VENV)/.dev: $(DEV_LOCKS) pyproject.toml | $(VENV)/.uv
 	@echo 'Installing what Regard runs on and is tested with (PyTorch is most of it: about 5 GB on disk).'
 	$(SYNC) --compile-bytecode $(DEV_LOCKS)

@@ -1,11 +1,11 @@
-"""Embeddings of pictures that nobody took and of sentences that nobody said, which lie as real ones do.
+"""Random embeddings of pictures and sentences, distributed like real ones.
 
-What an approximate search finds depends on how the vectors lie: on uniform directions none would find anything, on
-well-parted clusters any would find all. Here they lie as the embeddings of `bfan-equal` do, of 4 000 photographs of
-Flickr8k and of their captions: `python -m benchmarks.stage_one_spectrum` measures those, and compares what an index
-finds among them with what it finds among as many drawn ones.
+The recall of an approximate search depends on the distribution of the vectors: with uniform directions none would find
+anything, with well-separated clusters any would find everything. These follow the distribution of `bfan-equal`'s
+embeddings of 4 000 photographs of Flickr8k and of their captions. `python -m benchmarks.stage_one_spectrum` measures
+those, and compares an index's recall on them with that on as many random ones.
 
-Subjects are a tree: each has eight narrower ones, so that however many pictures there are, some lie near together.
+Subjects form a tree: each has eight narrower ones, so that some pictures are close together however many there are.
 """
 
 import math
@@ -16,13 +16,14 @@ import numpy as np
 from index.views.shortlist import Floats
 
 BRANCHES, LEVELS = 8, 5  # of the tree of subjects; pictures and sentences lie around the centre of theirs
-OF_LEVEL = 0.15  # share of the variance that lies between the subjects of one level
-MEANS_COSINE = 0.54  # of the mean picture and the mean sentence
+OF_LEVEL = 0.15  # share of the variance between the subjects of one level
+MEANS_COSINE = 0.54  # cosine of the mean picture and the mean sentence
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The length of a kind's mean vector, and its variances: the n-th largest falls as n^-power e^(-n / decay)."""
+    """The distribution of one kind of vectors: length of the mean, and variances, of which the n-th largest is
+    proportional to n^-power e^(-n / decay)."""
 
     mean: float
     power: float
@@ -37,7 +38,7 @@ class Spread:
 
 
 PICTURE_SPREAD = Spread(mean=0.43, power=0.64, decay=94)
-SENTENCE_SPREAD = Spread(mean=0.27, power=0.40, decay=135)  # on the axes of pictures
+SENTENCE_SPREAD = Spread(mean=0.27, power=0.40, decay=135)  # along the axes of pictures
 
 
 def drawn_pictures(count: int, dim: int, seed: int) -> Floats:
@@ -52,7 +53,7 @@ def drawn_sentences(count: int, dim: int, seed: int) -> Floats:
 
 
 def _common(dim: int) -> tuple[Floats, Floats]:
-    """The direction [dim] of the mean picture, and one at right angles to it."""
+    """The direction [dim] of the mean picture, and an orthogonal one."""
     towards, across = np.random.default_rng(1).standard_normal((2, dim), np.float32)
     towards /= np.linalg.norm(towards)
     across -= across @ towards * towards
@@ -64,7 +65,7 @@ def _drawn(count: int, spread: Spread, direction: Floats, seed: int) -> Floats:
     generator, centres = np.random.default_rng(seed), np.random.default_rng(0)
     rows = generator.standard_normal((count, dim), np.float32)
     rows *= np.float32((1 - LEVELS * OF_LEVEL) ** 0.5)
-    place = generator.random(count)  # in the tree, from its first branch to its last
+    place = generator.random(count)  # in the tree, from the first branch to the last
     for level in range(1, LEVELS + 1):
         subjects = centres.standard_normal((BRANCHES**level, dim), np.float32) * np.float32(OF_LEVEL**0.5)
         rows += subjects[(place * len(subjects)).astype(np.int64)]

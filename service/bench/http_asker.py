@@ -1,7 +1,7 @@
-"""A client that asks a service for pictures and leaves the processors to it.
+"""A minimal HTTP client for searches that uses little CPU time.
 
-It shares them with the service that is measured, so it reads only what Regard answers, a head with a length and a body,
-where `http.client` parses every head as that of a mail.
+It shares the processors with the measured service, so it parses only what Regard sends, a status, a content length and
+a body, while `http.client` parses all headers like those of a mail.
 """
 
 import json
@@ -18,14 +18,14 @@ LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
 
 class HttpAsker:
-    """Asks for the ten best pictures, over one connection or, with `keep` off, over a new one each time."""
+    """Searches for the ten best pictures, over one connection or, without `keep`, over a new one each time."""
 
     def __init__(self, port: int, candidates: int, keep: bool = True) -> None:
         self._port, self._candidates, self._keep = port, candidates, keep
         self._connection: socket.socket | None = None
 
     def __call__(self, sentence: str) -> None:
-        """Ask, and read the answer. OSError where none came or it was refused."""
+        """Search, and read the answer. OSError if there is none, or the request is refused."""
         body = json.dumps({"query": sentence, "k": 10, "shortlist": self._candidates}).encode()
         is_old = self._connection is not None
         try:
@@ -33,20 +33,20 @@ class HttpAsker:
         except ConnectionError:
             if not is_old:
                 raise
-            status = self._exchange(body)  # it was idle for too long, between two turns
+            status = self._exchange(body)  # the service had closed the idle connection between two turns
         if not self._keep:
             self.close()
         if status != HTTPStatus.OK:
             raise OSError(f"status {status}")
 
     def close(self) -> None:
-        """Close the connection; the next question opens another."""
+        """Close the connection; the next search opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def _exchange(self, body: bytes) -> int:
-        """The status of the answer to a body; the connection is closed where none came."""
+        """The status of the answer to a request body. Closes the connection after an error."""
         try:
             connection = self._connection or self._connect()
             connection.sendall(self._head(len(body)) + body)
@@ -72,7 +72,7 @@ class HttpAsker:
 
 
 def read_answer(connection: socket.socket) -> int:
-    """Read one answer to its end; its status. ConnectionError where the connection ends before, or it is no answer."""
+    """Read one answer and return its status. ConnectionError if the connection ends early, or the answer is invalid."""
     received = b""
     while (end := received.find(b"\r\n\r\n")) < 0:
         received += _read(connection)

@@ -1,7 +1,7 @@
-"""Ingestion: what each stage of a picture takes in one process, and the service's rate against the bare extractor's.
+"""Ingestion: the time of each stage in one process, and the service's rate compared with the bare extractor's.
 
-Both sides get the same files and the same number of threads: the bare extractor decodes and finds regions in this
-process, the service also hashes, stores, writes thumbnails, commits and encodes.
+Both get the same files and number of threads. The bare extractor decodes and finds regions in this process; the service
+also hashes, stores, writes thumbnails, commits and encodes.
 """
 
 import json
@@ -36,12 +36,12 @@ from service.storage.data_dir import DataDir
 from service.storage.regions.records import RecordLayout, pack
 
 FILES_PER_REQUEST = 32
-LOOK_AT_JOB_EVERY_S = 0.25  # as often as the page is told
+LOOK_AT_JOB_EVERY_S = 0.25  # as often as the page is updated
 DRAWN_SIZE = (600, 450)
 STAGES = ("decode", "extract", "encode", "write")
 PICTURE_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 
-# A process of its own: how its idle OpenMP threads wait is settled when it starts.
+# Run in a separate process: the wait policy of OpenMP threads is fixed at its start.
 EXTRACTION = """
 import json, statistics, sys, time
 from pathlib import Path
@@ -65,9 +65,9 @@ POLICIES = ("spinning", "passive")
 
 
 def files_to_ingest(folder: Path | None, count: int, drawn: Path) -> list[Path]:
-    """So many picture files of a folder and those below it; JPEGs of noise, made in `drawn`, where none is given.
+    """`count` picture files at any depth of a folder; without a folder, JPEGs of noise created in `drawn`.
 
-    UserError where the folder holds fewer.
+    UserError if the folder holds fewer.
     """
     if folder is None:
         return [_draw(drawn / f"noise-{number}.jpg", number) for number in range(count)]
@@ -84,12 +84,12 @@ def _draw(path: Path, number: int) -> Path:
 
 
 def decode_for_detector(path: Path) -> PIL.Image.Image:
-    """A picture as the worker decodes it for the detector."""
+    """A picture, decoded as the worker does it for the detector."""
     return decode_file(str(path), LONGEST_SIDE).picture
 
 
 def bare_seconds(extractor: Extractor, files: Sequence[Path], batch: int) -> float:
-    """Seconds in which the extractor alone decodes the files and finds their regions."""
+    """Seconds that the extractor alone takes to decode the files and find their regions."""
     began = time.perf_counter()
     for part in tiles(len(files), batch):
         extractor.extract([decode_for_detector(path) for path in files[part]])
@@ -106,7 +106,7 @@ def served_seconds(client: Client, files: Sequence[Path]) -> float:
 
 
 def stage_seconds(loaded: LoadedModels, files: Sequence[Path], batch: int, folder: Path) -> dict[str, float]:
-    """Seconds a picture of every stage, one after the other, in this process; records and views go to `folder`."""
+    """Seconds per picture of each stage, run one after the other in this process; records and views go to `folder`."""
     spent = dict.fromkeys(STAGES, 0.0)
     extractor, matchers = loaded.extractor, loaded.in_views()
     layout = RecordLayout.of(extractor)
@@ -149,9 +149,9 @@ def _view(folder: Path, matcher: Matcher, layout: RecordLayout, extractor: Extra
 
 
 def waiting_seconds(policy: str, settings: Settings, detector: Path, threads: int, pictures: int) -> float:
-    """Median seconds a picture of the extractor in a process whose idle OpenMP threads spin or sleep (passive)."""
+    """Median seconds per picture of the extractor in a process whose idle OpenMP threads spin or sleep ("passive")."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OMP_")}
-    chosen = {"OMP_WAIT_POLICY": "passive"} if policy == "passive" else {}  # without it they spin before they sleep
+    chosen = {"OMP_WAIT_POLICY": "passive"} if policy == "passive" else {}  # by default they spin before they sleep
     arguments = json.dumps([str(detector), settings.device, threads, pictures])
     command = [sys.executable, "-c", EXTRACTION, arguments]
     ran = subprocess.run(command, env=environment | chosen, capture_output=True, text=True, check=True)
@@ -161,11 +161,11 @@ def waiting_seconds(policy: str, settings: Settings, detector: Path, threads: in
 def ingest_rows(
     settings: Settings, files: Sequence[Path], rounds: int, threads: int, folder: Path
 ) -> Iterator[dict[str, Any]]:
-    """A row for every stage, then one for the service against the bare extractor.
+    """A row for each stage, then one for the bare extractor and one for the service.
 
-    `files` are shared out over the rounds, after a first batch that warms up. Logs and records go to `folder`.
+    A first batch of `files` is for warming up; the rounds share the others. Logs and records go to `folder`.
     """
-    keep_freed_memory()  # as the worker does, so that both sides are as fast
+    keep_freed_memory()  # as the worker does, for a fair comparison
     loaded = LoadedModels.from_settings(settings)
     batch = settings.detect_batch
     warming, rest = files[:batch], files[batch:]
@@ -188,7 +188,7 @@ def ingest_rows(
 
 
 def waiting_rows(settings: Settings, rounds: int, threads: int) -> Iterator[dict[str, Any]]:
-    """The extractor with threads that spin and with threads that sleep while they wait, in turns."""
+    """Rows for the extractor with idle threads that spin and with ones that sleep, measured in turns."""
     pictures, detector = settings.detect_batch, settings.detector or WEIGHTS / DETECTOR
     turns = [
         {policy: waiting_seconds(policy, settings, detector, threads, pictures) for policy in POLICIES}
@@ -203,7 +203,7 @@ def waiting_rows(settings: Settings, rounds: int, threads: int) -> Iterator[dict
 def _row(
     what: str, pictures: int, threads: int, seconds: float, share: float | None = None, ratio: float | None = None
 ) -> dict[str, Any]:
-    """A row; `ratio` is the rate in units of the bare extractor's, or of that with spinning threads."""
+    """A row; `ratio` is the rate divided by that of the bare extractor, or of spinning threads."""
     return {
         "what": what,
         "pictures": pictures,

@@ -1,7 +1,8 @@
-"""Load on what answers sentences: clients that ask one after the other, or arrivals that wait for nobody.
+"""Load generators for searches: closed and open loops.
 
-A closed loop shows the rate that can be kept up; in an open loop sentences arrive at a given rate whether or not the
-ones before were answered, and a delay counts from the arrival, as it does for people.
+In a closed loop each client sends its next sentence after the answer, which shows the highest sustained rate. In an
+open loop sentences arrive at a given rate whether or not earlier ones were answered; latency counts from the arrival,
+as it does for people.
 """
 
 import random
@@ -19,7 +20,7 @@ ARRIVALS_SEED = 1
 
 @dataclass
 class LoadOutcome:
-    """Seconds of each answer, how many questions were refused or failed, and how long all of it took."""
+    """The latency of each answer in seconds, the number of failed searches, and the duration of the whole load."""
 
     seconds: list[float] = field(default_factory=list)
     failed: int = 0
@@ -27,11 +28,11 @@ class LoadOutcome:
 
     @property
     def rate(self) -> float:
-        """Answers a second."""
+        """Answers per second."""
         return len(self.seconds) / self.duration if self.duration else 0.0
 
     def percentile(self, percent: int) -> float:
-        """Seconds within which this `percent` of the answers came; infinite where none came."""
+        """The latency percentile in seconds; infinite without answers."""
         if not self.seconds:
             return float("inf")
         ordered = sorted(self.seconds)
@@ -39,7 +40,7 @@ class LoadOutcome:
 
 
 class Shared:
-    """An iterator that several threads take from."""
+    """An iterator that several threads consume."""
 
     def __init__(self, items: Iterator[str]) -> None:
         self._items, self._lock = items, threading.Lock()
@@ -53,17 +54,14 @@ class Shared:
 def _answer(ask: Ask, sentence: str, since: float, outcome: LoadOutcome) -> None:
     try:
         ask(sentence)
-    except (OSError, ValueError):  # refused, or no answer: counted, never taken for a fast one
+    except (OSError, ValueError):  # refused, or no answer: must not count as a fast one
         outcome.failed += 1
     else:
         outcome.seconds.append(time.perf_counter() - since)
 
 
 def closed_loop(askers: list[Ask], sentences: Iterator[str], seconds: float) -> LoadOutcome:
-    """Every asker asks, one question after the other, for `seconds`; each runs in a thread of its own.
-
-    It ends earlier where the sentences end.
-    """
+    """A closed loop of all askers for `seconds`, or until there are no more sentences; each has its own thread."""
     shared, began = Shared(sentences), time.perf_counter()
 
     def run(ask: Ask) -> LoadOutcome:
@@ -77,9 +75,9 @@ def closed_loop(askers: list[Ask], sentences: Iterator[str], seconds: float) -> 
 
 
 def open_loop(askers: list[Ask], sentences: Iterator[str], rate: float, seconds: float) -> LoadOutcome:
-    """Questions that arrive at random (Poisson) at `rate` a second for `seconds`.
+    """An open loop: sentences arrive as a Poisson process with `rate` per second for `seconds`.
 
-    There must be enough askers for all that wait at a time; where all are busy the delay still counts from the arrival.
+    There should be enough askers for all waiting sentences; if all are busy, latency still counts from the arrival.
     """
     generator, arrivals, at = random.Random(ARRIVALS_SEED), [], 0.0
     while (at := at + generator.expovariate(rate)) < seconds:
@@ -103,12 +101,12 @@ def open_loop(askers: list[Ask], sentences: Iterator[str], rate: float, seconds:
 
 
 def joined(parts: list[LoadOutcome], seconds: float, began: float) -> LoadOutcome:
-    """The outcomes of several askers as one; its time ends with the last of them, and not before `seconds`."""
+    """The joined outcomes of several askers. The duration since `began` is at least `seconds`."""
     duration = max(seconds, time.perf_counter() - began)
     return LoadOutcome([one for part in parts for one in part.seconds], sum(part.failed for part in parts), duration)
 
 
 def median_ratio(ours: list[LoadOutcome], beside: list[LoadOutcome]) -> float | None:
-    """Median over the turns of how many times the rate of `beside` ours is; None where there was no rate."""
+    """The median over the turns of our rate divided by that of `beside`; None if one of those is 0."""
     pairs = [(one.rate, other.rate) for one, other in zip(ours, beside, strict=True)]
     return statistics.median(one / other for one, other in pairs) if all(other for _, other in pairs) else None

@@ -1,4 +1,4 @@
-"""Memory that processes hold, as the system counts it."""
+"""Memory of processes, as counted by the system."""
 
 from pathlib import Path
 
@@ -8,16 +8,15 @@ KB_PER_MB = 1024
 
 
 def memory_under(parent: int) -> float | None:
-    """Megabytes that a process and all below it hold, what they share counted once (PSS); None where that is not
-    known."""
+    """Megabytes of a process and all its descendants, with shared memory counted once (PSS); None if unknown."""
     found = [proportional_memory(process) for process in processes_under(parent)]
     return None if None in found else sum(one for one in found if one is not None)
 
 
 def proportional_memory(process: int) -> float | None:
-    """Megabytes (2**20 bytes) of a process by PSS: a page that n processes share counts as an n-th for each.
+    """Proportional set size of a process in megabytes (2**20 bytes): a page shared by n processes counts as 1/n.
 
-    None where the system does not say; 0 for a process that has ended.
+    None if the system does not report it; 0 for a process that has ended.
     """
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()

@@ -1,8 +1,8 @@
-"""Searches over HTTP against what encoding, shortlist and scoring alone allow in one process.
+"""Searches over HTTP, compared with encoding, shortlist and scoring alone in one process.
 
-Forms take turns: in process with a thread a core, one client, several clients with connections that are kept, several
-with a new connection a question, then an open loop at half of the rate that was reached in process. Those of several
-clients are repeated with a service of several web processes.
+Forms take turns: in process with one thread per core, one client, several clients with persistent connections, several
+with a new connection per search, then an open loop at half of the rate in process. Forms with several clients are
+repeated with a service of several web processes.
 """
 
 import os
@@ -26,12 +26,12 @@ from service.search.scoring.rerank import score_pictures
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 
-OPEN_SHARE = 0.5  # of the rate in process, offered in the open loop
-ASKERS_PER_CLIENT = 8  # of the open loop: that many questions may wait at a time
+OPEN_SHARE = 0.5  # offered rate of the open loop, as a share of the rate in process
+ASKERS_PER_CLIENT = 8  # in the open loop, for searches that wait at the same time
 
 
 def process_asker(matcher: Matcher, snapshot: Snapshot, candidates: int) -> Ask:
-    """Asks without a service: the sentence encoded, the shortlist searched, its pictures scored."""
+    """A function that searches without a service: it encodes a sentence, takes the shortlist and scores it."""
 
     def ask(sentence: str) -> None:
         texts, embedding = matcher.encode_sentences([sentence])
@@ -43,7 +43,7 @@ def process_asker(matcher: Matcher, snapshot: Snapshot, candidates: int) -> Ask:
 
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """One thread inside each operator, for many callers side by side."""
+    """Use one thread inside each operator while the block runs, for many concurrent callers."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -60,14 +60,14 @@ class ServeSizes:
     clients: int
     candidates: int
     seconds: float
-    """Of each form in a round."""
+    """Duration of each form in a round."""
     rounds: int
     web_processes: int
-    """Of a second service on the same pictures, beside one with a single web process; 1 for none."""
+    """Web processes of a second service on the same pictures; 1 for no second service. The first one has one."""
 
 
 def serve_rows(settings: Settings, sizes: ServeSizes, folder: Path) -> Iterator[dict[str, Any]]:
-    """A row for every form; the services' logs go to `folder`."""
+    """A row for each form; logs of the services go to `folder`."""
     loaded = LoadedModels.from_settings(settings)
     present = fill_with_pictures(settings, loaded, sizes.pictures)
     matcher = loaded.matcher(loaded.default)
@@ -109,7 +109,7 @@ def serve_rows(settings: Settings, sizes: ServeSizes, folder: Path) -> Iterator[
 
 
 def started_services(settings: Settings, sizes: ServeSizes, folder: Path) -> dict[str, AbstractContextManager[int]]:
-    """Services that are ready, each in a block that gives its port, by what is added to the names of their forms."""
+    """Suffix for the names of forms -> context manager that runs a service and yields its port once it is ready."""
 
     @contextmanager
     def port_of(name: str, update: Mapping[str, Any]) -> Iterator[int]:
@@ -120,13 +120,13 @@ def started_services(settings: Settings, sizes: ServeSizes, folder: Path) -> dic
 
     services: dict[str, AbstractContextManager[int]] = {"": port_of("serve", {"web_processes": 1})}
     if (number := sizes.web_processes) > 1:
-        several = {"web_processes": number, "role": "api"}  # the first one has the worker
+        several = {"web_processes": number, "role": "api"}  # the first service has the worker
         services[f", {number} web processes"] = port_of("serve-several", several)
     return services
 
 
 def take_turns(askers: dict[str, list[Ask]], seconds: float, rounds: int) -> dict[str, list[LoadOutcome]]:
-    """Every form in every round, after a short one of each that does not count."""
+    """The outcomes of each form in all rounds, after a short run of each for warming up."""
     sentences: Callable[[int], Iterator[str]] = random_sentences
     for number, each in enumerate(askers.values()):
         closed_loop(each, sentences(number), min(1.0, seconds))
@@ -138,7 +138,7 @@ def take_turns(askers: dict[str, list[Ask]], seconds: float, rounds: int) -> dic
 
 
 def summary(outcomes: list[LoadOutcome]) -> dict[str, Any]:
-    """Medians over the turns, and what failed in all of them."""
+    """Medians over the turns, and the number of all failures."""
     return {
         "queries_per_second": statistics.median(one.rate for one in outcomes),
         **{f"p{p}_ms": 1e3 * statistics.median(one.percentile(p) for one in outcomes) for p in (50, 95, 99)},

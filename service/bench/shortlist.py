@@ -1,5 +1,5 @@
-"""Stage one: the shortlist against an exact search by one matrix product, and against other kinds of indexes: how many
-of the exact best each finds, how fast, in how many bytes, and how long it takes to build."""
+"""Stage one: kinds of indexes compared with an exact search by one matrix product: recall, speed, size, and time to
+build."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,13 +24,13 @@ LARGEST_GRAPH = 100_000  # rows; more take too long to build
 
 
 def _faiss() -> Any:
-    import faiss  # noqa: PLC0415 - kinds of indexes that no service uses
+    import faiss  # noqa: PLC0415 - only for kinds of indexes that no service uses
 
     return faiss
 
 
 class Searched(Protocol):
-    """An index as it is asked."""
+    """An index that can be searched."""
 
     def search(self, query: Floats, k: int, allowed: Mask | None = None) -> tuple[Floats, Ints]:
         """Scores and rows [Q, k] of the best k of the allowed rows for [Q, dim] queries; -1 for none."""
@@ -38,12 +38,12 @@ class Searched(Protocol):
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph of near neighbours (Malkov and Yashunin 2016, HNSW) over float32 vectors."""
+    """A graph of nearest neighbours (Malkov and Yashunin 2016, HNSW) over float32 vectors."""
 
     index: Any
 
     def search(self, query: Floats, k: int, allowed: Mask | None = None) -> tuple[Floats, Ints]:
-        """Scores and rows [Q, k] of the best that were met; -1 where too few of the rows on the way are allowed."""
+        """Scores and rows [Q, k] of the best that were visited; -1 if too few of these are allowed."""
         chosen: dict[str, Any] = {"efSearch": max(SEARCH_BREADTH, 2 * k)}
         if allowed is not None:
             chosen["sel"] = _faiss().IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
@@ -52,26 +52,26 @@ class Graph:
 
 
 def flat(rows: Floats) -> tuple[Searched, Any]:
-    """The vectors as they are."""
+    """A search through all vectors."""
     return _alone(flat_part(rows))
 
 
 def inverted_codes(rows: Floats) -> tuple[Searched, Any]:
-    """Inverted lists of codes, a byte a number, that choose what is compared exactly."""
+    """Inverted lists of codes with one byte per number; the best candidates are rescored exactly."""
     return _alone(inverted_part(rows))
 
 
 def inverted_vectors(rows: Floats) -> tuple[Searched, Any]:
-    """As many inverted lists of the vectors themselves."""
+    """Inverted lists, as many, of the vectors themselves."""
     faiss, codes = _faiss(), inverted_part(rows).index
-    centres = faiss.clone_index(codes.quantizer)  # which otherwise ends with the codes
+    centres = faiss.clone_index(codes.quantizer)  # would otherwise be freed with `codes`
     index = faiss.IndexIVFFlat(centres, codes.d, codes.nlist, faiss.METRIC_INNER_PRODUCT)
     index.add(np.pad(rows, ((0, 0), (0, codes.d - rows.shape[1]))))
     return _alone(Part(index, rows))
 
 
 def graph(rows: Floats) -> tuple[Searched, Any]:
-    """A graph, built by all threads."""
+    """A graph, built with all threads."""
     faiss = _faiss()
     index = faiss.IndexHNSWFlat(rows.shape[1], NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction = BUILD_BREADTH
@@ -92,12 +92,12 @@ INDEX_KINDS: Mapping[str, Callable[[Floats], tuple[Searched, Any]]] = {
 
 
 def measured_kinds(count: int) -> list[str]:
-    """The kinds of index that are measured with `count` rows."""
+    """The kinds of indexes that are measured with `count` rows."""
     return [name for name, build in INDEX_KINDS.items() if build is not graph or count <= LARGEST_GRAPH]
 
 
 def used_kind(count: int) -> str:
-    """The kind of index that a service searches `count` rows with."""
+    """The kind of index that a service uses for `count` rows."""
     return "flat" if count < IVF_FROM else "IVF, SQ8"
 
 
@@ -120,8 +120,8 @@ def num_bytes(index: Any) -> int:
 
 
 def size_rows(count: int, dim: int, k: int, rounds: int, rates: MachineRates) -> Iterator[dict[str, Any]]:
-    """The figures of one size, a row for every kind: recall of the k best of all and of what a filter allows, bytes,
-    building, and one search after the other."""
+    """A row for each kind of index with `count` vectors: recall of the k best without and with a filter, size, time to
+    build, and time of single searches and of a batch."""
     rows, queries = drawn_pictures(count, dim, 1), drawn_sentences(ASKED, dim, 2)
     allowed = np.random.default_rng(3).permutation(count) < max(1, round(PASSING * count))
     table, k = torch.from_numpy(rows), min(k, count)
@@ -168,6 +168,6 @@ def _one_by_one(searched: Searched, queries: Floats, k: int) -> None:
 def shortlist_rows(
     counts: Sequence[int], dim: int, k: int, rounds: int, rates: MachineRates
 ) -> Iterator[dict[str, Any]]:
-    """A row for every number of pictures and every kind of index."""
+    """A row for each number of pictures and each kind of index."""
     for count in counts:
         yield from size_rows(count, dim, k, rounds, rates)

@@ -1,4 +1,4 @@
-"""The start of a service: seconds until it listens and until it is ready, and its memory then."""
+"""The start of a service: the seconds until it listens and until it is ready, and its memory then."""
 
 import statistics
 import subprocess
@@ -13,7 +13,7 @@ from service.processes.service_process import ServiceProcess
 from service.processes.supervisor import REGARD, process_environment
 from service.settings import Settings
 
-RESTS_S = 2.0  # after which what was needed to load alone has been given back
+RESTS_S = 2.0  # until memory that was only needed for loading has been released
 REFUSED = {  # command lines that must be refused before anything heavy is imported
     "unknown model": ["bench", "rerank", "--model", "none-of-this-name"],
     "folder that is not there": ["ingest", "none-of-this-name"],
@@ -21,7 +21,7 @@ REFUSED = {  # command lines that must be refused before anything heavy is impor
 
 
 def start_rows(settings: Settings, rounds: int, folder: Path) -> Iterator[dict[str, Any]]:
-    """A row for the start of the service, then one for each command line that is refused; medians over the rounds.
+    """A row for the start of the service, then one for each refused command line; medians over the rounds.
 
     Logs go to `folder`.
     """

@@ -1,6 +1,6 @@
-"""A data directory with pictures that nobody took: random regions, with a view as a worker builds it.
+"""A data directory with synthetic pictures: random regions, with views built by a worker.
 
-What a search costs depends on the number of pictures and on the sizes of their records, not on what they show.
+The cost of a search depends on the number of pictures and the size of their records, not on what they show.
 """
 
 import random
@@ -27,7 +27,7 @@ FEWEST, MOST = 6, 18  # words of a sentence: captions have 12 on average
 
 
 def random_pictures(extractor: Extractor, first: int, count: int) -> Iterator[FeatureRecord]:
-    """Pictures with all the regions that the extractor gives, features uniform in 0..1; the same numbers always."""
+    """Pictures with the extractor's number of regions and features uniform in 0..1, determined by their numbers."""
     for number in range(first, first + count):
         generator = np.random.default_rng(number)
         features = generator.random((extractor.num_regions, extractor.feature_dim), np.float32)
@@ -43,13 +43,13 @@ def random_pictures(extractor: Extractor, first: int, count: int) -> Iterator[Fe
 
 
 def num_pictures(settings: Settings) -> int:
-    """Pictures that the data directory has regions of."""
+    """The number of pictures with regions in the data directory."""
     with closing(Catalog(DataDir(settings.data_dir).catalog)) as catalog:
         return catalog.num_slots()
 
 
 def fill_with_pictures(settings: Settings, loaded: LoadedModels, pictures: int) -> int:
-    """Add pictures until there are `pictures`, build the models' views, and return how many there are."""
+    """Add pictures until there are `pictures`, and build the models' views. Returns the number of pictures."""
     present = num_pictures(settings)
     if present < pictures:
         extractor = loaded.extractor
@@ -70,7 +70,7 @@ def fill_with_pictures(settings: Settings, loaded: LoadedModels, pictures: int) 
 
 
 def random_sentences(seed: int) -> Iterator[str]:
-    """Sentences without end, hardly any of them twice, so that no cache answers."""
+    """An endless sequence of sentences with hardly any repetition, so that no cache answers."""
     generator = random.Random(seed)
     while True:
         yield " ".join(generator.choices(WORDS, k=generator.randint(FEWEST, MOST)))

@@ -19,13 +19,13 @@ from service.storage.data_dir import DataDir
 
 LONGEST_PAUSE_S = 1.0  # from a kill to the restart
 COMPACT = 0.25  # the probability of a compaction while the worker is down
-LONGEST_COMPACTION_S = 3.0  # until it is killed, if it is
-COMPACTION_S = 300.0
-FAULT = 0.35  # the probability that a restarted process is armed with a fault point,
-FULL = 0.1  # that it finds its disk full,
-TURNS_WITHOUT_ROOM = 3  # for this many turns of the killer,
-DAMAGE = 0.4  # that ends of files are damaged after all processes were killed,
-RIVAL = 0.2  # and that a second worker is started before the first is killed
+LONGEST_COMPACTION_S = 3.0  # the longest time until a compaction is killed
+COMPACTION_S = 300.0  # timeout of one that is not killed
+FAULT = 0.35  # the probability that a restarted process is armed with a fault point
+FULL = 0.1  # the probability that it finds its disk full
+TURNS_WITHOUT_ROOM = 3  # turns of the killer for which the disk stays full
+DAMAGE = 0.4  # the probability that ends of files are damaged after all processes were killed
+RIVAL = 0.2  # the probability that a second worker is started before the first is killed
 
 
 class Killer:

@@ -90,9 +90,9 @@ class LedgerEntry:
             if (state.status == "present") == is_there and (not is_there or state.edition == edition)
         }
         if not matching and not is_there:
-            findings.add("lost", image_id, "it was taken in, or brought back, and is not there")
+            findings.add("lost", image_id, "it was taken in or restored, but is missing")
         elif not matching and self.must_be_hidden:
-            findings.add("lost", image_id, "it was deleted, and is there again")
+            findings.add("lost", image_id, "it was deleted, but exists again")
         elif not matching:
             editions = sorted({str(state.edition) for state in self.possible if state.status == "present"})
             findings.add("lost", image_id, f"a change of it: edition {edition} where {' or '.join(editions)} was saved")

@@ -111,7 +111,7 @@ class Look:
             if image is not None:
                 self._look_at(entry, image)
         for image_id in listed:
-            self._findings.add("fault", image_id, "nobody sent it, and it is there")
+            self._findings.add("fault", image_id, "it exists, but was never sent")
         self._search_all(entries, model)
 
     def _listed(self) -> dict[str, dict[str, Any]]:

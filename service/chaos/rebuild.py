@@ -22,7 +22,7 @@ FILES_AT_ONCE = 25
 
 
 def questions(entries: Sequence[LedgerEntry], seed: int) -> list[LedgerEntry]:
-    """The pictures used as queries, and whose sentences are."""
+    """The pictures that are used as queries, and whose sentences are used, too."""
     present = [entry for entry in entries if entry.must_be_seen]
     return random.Random(f"{seed} questions").sample(present, min(NUM_QUERIES, len(present)))
 

@@ -215,12 +215,12 @@ class ChaosRun:
         try:
             yield
         except Interrupted:
-            self._findings.add("fault", "the service", "it did not answer, and nobody had killed it")
+            self._findings.add("fault", "the service", "it did not answer, although it had not been killed")
         except UserError as fault:
             self._findings.add("fault", "the service", str(fault))
 
     def _look_last(self) -> dict[str, Ranking]:
-        """Check once more, with every model and without kills; the answers to the questions."""
+        """Check once more, with every model and without kills. Returns the answers to the questions."""
         self._wait_ready(self._look, self._processes)
         self._settle(self._look)
         for model in [model["name"] for model in self._look.get("/models")["models"]]:
@@ -232,7 +232,7 @@ class ChaosRun:
         """Terminate the service and check what it leaves: files, and tracebacks in its logs."""
         for role in self._processes.roles:
             if (status := self._processes.stop(role)) not in POLITE_STATUSES:
-                self._findings.add("fault", role, f"told to end, it ended with {status}")
+                self._findings.add("fault", role, f"after SIGTERM it ended with {status}")
         for finding in stored_findings(self._data_dir):
             self._findings.add(finding.kind, finding.subject, finding.message)
         for log in sorted(self._processes.logs.iterdir()):
@@ -241,7 +241,7 @@ class ChaosRun:
 
     def _compare_with_fresh(self, final_answers: dict[str, Ranking]) -> None:
         """Compare the answers with those of a service that ingests the same pictures undisturbed."""
-        self._say("taking everything in afresh, to compare the answers")
+        self._say("ingesting everything into a fresh service, to compare the answers")
         with (
             Processes(self._settings, self._folder / "fresh", False, GRACE_S) as processes,
             closing(Look(processes.url, self._findings)) as look,

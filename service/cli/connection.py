@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from regard_client import Client, RegardError
 
 
-NOT_READY_S = 600.0  # for which a service that is not ready, for want of disk space for example, is retried
-AWAY_S = 60.0  # for which a service that answered before is waited for, such as during a restart
+NOT_READY_S = 600.0  # how long to wait for a service that is not ready, for example for lack of disk space
+AWAY_S = 60.0  # how long to wait for a service that does not answer any more, for example during a restart
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def advised(fault: "RegardError") -> str:
     from regard_client.errors import UNAUTHORIZED  # noqa: PLC0415
 
     if isinstance(fault, ServerUnreachable):
-        return f"{fault}, or say with --url or REGARD_URL where a service runs"
+        return f"{fault}, or give the address of a service with --url or REGARD_URL"
     if isinstance(fault, RequestRefused) and fault.status == UNAUTHORIZED:
         return f"{fault.reason} Commands read it from REGARD_API_KEY."
     return str(fault)

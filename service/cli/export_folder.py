@@ -28,7 +28,7 @@ NO_NAME_HERE = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno
 
 
 class ExportFolder:
-    """A folder with originals under the names that they were sent by, and `descriptions.jsonl`."""
+    """A folder with originals under the names that they were uploaded with, and `descriptions.jsonl`."""
 
     def __init__(self, root: Path) -> None:
         """ValueError where the folder's descriptions.jsonl is of another kind."""
@@ -147,8 +147,8 @@ class ExportFolder:
 
 
 def names_of(image_id: str, extension: str, filename: str) -> Iterator[str]:
-    """The names that a picture may get in a folder, the best first: the name that it was sent by, that name with a part
-    of its id, and its id.
+    """The possible names of a picture in a folder, best first: the name that it was uploaded with, that name with a
+    part of its id, and its id.
 
     No name leads out of the folder or is hidden, and each has a picture's extension, so that `regard ingest` takes it.
     """

@@ -23,8 +23,8 @@ def load_detector(folder: Path | None, device: str) -> "Extractor":
 
     As a side effect, the process, which may be on another node, can read pictures of every format.
     """
-    from service.media.formats import register_formats  # noqa: PLC0415 - Pillow comes with it
-    from service.model_loading import detector_of, device_of  # noqa: PLC0415 - PyTorch comes with it
+    from service.media.formats import register_formats  # noqa: PLC0415 - imports Pillow
+    from service.model_loading import detector_of, device_of  # noqa: PLC0415 - imports PyTorch
 
     register_formats()
     keep_freed_memory()
@@ -37,7 +37,7 @@ def without_unreadable(photographs: Mapping[str, Path], progress: Progress) -> t
 
     Checked before the extraction, so that an unreadable file does not end a long run halfway.
     """
-    from service.media.formats import register_formats  # noqa: PLC0415 - Pillow comes with it
+    from service.media.formats import register_formats  # noqa: PLC0415 - imports Pillow
 
     register_formats()
     task = progress.add_task("checking pictures", len(photographs))
@@ -56,9 +56,9 @@ def without_unreadable(photographs: Mapping[str, Path], progress: Progress) -> t
 
 def _why_left_out(name: str, path: Path) -> str | None:
     if "\n" in name or "\r" in name:
-        return "has a line break in its name, of which a list of features has one a line: rename it"
+        return "has a line break in its name, which lists of names cannot hold: rename it"
     if path.suffix.lower() in RAW_EXTENSIONS:
-        return "is a camera's RAW file, of which no features are extracted: convert it to JPEG first"
+        return "is a camera's RAW file, which is not supported here: convert it to JPEG first"
     from models.datasets.photographs import why_unreadable  # noqa: PLC0415
 
     return why_unreadable(path)
@@ -84,7 +84,7 @@ def extract_with_progress(
         with user_input():
             num_done = begin_folder(extractor, in_stored_order(photographs, out), out)
         if num_done == len(photographs):
-            print_note(f"{out} holds all {num_done} pictures: nothing is left to do")
+            print_note(f"{out} already holds all {num_done} pictures")
             return
         task = progress.add_task("finding regions", len(photographs))
         task.update(num_done)
@@ -92,7 +92,7 @@ def extract_with_progress(
             for done in extract_features(extractor, photographs, out, pictures_at_once(extractor)):
                 task.update(done)
         except UnreadablePhotograph as fault:
-            advice = f": the same command leaves it out, and goes on with what {out} holds" if is_kept else ""
+            advice = f": the same command leaves it out, and resumes with what {out} holds" if is_kept else ""
             raise UserError(f"{fault}{advice}") from fault
 
 

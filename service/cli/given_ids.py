@@ -52,7 +52,7 @@ def each_picture(image_ids: Sequence[str], change: Callable[[str], _Answer]) -> 
 
 
 def print_each(changed: Iterable[_Changed], line: Callable[[_Changed], str], as_json: bool) -> None:
-    """Print a line for each change as it comes, or all of them as JSON at the end, also after a fault."""
+    """Print a line for each change as it completes, or all of them as JSON at the end, also after an error."""
     done: list[_Changed] = []
     try:
         for item in changed:

@@ -47,7 +47,7 @@ from service.cli.commands.tags import tags
 from service.cli.commands.train import EPILOG, train
 from service.cli.commands.words import words
 from service.cli.commands.worker import worker
-from service.cli.terminal.output import print_note, spare_streams
+from service.cli.terminal.output import print_note, replace_unencodable
 from service.cli.user_errors import is_user_error, one_line
 from service.errors import user_input
 from service.garbage_collection import collect_nothing_at_exit
@@ -79,11 +79,11 @@ COMMANDS = (
     *(list_pictures, info, tags, failures, jobs, delete, restore, edit, export, snapshot, compact, chaos),
     *(extract, evaluate, calibrate, calibrate_ensemble, train, convert, score, words, bench),
 )
-NAMES: dict[Callable[..., None], str] = {list_pictures: "list"}  # of commands whose name is not that of their function
+NAMES: dict[Callable[..., None], str] = {list_pictures: "list"}  # commands not named like their function
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version and exit, if `wanted`."""
+    """Print the version and exit if `wanted`."""
     if wanted:
         print(f"regard {VERSION}")
         raise typer.Exit
@@ -106,7 +106,7 @@ app.add_typer(cluster)
 
 
 def arm_fault_point() -> None:
-    """Arm the fault point that the environment names, if any, where this process then dies: for tests of kills."""
+    """Arm the fault point named in the environment, if any, at which this process then dies; for tests of crashes."""
     if (place := os.environ.get(fault_points.VARIABLE)) is not None:
         with user_input():
             fault_points.arm(place)
@@ -115,7 +115,7 @@ def arm_fault_point() -> None:
 def main() -> None:
     """Run a command. A user's mistake ends in one line on standard error and status 1, a bug in its traceback."""
     collect_nothing_at_exit()
-    spare_streams()
+    replace_unencodable()
     try:
         try:
             arm_fault_point()

@@ -10,7 +10,7 @@ Url = Annotated[
     str | None,
     typer.Option(
         "--url",
-        help="The server to speak to: host:port, or a URL; REGARD_URL if not given, else http://127.0.0.1:8000.",
+        help="The server: host:port, or a URL; REGARD_URL if not given, else http://127.0.0.1:8000.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
@@ -19,21 +19,21 @@ WeightsOrNames = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help="A shipped model, the folder of one, or several with + between: their mean; the default if not given.",
+        help="A shipped model, the folder of one, or several joined by + (their mean); the default if not given.",
     ),
 ]
 NumResults = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results at most.")]
 ShortlistLength = Annotated[int, typer.Option("--shortlist", min=1, max=1000, help="How many candidates are reranked.")]
 ResultOrder = Annotated[
     Literal["relevance", "date"],
-    typer.Option("--sort", help="relevance: the best first; date: the same results, the newest first."),
+    typer.Option("--sort", help="relevance: best first; date: the same results, newest first."),
 ]
 MinScore = Annotated[float | None, typer.Option("--min-score", help="Leave out results that score lower.")]
 MinProbability = Annotated[
     float | None, typer.Option("--min-probability", min=0, max=1, help="Leave out results that are less probable.")
 ]
 GroupNearDuplicates = Annotated[
-    bool, typer.Option("--group-near-duplicates", help="Show pictures that look the same as one.")
+    bool, typer.Option("--group-near-duplicates", help="Show pictures that look alike as one result.")
 ]
 Thumbnails = Annotated[
     bool,
@@ -52,20 +52,22 @@ Albums = Annotated[
     bool, typer.Option("--albums/--no-albums", help="Tag each picture of a folder with the folder's name, as `album`.")
 ]
 CalibrationSplit = Annotated[
-    str | None, typer.Option("--split", help="Split to fit on and judge by; never the one trained on.")
+    str | None, typer.Option("--split", help="Split to fit on and evaluate with; not the one trained on.")
 ]
 HeldOut = Annotated[
     float,
-    typer.Option("--held-out", min=0, max=1, help="Share of the pictures to judge by: 50 of them and of the others."),
+    typer.Option(
+        "--held-out", min=0, max=1, help="Share of the pictures to evaluate with; both parts need 50 pictures."
+    ),
 ]
 GallerySeed = Annotated[
-    int, typer.Option("--seed", min=0, help="Of whatever is drawn: the bank, the halves and the galleries.")
+    int, typer.Option("--seed", min=0, help="Random seed of the bank, the halves and the galleries.")
 ]
 ImageIds = Annotated[
     list[str],
     typer.Argument(metavar="ID...", help="Ids of pictures, as searches print them; - reads them from a pipe."),
 ]
-OnlyIds = Annotated[bool, typer.Option("--ids", help="Print ids alone, a line each, for commands that read them.")]
+OnlyIds = Annotated[bool, typer.Option("--ids", help="Print only ids, one per line, for commands that read them.")]
 PictureFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A picture file.")]
 CaptionsFile = Annotated[
     Path | None,
@@ -74,20 +76,20 @@ CaptionsFile = Annotated[
     ),
 ]
 FeaturesFolder = Annotated[
-    Path | None, typer.Option("--features", exists=True, file_okay=False, help="What `regard extract` wrote.")
+    Path | None, typer.Option("--features", exists=True, file_okay=False, help="Output folder of `regard extract`.")
 ]
 PrecompFolder = Annotated[
     Path | None,
     typer.Option("--precomp", exists=True, file_okay=False, help="Features and captions in SCAN's layout instead."),
 ]
 PrecompExtractor = Annotated[
-    str | None, typer.Option("--extractor", help="Name of what made the features of --precomp; else bottom-up-36.")
+    str | None, typer.Option("--extractor", help="Name of the extractor of --precomp; bottom-up-36 if not given.")
 ]
 NumRegions = Annotated[
     int | None,
-    typer.Option("--regions", min=1, help="Only the first regions of every picture; 1: the whole picture alone."),
+    typer.Option("--regions", min=1, help="Only the first regions of every picture; 1: only the whole picture."),
 ]
-OutFolder = Annotated[Path, typer.Option("--out", help="Folder to write to; what was begun there goes on.")]
+OutFolder = Annotated[Path, typer.Option("--out", help="Folder to write to; an unfinished run there is resumed.")]
 
 
 def refuse_unread(context: typer.Context, kind: str, read: Collection[str]) -> None:

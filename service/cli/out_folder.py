@@ -14,7 +14,7 @@ from service.errors import UserError
 def sole_writer(out: Path, goes_on: bool = True) -> Iterator[None]:
     """Keeps other commands from writing the folder, which is made where it is missing, until the block ends.
 
-    UserError where another process writes it. Says at Ctrl-C that the same command goes on, where it does.
+    UserError if another process writes it. `goes_on`: a note after Ctrl-C says that the same command resumes the work.
     """
     out.mkdir(parents=True, exist_ok=True)
     folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -22,7 +22,7 @@ def sole_writer(out: Path, goes_on: bool = True) -> Iterator[None]:
         take_lock(folder, out)
     except BlockingIOError:
         os.close(folder)
-        raise UserError(f"another process writes {out}: let it end, or name another folder") from None
+        raise UserError(f"another process writes {out}: let it finish, or name another folder") from None
     except OSError:
         os.close(folder)
         raise
@@ -30,7 +30,7 @@ def sole_writer(out: Path, goes_on: bool = True) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if goes_on:
-            print_note(f"\nstopped: the same command goes on with what {out} holds")
+            print_note(f"\nstopped: the same command resumes with what {out} holds")
         raise
     finally:
         os.close(folder)

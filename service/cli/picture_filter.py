@@ -21,8 +21,8 @@ WithTags = Annotated[
     list[str] | None,
     typer.Option(
         "--tag",
-        help="NAME=VALUE: only pictures with this tag; NAME>=VALUE and NAME<=VALUE: with one from or up to there. Again"
-        " for another tag, or for another value of it.",
+        help="NAME=VALUE, NAME>=VALUE or NAME<=VALUE: only pictures with such a tag. Repeatable for further tags, or"
+        " for alternative values of a tag.",
     ),
 ]
 OfDate = Annotated[
@@ -42,7 +42,7 @@ def picture_filter(
     """
     values = tag_conditions(tags or [])
     if date is not None and (since, until) != (None, None):
-        raise typer.BadParameter("--date is a whole year, month or day: name it, or --since and --until")
+        raise typer.BadParameter("--date is a whole year, month or day: give it, or --since and --until")
     first, last = _checked_date("--since", since), _checked_date("--until", until)
     if first and last and date_span(first)[0] > date_span(last)[1]:
         raise typer.BadParameter(f"no time is from {first} on (--since) and until {last} (--until)")
@@ -67,12 +67,12 @@ def tag_conditions(texts: Sequence[str]) -> dict[str, list[str | float] | dict[s
             number = number_in(value)
             values.setdefault(name, []).extend([value] if number is None else [value, number])
         elif ENDS[relation] in ranges.setdefault(name, {}):
-            raise typer.BadParameter(f"--tag names two ends {relation} of {name!r}: name one of them")
+            raise typer.BadParameter(f"--tag gives two limits {relation} for {name!r}: give one of them")
         else:
             number = number_in(value)
             ranges[name][ENDS[relation]] = value if number is None else number
     if both := sorted(values.keys() & ranges.keys()):
-        raise typer.BadParameter(f"--tag names values of {both[0]!r} and a range of it: name one of them")
+        raise typer.BadParameter(f"--tag gives values and a range for {both[0]!r}: give one of them")
     return {**values, **ranges}
 
 

@@ -38,15 +38,15 @@ LIBRARY_ERRORS = frozenset(
 DISK_ADVICE = {
     errno.ENOSPC: ": the disk is full: make room there, and try again",
     errno.EDQUOT: ": the quota of this user is used up: remove files of this user there, and try again",
-    errno.EFBIG: ": the disk, or a limit of this process (`ulimit -f`), takes no file of this size: raise the limit",
+    errno.EFBIG: ": the disk or a limit of this process (`ulimit -f`) allows no file of this size: raise the limit",
 }
 
 # Advice on catalog faults that are no bugs, by SQLite's primary error code.
 SQLITE_ADVICE = {
-    sqlite3.SQLITE_BUSY: "another process keeps the catalog: let it end, or end it, and try again",
-    sqlite3.SQLITE_IOERR: "a disk does not read or write: see that it is there and well, takes so large a file,"
-    " and that no quota is used up",
-    sqlite3.SQLITE_CANTOPEN: "see that the catalog's folder is there, and may be read and written by this user",
+    sqlite3.SQLITE_BUSY: "another process keeps the catalog: stop it, or wait until it ends, and try again",
+    sqlite3.SQLITE_IOERR: "the disk cannot be read or written: check that it is present and healthy, accepts files of"
+    " this size, and that no quota is used up",
+    sqlite3.SQLITE_CANTOPEN: "check that the catalog's folder exists, and that this user may read and write it",
 }
 
 

@@ -1,5 +1,5 @@
-// Builds the page into service/web. The files are committed: whoever runs Regard needs no node.
-// The first line of page.js names the sources it was made of, but for src/openapi.ts, which is written anew each time.
+// Builds the page into service/web. The result is committed, so that users do not need node.
+// The first line of page.js has a digest of its sources, without src/openapi.ts, which is generated for each build.
 import { createHash } from "node:crypto";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { build } from "esbuild";
@@ -15,7 +15,7 @@ for (const name of ["index.html", "icon.svg"]) copyFileSync(here(`src/${name}`),
 
 const digest = createHash("sha256");
 for (const name of readdirSync(here("src")).sort()) {
-  if (name === "openapi.ts") continue; // types alone, of which nothing is built
+  if (name === "openapi.ts") continue; // only types
   digest.update(`${name}\n`).update(readFileSync(here(`src/${name}`)));
 }
 await build({

@@ -1,4 +1,4 @@
-// Renews package-lock.json, without indents and addresses and, as the locks of Python are, for Linux alone.
+// Renews package-lock.json, without indentation and addresses and, like the locks of Python, only for Linux.
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 

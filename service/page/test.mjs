@@ -1,4 +1,4 @@
-// Runs tests/*.test.ts, of what the page computes and says without a browser, by node's own runner.
+// Runs tests/*.test.ts with node's test runner: they test the page's logic and texts without a browser.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// TypeScript types of what the service sends and takes, written from the OpenAPI document.
+// Generates TypeScript types of requests and answers from the OpenAPI document.
 import { readFileSync, writeFileSync } from "node:fs";
 
 export function writeTypes(source, target) {

@@ -185,7 +185,7 @@ def test_the_data_directory_of_a_cluster_is_no_empty_collection(
     status, _, noted = regard(*command, "--data-dir", tmp_path)
     assert (status, "is the data directory of a cluster" in noted, "`regard cluster up" in noted) == (1, True, True)
     assert [path.name for path in tmp_path.iterdir()] == ["cluster.json"]
-    for part, words in (("data", "is that of a cluster's head"), ("catalog", "each replica of the cluster")):
+    for part, words in (("data", "belongs to a cluster's head"), ("catalog", "each replica of the cluster")):
         found = doctor.run_check(part, doctor.CHECKS[part], Settings(data_dir=tmp_path, disk_reserve_bytes=0))
         assert (found["ok"], words in found["found"]) == (True, True)
 
@@ -198,10 +198,10 @@ def test_the_data_directory_of_a_cluster_s_node_is_no_empty_collection(
     status, _, noted = regard("serve", "--data-dir", tmp_path)
     assert (status, "is the data directory of a cluster's node" in noted) == (1, True)
     assert [path.name for path in tmp_path.iterdir()] == ["shards"]
-    for part, words in (("data", "is that of a cluster's node"), ("catalog", "each replica of the cluster")):
+    for part, words in (("data", "belongs to a cluster's node"), ("catalog", "each replica of the cluster")):
         found = doctor.run_check(part, doctor.CHECKS[part], Settings(data_dir=tmp_path, disk_reserve_bytes=0))
         assert (found["ok"], words in found["found"]) == (True, True)
     Catalog(tmp_path / "catalog.sqlite").close()  # a collection of its own, which it shows
     assert doctor.CHECKS["data"](Settings(data_dir=tmp_path, disk_reserve_bytes=0)).startswith(
-        f"{tmp_path} can be written"
+        f"{tmp_path} is writable"
     )

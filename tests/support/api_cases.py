@@ -1,7 +1,7 @@
 """Requests drawn from docs/openapi.json, sent to a real server: valid ones, and ones that break the schema.
 
 python -m tests.support.api_cases --cases 10000 --seed 1 prints how often each route gave each status, as JSON. It ends
-with 1 where an answer was a fault of the server, or one that the document does not tell of.
+with 1 where an answer was a fault of the server, or one that the document does not list.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from schemathesis import Case, GenerationMode
 from schemathesis.core.result import Ok
 
 from service.api.openapi.headers import HEADERS
-from tests.support.api_document import told_responses
+from tests.support.api_document import declared_responses
 from tests.support.library import two_coloured
 from tests.support.project_files import ROOT
 from tests.support.running_server import running_server
@@ -41,7 +41,7 @@ TIMEOUT_S = 120.0
 
 @dataclass
 class Known:
-    """What requests may speak of that is there."""
+    """Ids of existing pictures and jobs, for use in requests."""
 
     images: Sequence[str]
     """The last one is deleted, and it alone."""
@@ -50,7 +50,7 @@ class Known:
 
     @classmethod
     def of(cls, url: str) -> "Known":
-        """Take a few pictures in, wait for them, and delete one."""
+        """Ingest a few pictures, wait for them, and delete one."""
         pairs = [("red", "green"), ("blue", "white"), ("black", "cyan")]
         files = [("images", (f"{left}.png", png(two_coloured(left, right)))) for left, right in pairs]
         with httpx.Client(base_url=url, timeout=TIMEOUT_S) as http:
@@ -63,7 +63,7 @@ class Known:
 
 
 class CaseRun:
-    """Sends cases to a server, and keeps what it should not have answered."""
+    """Sends cases to a server, and keeps unexpected answers."""
 
     def __init__(self, url: str, known: Known, document: Path = DOCUMENT) -> None:
         self._url, self._known = url, known
@@ -73,7 +73,7 @@ class CaseRun:
         self.findings: dict[tuple[str, str], str] = {}
 
     def run(self, cases: int, seed: int) -> None:
-        """Send so many cases or some more, in rounds over all routes."""
+        """Send at least this many cases, in rounds over all routes."""
         operations = [found.ok() for found in self._schema.get_all_operations() if isinstance(found, Ok)]
         in_a_round = min(MOST_IN_A_ROUND, max(1, round(cases / len(operations) / 2)))
         turn = 0
@@ -104,7 +104,7 @@ class CaseRun:
         send()
 
     def _speak_of_what_is_there(self, case: Case[Any], draw: Any) -> None:
-        """Let half of the requests name pictures and jobs that are there, and send files that are pictures."""
+        """Let half of the requests name existing pictures and jobs, and send real picture files."""
         images = self._known.images[-1:] if case.method.upper() == "DELETE" else self._known.images
         for name, values in (("image_id", images), ("job_id", self._known.jobs), ("name", ["fake"])):
             if name in case.path_parameters and draw.random() < 0.5:
@@ -115,7 +115,7 @@ class CaseRun:
             case.body.pop("image_id", None)
 
     def send(self, case: Case[Any]) -> int:
-        """Send one case; its status, 0 for no answer."""
+        """Send one case. Returns the status, 0 without an answer."""
         name = f"{case.method.upper()} {case.path}"
         try:
             answer = case.call(base_url=self._url, timeout=TIMEOUT_S)
@@ -128,15 +128,15 @@ class CaseRun:
         return int(answer.status_code)
 
     def _find(self, name: str, wrong: str, case: Case[Any]) -> None:
-        """Note what is wrong, once a route."""
+        """Record a fault, once per route."""
         self.findings.setdefault((name, wrong[:60]), f"{wrong}\n{case.as_curl_command()[:2000]}")
 
     def _wrong(self, case: Case[Any], answer: Any) -> str | None:
-        """What is wrong with an answer, in words."""
+        """A description of the fault in an answer."""
         status = answer.status_code
         if status >= 500 and status not in DELIBERATE:
             return f"{status}: {answer.text[:500]}"
-        told = told_responses(case.operation.definition.raw, self._document)
+        told = declared_responses(case.operation.definition.raw, self._document)
         if str(status) not in told and status not in OUTSIDE:
             return f"{status} is not told of: {answer.text[:500]}"
         kind = answer.headers.get("content-type", [""])[0]
@@ -150,7 +150,7 @@ class CaseRun:
         return None
 
     def report(self) -> dict[str, Any]:
-        """How often each route gave each status."""
+        """The number of answers by route and status."""
         routes = sorted({name for name, _ in self.statuses})
         return {
             "cases": self.statuses.total(),

@@ -1,6 +1,6 @@
-"""Small files made to take a decoder much time or memory, each of its own kind.
+"""Small files of several kinds that cost a decoder much time or memory.
 
-python -m tests.support.bombs prints, for each, what became of it, in how long, and what memory that took.
+python -m tests.support.bombs prints the outcome of each, with time and memory.
 """
 
 import os
@@ -41,7 +41,7 @@ def zipped_text() -> bytes:
 
 
 def scans(side: int, count: int) -> bytes:
-    """A progressive JPEG whose last scan comes that many times: each is a pass over all coefficients."""
+    """A progressive JPEG that repeats its last scan: each is a pass over all coefficients."""
     whole = encoded(PIL.Image.new("L", (side, side)), "JPEG", progressive=True)
     last = whole.rindex(b"\xff\xda")
     return whole[:last] + whole[last:-2] * count + whole[-2:]
@@ -54,7 +54,7 @@ def between_segments(whole: bytes, parts: bytes) -> bytes:
 
 
 def striped_tiff(count: int) -> bytes:
-    """A TIFF of so many rows, each a strip of its own; all strips lie at one place."""
+    """A TIFF with one strip per row, all at the same offset."""
     offsets = struct.pack("<H", 8) * count
     folder = 8 + len(offsets)
     tags = [(256, 4, 1, 80), (257, 4, 1, count), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1)]
@@ -72,7 +72,7 @@ def nested_keywords(depth: int, items: int) -> bytes:
 
 
 def gif(width: int, height: int, frames: int) -> bytes:
-    """An animation that claims such a screen, of frames that are tiny."""
+    """An animation of tiny frames that claims this screen size."""
     frame = encoded(PIL.Image.new("P", (4, 4)), "GIF")
     start = frame.index(b"\x2c")
     head = bytearray(frame[:start])
@@ -81,7 +81,7 @@ def gif(width: int, height: int, frames: int) -> bytes:
 
 
 def bmp(width: int, height: int) -> bytes:
-    """A BMP in run lengths of that size, of which nothing follows."""
+    """A run-length-coded BMP that claims this size, without data."""
     header = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 8, 1, 0, 0, 0, 256, 0)
     return b"BM" + struct.pack("<IHHI", 54 + 1024 + 2, 0, 0, 54 + 1024) + header + bytes(1024) + b"\0\1"
 
@@ -97,7 +97,7 @@ def tiff(width: int, height: int) -> bytes:
 
 
 def looping_tiff() -> bytes:
-    """A TIFF whose folder names itself as the next, in a thumbnail and all."""
+    """A TIFF whose directory names itself as the next one, also in its thumbnail."""
     whole = bytearray(encoded(corners(), "TIFF"))
     (place,) = struct.unpack_from("<I", whole, 4)
     (count,) = struct.unpack_from("<H", whole, place)
@@ -106,7 +106,7 @@ def looping_tiff() -> bytes:
 
 
 def webp(side: int) -> bytes:
-    """A WebP whose canvas claims that size."""
+    """A WebP whose canvas claims this size."""
     whole = bytearray(encoded(corners(), "WEBP", exif=b"Exif\0\0II*\0\x08\0\0\0\0\0"))
     size = (side - 1).to_bytes(3, "little")
     place = whole.index(b"VP8X") + 12
@@ -115,7 +115,7 @@ def webp(side: int) -> bytes:
 
 
 def jpeg(width: int, height: int) -> bytes:
-    """A JPEG that claims that size."""
+    """A JPEG that claims this size."""
     whole = bytearray(encoded(corners(), "JPEG"))
     struct.pack_into(">HH", whole, whole.index(b"\xff\xc0") + 5, height, width)
     return bytes(whole)
@@ -152,7 +152,7 @@ def bomb(name: str) -> bytes:
 
 
 def memory(child: int) -> int:
-    """The most bytes that a process ever occupied."""
+    """The peak memory of a process in bytes."""
     status = Path(f"/proc/{child}/status").read_text()
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert found is not None
@@ -160,7 +160,7 @@ def memory(child: int) -> int:
 
 
 def set_off(name: str, folder: Path) -> tuple[str, float, int]:
-    """What became of a bomb that is sent as an upload is, the seconds, and the bytes beyond a decoder's own."""
+    """The outcome of decoding a bomb like an upload, the seconds, and the bytes beyond an idle decoder's."""
     path = folder / "bomb"
     path.write_bytes(encoded(corners(), "PNG"))
     before = set(children_of(os.getpid()))
@@ -186,7 +186,7 @@ def set_off(name: str, folder: Path) -> tuple[str, float, int]:
 
 
 def main() -> None:
-    """Set all of them off."""
+    """Decode all bombs and print the outcomes."""
     for name in BOMBS:
         with tempfile.TemporaryDirectory() as folder:
             outcome, seconds, extra = set_off(name, Path(folder))

@@ -11,7 +11,7 @@ PATIENCE_S = 30.0
 
 @contextmanager
 def busy(queue: AcceleratorQueue) -> Iterator[threading.Event]:
-    """While inside, the accelerator's thread does nothing; setting the event lets it go on earlier."""
+    """Block the accelerator's thread until the event is set, or the `with` block ends."""
     begun, go = threading.Event(), threading.Event()
 
     def wait() -> None:

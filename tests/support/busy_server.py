@@ -10,7 +10,7 @@ NO_FAILURES = b'{"failures": [], "next": null}'
 
 
 class Busy(BaseHTTPRequestHandler):
-    """Answers `statuses` one after the other, then 200 for ever; keeps what was sent."""
+    """Answers with the `statuses` in order, then always with 200; records the request bodies."""
 
     statuses: list[int]
     headers_sent: dict[str, str]
@@ -38,7 +38,7 @@ class Busy(BaseHTTPRequestHandler):
 
 @contextmanager
 def busy_server(statuses: list[int], **headers: str) -> Iterator[tuple[str, list[bytes]]]:
-    """The address of such a server and the list of the bodies that it gets, until the block ends."""
+    """The address of such a server and the list of request bodies, until the block ends."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     bodies: list[bytes] = []
     handler = type("Handler", (Busy,), {"statuses": list(statuses), "headers_sent": named, "bodies": bodies})

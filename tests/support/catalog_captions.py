@@ -1,4 +1,4 @@
-"""The captions that a catalog holds, by their pictures."""
+"""The captions in a catalog by picture."""
 
 from collections.abc import Sequence
 

@@ -7,20 +7,20 @@ from index.records import DetectedPicture, Image, NewPicture
 
 
 def picture(image_id: str, **fields: Any) -> NewPicture:
-    """A picture with this id; other fields have any values, unless they are given."""
+    """A picture with this id; fields not given have arbitrary values."""
     defaults: dict[str, Any] = {"filename": f"{image_id}.jpg", "extension": "jpg", "num_bytes": 9}
     return NewPicture(image_id=image_id, **defaults | fields)
 
 
 def image_of(catalog: Catalog, image_id: str) -> Image:
-    """The picture with this id, which is there."""
+    """The picture with this id, which must exist."""
     image = catalog.image(image_id)
     assert image is not None
     return image
 
 
 def is_there(image: Image | None) -> bool:
-    """Whether there is a picture, and it is not deleted."""
+    """Whether the picture exists and is not deleted."""
     return image is not None and image.state != "deleted"
 
 

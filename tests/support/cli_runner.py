@@ -1,4 +1,4 @@
-"""The program `regard` as a test calls it."""
+"""The type of the fixture that runs the program `regard`."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Colour profiles by which colours are others than their numbers say in sRGB."""
+"""Colour profiles in which numbers mean other colours than in sRGB."""
 
 import struct
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from functools import cache
 from PIL import ImageCms
 
 HEAD, PLACE = 128, 12  # bytes of a profile's header, and of an entry of its table of tags
-# Of a press that prints red where cyan is said, green for magenta and blue for yellow.
+# Inks of a press that prints red for cyan, green for magenta and blue for yellow.
 INKS_IN_LAB: dict[tuple[int, ...], tuple[int, int, int]] = {
     (0, 0, 0, 0): (255, 128, 128),
     (1, 0, 0, 0): (138, 209, 198),
@@ -25,7 +25,7 @@ def srgb() -> bytes:
 
 @cache
 def swapped() -> bytes:
-    """A profile like that of sRGB, by which red and blue are each other."""
+    """A profile like that of sRGB with red and blue swapped."""
     content = bytearray(srgb())
     (count,) = struct.unpack_from(">I", content, HEAD)
     entries = [struct.unpack_from(">4sII", content, HEAD + 4 + PLACE * number) for number in range(count)]

@@ -1,4 +1,4 @@
-"""Data directories as replicas of shards, without machines or models: killed, started again, asked in threads."""
+"""Data directories as replicas of shards, without machines or models: killed, restarted, and called in threads."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -49,7 +49,7 @@ class Directory:
         self.open()
 
     def open(self) -> None:
-        """Start, as after a kill."""
+        """Start, also after a kill."""
         folders = DataDir(self.folder)
         self.catalog = Catalog(folders.catalog)
         self.originals = Originals(self.folder)

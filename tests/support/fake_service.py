@@ -1,4 +1,4 @@
-"""A service in a few lines, as a client of its HTTP sees it, with faults that a test plants."""
+"""A fake of the service's HTTP interface, with faults that tests can enable."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from service.chaos.load import batch_of
 
 @dataclass
 class FakeService:
-    """Answers as a service would that holds `images`; each further field is one way of being wrong."""
+    """Answers like a service with these `images`; each further field enables one fault."""
 
     images: list[dict[str, Any]] = field(default_factory=list)
     unfound: set[str] = field(default_factory=set)

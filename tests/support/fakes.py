@@ -1,4 +1,4 @@
-"""Small real stand-ins: a detector and a matcher that know colours, need no weights and cost little."""
+"""Small working fakes: a detector and a matcher that know colours and need no weights."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -72,7 +72,7 @@ class FakeExtractor(Extractor):
 
 
 class CountingExtractor(FakeExtractor):
-    """Remembers how many pictures it looked at."""
+    """Counts the pictures that it extracts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class FakeMatcher(Matcher):
 
 
 class WideExtractor(FakeExtractor):
-    """Another detector than FakeExtractor: five rows of 18 numbers, other labels, boxes in the same places."""
+    """A detector that differs from FakeExtractor: five regions of 18 numbers, other labels, the same boxes."""
 
     feature_dim = D + 2
     num_regions = R + 1
@@ -190,7 +190,7 @@ class WideExtractor(FakeExtractor):
 
 
 class WideMatcher(FakeMatcher):
-    """A FakeMatcher that reads what WideExtractor finds."""
+    """A FakeMatcher for the features of WideExtractor."""
 
     feature_dim = D + 2
 
@@ -201,7 +201,7 @@ class WideMatcher(FakeMatcher):
 
 
 def at_once() -> "Future[None]":
-    """A measurement that is done."""
+    """A completed future."""
     done: Future[None] = Future()
     done.set_result(None)
     return done

@@ -1,4 +1,4 @@
-"""A service that is killed at fault points: one process a kill, all children of one that has loaded everything.
+"""A service that is killed at fault points, in one process per kill, forked from one that has loaded everything.
 
 python -m tests.support.fault_walk FOLDER POINT:TIMES .. prints a line of JSON for each: whether the service was killed
 there, and what a look finds wrong after a restart, and after every request was sent again.
@@ -46,7 +46,7 @@ CHANGES: dict[str, Callable[[PictureState], set[PictureState]]] = {
 
 
 class Journal:
-    """What was sent and what was acknowledged, on disk before the next thing happens."""
+    """A log of sent and acknowledged requests, on disk before the next step."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -57,7 +57,7 @@ class Journal:
 
 
 def ledger_of(path: Path) -> Ledger:
-    """What must be true after so much of STEPS."""
+    """The expected states after the given part of STEPS."""
     ledger = drawn_ledger(NUM_PICTURES)
     words = path.read_text(encoding="ascii").split()
     for (name, numbers), acknowledged in zip(STEPS, _acknowledged(words), strict=False):
@@ -67,14 +67,14 @@ def ledger_of(path: Path) -> Ledger:
 
 
 def _acknowledged(words: Sequence[str]) -> Iterator[bool]:
-    """For each step that was begun, whether it was done."""
+    """For each step that was begun, whether it was acknowledged."""
     for place, word in enumerate(words):
         if word == "begun":
             yield words[place + 1 : place + 2] == ["done"]
 
 
 def run(folder: Path, place: str | None) -> None:
-    """Take all steps, dying at the fault point."""
+    """Execute all steps, until the process dies at the fault point."""
     journal = Journal(folder / "journal")
     entries = drawn_ledger(NUM_PICTURES).entries
     fault_points.arm(place)
@@ -90,7 +90,7 @@ def run(folder: Path, place: str | None) -> None:
 
 
 def look(folder: Path) -> list[str]:
-    """What is wrong after a restart, and once every picture was sent again, and on the disk at last."""
+    """The faults after a restart, after sending every picture again, and finally on disk."""
     findings = Findings()
     ledger = ledger_of(folder / "journal")
     with whole_service(folder / "data") as service:
@@ -110,7 +110,7 @@ def look(folder: Path) -> list[str]:
 
 
 def in_child(work_of_child: Callable[[], None]) -> int:
-    """Do it in a process that has everything loaded; its status, negative for a signal."""
+    """Call a function in a forked process. Returns its exit status, negative for a signal."""
     child = os.fork()
     if not child:
         try:
@@ -123,7 +123,7 @@ def in_child(work_of_child: Callable[[], None]) -> int:
 
 
 def walk(folder: Path, place: str) -> dict[str, object]:
-    """Kill a service there and look at what is left."""
+    """Kill a service at a fault point and check what is left."""
     folder.mkdir()
     status = in_child(lambda: run(folder, place))
     told = folder / "findings"
@@ -133,7 +133,7 @@ def walk(folder: Path, place: str) -> dict[str, object]:
 
 
 def start_walker(folder: Path, places: Sequence[tuple[int, str]]) -> int:
-    """Walk over these places in a child; its process id."""
+    """Test these fault points in a child process. Returns its id."""
     child = os.fork()
     if not child:
         for number, place in places:
@@ -144,7 +144,7 @@ def start_walker(folder: Path, places: Sequence[tuple[int, str]]) -> int:
 
 
 def main() -> None:
-    """Walk over the places named, with a walker for each processor."""
+    """Test the named fault points, with one child for each processor."""
     folder, places = Path(sys.argv[1]), list(enumerate(sys.argv[2:]))
     tokenize("a sentence")  # imports nltk, which every child would import for itself
     walkers = len(os.sched_getaffinity(0))

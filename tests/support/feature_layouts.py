@@ -45,12 +45,12 @@ def jsonl(path: Path, captions: dict[str, list[str]]) -> Path:
 
 
 def take_in(collection: FeatureCollection, data: Path, batch: int = 2) -> list[ImportedBatch]:
-    """Import a collection; the outcome of each batch."""
+    """Import a collection. Returns the outcome of each batch."""
     return list(import_features(collection, data, FakeExtractor, inf, batch))
 
 
 def totals(taken: list[ImportedBatch]) -> tuple[int, int, int]:
-    """Accepted, there already, rejected."""
+    """The numbers of accepted, already stored and rejected pictures."""
     return (
         sum(one.accepted for one in taken),
         sum(one.duplicates for one in taken),
@@ -74,7 +74,7 @@ def built(data: Path, matcher: Any = None) -> LoadedModels:
 
 
 def state(data: Path) -> list[tuple[Any, ...]]:
-    """Everything a catalog says of its pictures, but times."""
+    """Everything that a catalog stores about its pictures, except times."""
     catalog = Catalog(data / "catalog.sqlite")
     found = [
         (one.image_id, one.filename, one.slot, one.width, one.extractor, one.state, one.captions)

@@ -16,7 +16,7 @@ _FORKS.set_forkserver_preload([*_LATE, "models.training.trainer", "tests.support
 
 
 def run_forked(target: Callable[[*Ts], object], *arguments: *Ts) -> int:
-    """Run it in a process of its own; its exit status, negative for the signal that killed it."""
+    """Run a function in a forked process. Returns its exit status, negative for the signal that killed it."""
     process = _FORKS.Process(target=target, args=arguments)
     process.start()
     process.join()

@@ -19,7 +19,7 @@ from service.worker import process
 
 
 class Killed(BaseException):
-    """Nothing catches it but the test."""
+    """Raised instead of a kill; only the test catches it."""
 
 
 class KillPoints:
@@ -44,7 +44,7 @@ class KillPoints:
             monkeypatch.setattr(Path, name, self._before(getattr(Path, name)))
 
     def arm(self, deadly: int | None) -> None:
-        """Begin to count; None kills nobody."""
+        """Start to count, and kill before the step of this number; None for no kill."""
         self.steps, self._deadly = 0, deadly
 
     def _before(self, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""A small store of coloured pictures, filled as a worker would, for tests of search and of the web side."""
+"""A small collection of coloured pictures, as a worker stores it, for tests of searches and web processes."""
 
 import hashlib
 import itertools
@@ -119,7 +119,7 @@ class Library:
         self.catalog.commit([ready])
 
     def work(self, originals: Originals, pool: DecodePool) -> None:
-        """Do what a worker would: everything that is queued."""
+        """Process everything that is queued, as a worker does."""
         for queued in self.catalog.queue.waiting(100):
             path = originals.path(queued.image_id, queued.extension)
             try:
@@ -135,12 +135,12 @@ class Library:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Bring the view to what is committed, and what is searched to the view."""
+        """Bring the view up to date, and then the searches."""
         self.extend_view()
         self.models.refresh()
 
     def extend_view(self) -> None:
-        """Bring the view to what is committed."""
+        """Bring the view up to date with the catalog."""
         regions = self.regions.of(self.extractor.digest)
         assert regions is not None
         for slot in range(self.writer.counts().images, self.catalog.num_slots()):

@@ -35,7 +35,7 @@ WORDS = 5  # of a query, of which there are 8^5
 
 @dataclass(frozen=True, kw_only=True)
 class LoadRound:
-    """What one round came to; memory, threads and handles are those of the service once it has nothing to do."""
+    """The results of one round; memory, threads and handles are those of the idle service afterwards."""
 
     statuses: Counter[int]
     without_retry: int
@@ -49,7 +49,7 @@ class LoadRound:
 
 
 class SlowService:
-    """The service, seen from outside."""
+    """The service process, with what can be measured from outside."""
 
     def __init__(self, url: str, pid: int) -> None:
         self.url, self._pid = url, pid
@@ -57,7 +57,7 @@ class SlowService:
         self._drawing = threading.Lock()
 
     def load(self, requests: int, clients: int) -> LoadRound:
-        """Send so many searches, no two alike, by so many clients at a time."""
+        """Send this many different searches with this many concurrent clients."""
         highest, over = [0.0], threading.Event()
         watching = threading.Thread(target=self._watch, args=(highest, over))
         watching.start()
@@ -102,7 +102,7 @@ class SlowService:
         return int(pages) * 4096
 
     def _handles(self) -> list[str]:
-        """What the open file handles of the service lead to."""
+        """The targets of the service's open file handles."""
         found = []
         for handle in Path(f"/proc/{self._pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # closed while we looked

@@ -1,4 +1,4 @@
-"""A folder such as people have: photographs of many formats in albums, and among them what is no photograph.
+"""A realistic folder: photographs of many formats in albums, and other files among them.
 
 python -m tests.support.mixed_folder OUT --photographs DIR --count 200 writes one and prints what becomes of its files.
 """
@@ -36,7 +36,7 @@ BROKEN = {"letter.jpg": b"Dear Anna,\nhere are the photographs.\n", "empty.jpg":
 
 @dataclass
 class MixedFolder:
-    """How many files of a folder are taken in, stored already, turned away, and skipped by their kind."""
+    """The expected numbers of files that are accepted, stored already, rejected, and skipped by kind."""
 
     taken_in: int = 0
     there_already: int = 0
@@ -101,7 +101,7 @@ def _made_pictures(seed: int) -> Iterator[tuple[str, bytes]]:
 
 
 def _write_raw(out: Path, folder: MixedFolder) -> None:
-    """RAW photographs, which are taken in where the extra that reads them is installed."""
+    """Write RAW photographs, which are accepted if the extra that reads them is installed."""
     for number in range(NUM_RAW):
         with PIL.Image.open(io.BytesIO(draw(7, number).content)) as opened:
             preview = opened.convert("RGB").resize(RAW_SIZE)

@@ -28,7 +28,7 @@ WELL = ("shown", "refused at its header", "refused while it was decoded", "too l
 
 
 class MutationRun:
-    """Counts what became of files, and keeps those that did harm."""
+    """Counts outcomes, and keeps files that did harm."""
 
     def __init__(self, folder: Path) -> None:
         """Everything is written below the folder."""
@@ -48,7 +48,7 @@ class MutationRun:
                 self.send(pool, file)
 
     def send(self, pool: DecodePool, file: MutatedFile) -> str:
-        """Send one file; what became of it, in the words of WELL or others."""
+        """Send one file. Returns its outcome, one of WELL or a fault."""
         path = self._stored / "file"
         path.write_bytes(file.content)
         begun = time.monotonic()
@@ -62,7 +62,7 @@ class MutationRun:
         return outcome
 
     def _outcome(self, pool: DecodePool, path: Path) -> str:
-        """What becomes of the file at that path."""
+        """The outcome of the file at this path."""
         try:
             extension = pool.inspect(path)
             thumbnail, stripped = self._shown / "thumbnail.jpg", self._shown / f"stripped.{extension}"
@@ -70,7 +70,7 @@ class MutationRun:
         except UnreadablePicture:
             return "refused at its header"
         except DecodeFailed as failed:
-            return said_of(failed)
+            return failure_summary(failed)
         return self._looked_at()
 
     def _looked_at(self) -> str:
@@ -87,11 +87,11 @@ class MutationRun:
 
     @property
     def harm(self) -> int:
-        """How many files did harm."""
+        """The number of files that did harm."""
         return sum(count for (_, outcome), count in self.outcomes.items() if outcome not in WELL)
 
     def report(self) -> dict[str, Any]:
-        """What became of the files of each format."""
+        """The outcomes by format."""
         kinds = sorted({kind for kind, _ in self.outcomes})
         return {
             "files": self.outcomes.total(),
@@ -105,7 +105,7 @@ class MutationRun:
         }
 
 
-def said_of(failed: DecodeFailed) -> str:
+def failure_summary(failed: DecodeFailed) -> str:
     """A failure in few words: a process that ended by itself is told from one that said what is wrong."""
     if failed.timed_out or "more memory than" in failed.reason:
         return "too large or too slow"

@@ -7,7 +7,7 @@ from functools import partial
 
 import httpx
 
-TIMEOUT_S = 120.0  # so that only what never comes is missed
+TIMEOUT_S = 120.0  # long, so that slow answers are no failures
 
 client = partial(httpx.Client, timeout=TIMEOUT_S, verify=False)
 delete = partial(httpx.delete, timeout=TIMEOUT_S, verify=False)

@@ -1,4 +1,4 @@
-"""A disk that can be looked at as the worst power cut would leave it: only bytes and names that were fsynced."""
+"""A disk whose state after the worst power cut can be examined: only fsynced bytes and names remain."""
 
 import os
 from pathlib import Path

@@ -29,7 +29,7 @@ INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default, a
 
 
 class Pretended(Tensor):
-    """A tensor on the device that is not there; `numbers` holds its numbers."""
+    """A tensor on the pretended device; `numbers` holds its numbers."""
 
     numbers: Tensor
 
@@ -58,7 +58,7 @@ class Pretended(Tensor):
 
 
 class PretendMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Lets tensors be made on the device."""
+    """Lets tensors be created on the pretended device."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return run_pretended(func, args, kwargs or {})

@@ -5,6 +5,6 @@ from collections.abc import Callable
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """Return once it holds; the test's own time limit ends a vain wait."""
+    """Wait until the condition holds; the time limit of the test ends an endless wait."""
     while not holds():
         time.sleep(0.02)

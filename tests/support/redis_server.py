@@ -11,7 +11,7 @@ PATIENCE_S = 20.0
 
 
 class RedisServer:
-    """A redis-server that keeps nothing on disk: killed, it has forgotten everything."""
+    """A redis-server without persistence: a kill loses everything."""
 
     def __init__(self, folder: Path, port: int, command: tuple[str, ...] = ("redis-server", "--save", "")) -> None:
         """`command` without port and folder; it does not start before `start`."""

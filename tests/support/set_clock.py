@@ -1,4 +1,4 @@
-"""A clock for what asks one."""
+"""A clock for code that takes one."""
 
 
 class Clock:

@@ -108,7 +108,7 @@ class MovingShards:
 
 
 def received(folder: Path, names: list[str]) -> list[ReceivedPicture]:
-    """Pictures as an upload leaves them, described by their names."""
+    """Uploaded pictures, with their names as descriptions."""
     made = []
     for name in names:
         path = folder / f"{name}.upload"
@@ -128,7 +128,7 @@ def received(folder: Path, names: list[str]) -> list[ReceivedPicture]:
 
 
 def fill(shards: Shards, whole: Directory, folder: Path, count: int = NUM) -> list[str]:
-    """Put the same pictures into both; their ids."""
+    """Put the same pictures into both. Returns their ids."""
     for first in range(0, count, 10):
         names = [f"picture {number}" for number in range(first, min(first + 10, count))]
         now = NOW + first

@@ -16,7 +16,7 @@ from tests.support.library import Library
 
 
 class LocalReplica(Replica):
-    """A replica in this process; `fault`, where there is one, is what every call fails with."""
+    """A replica in this process. If `fault` is set, every call raises it."""
 
     name = ""
 
@@ -44,7 +44,7 @@ class LocalReplica(Replica):
         return answer
 
     def close(self) -> None:
-        """Wait for every call: nobody reads a library that is closed."""
+        """Wait for all calls, since a closed library cannot be read."""
         self._threads.shutdown()
 
     def requiring(self, at_least: int, num_shards: int) -> Self:

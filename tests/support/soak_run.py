@@ -37,7 +37,7 @@ HEAD = "| minute | changes | " + " | ".join(f"{role}: memory | threads | handles
 
 @dataclass(frozen=True)
 class ProcessSample:
-    """What a process, and for memory also those that it started, holds at a moment."""
+    """Resources of a process at a moment; memory includes its children."""
 
     memory_bytes: int
     """Proportional set size: pages that are shared count in shares."""
@@ -69,7 +69,7 @@ def proportional_bytes(pid: int) -> int:
 
 
 def soak(settings: Settings, folder: Path, minutes: float, every_s: float, seed: int) -> Sequence[str]:
-    """Use a service for so many minutes, print a row every so many seconds; what was wrong."""
+    """Use a service for some minutes, and print samples at intervals. Returns the faults."""
     findings, gate, over = Findings(print), Gate(), threading.Event()
     ledger = Ledger([(number, draw(seed, number)) for number in range(num_pictures(minutes))])
     with Processes(settings, folder, False, GRACE_S) as processes, closing(Look(processes.url, findings)) as look:

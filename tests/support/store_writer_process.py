@@ -42,7 +42,7 @@ def regions_of(numbers: Sequence[int]) -> dict[str, npt.NDArray[Any]]:
 
 
 def accept(catalog: Catalog) -> int:
-    """Some pictures more, numbered on; how many there are now."""
+    """Accept further pictures. Returns how many there are now."""
     start = sum(catalog.counts().values())
     stop = start + random.randint(1, 6)
     catalog.take_in([new_picture(number) for number in range(start, stop)], now=float(start))

@@ -76,7 +76,7 @@ class WholeService:
             entry.acknowledge(change)
 
     def compare(self, ledger: Ledger, findings: Findings) -> None:
-        """Look at everything; the worker has nothing left to do."""
+        """Compare everything with the ledger, once the worker is idle."""
         with closing(Look("http://localhost", findings, transport=WebTransport(self.web))) as one:
             if not one.settle(PATIENCE_S):
                 findings.add("fault", "settling", "pictures were still waiting")
@@ -109,5 +109,5 @@ def whole_service(
 
 
 def wrong_on_disk(folder: Path) -> list[str]:
-    """What a look at the files finds, while nobody writes."""
+    """The faults on disk, checked while nobody writes."""
     return [str(finding) for finding in stored_findings(folder)]

@@ -16,7 +16,7 @@ CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 
 
 def output_without_privilege(*arguments: str) -> str:
-    """The output of such a program, which is to end well."""
+    """The output of such a program, which must succeed."""
     command = [sys.executable, "-m", "tests.support.without_privilege", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -24,7 +24,7 @@ def output_without_privilege(*arguments: str) -> str:
 
 
 def main() -> None:
-    """Give the privilege up, and become the program."""
+    """Drop the privilege, and exec the program."""
     call = ctypes.CDLL(None).prctl  # a container may have taken the privilege away, and the right to give it up
     for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH) if os.geteuid() == 0 else ():
         is_there = call(PR_CAPBSET_READ, capability, 0, 0, 0) == 1

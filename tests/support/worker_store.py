@@ -1,4 +1,4 @@
-"""A data directory as the web side sees it, with a worker on fakes, and what must be true of it in the end."""
+"""A data directory as the web process uses it, with a worker on fakes, and checks of the final state."""
 
 import hashlib
 import random
@@ -33,7 +33,7 @@ NOW = 1_700_000_000.0
 
 
 def noise(seed: int, width: int = 24, height: int = 16) -> PIL.Image.Image:
-    """A picture like no other."""
+    """A picture of random noise."""
     return PIL.Image.frombytes("RGB", (width, height), random.Random(seed).randbytes(width * height * 3))
 
 
@@ -53,7 +53,7 @@ class Store:
         taken: float | None = None,
         name: str | None = None,
     ) -> str:
-        """Take a file in as the web side does; its id."""
+        """Accept a file as the web process does. Returns the picture's id."""
         image_id = hashlib.sha256(content).hexdigest()[:32]
         path = self.originals.incoming / image_id
         path.write_bytes(content)
@@ -110,7 +110,7 @@ class Store:
         return RecordLayout(R, D).open(self.folder / "regions", write=False)
 
     def check(self, pictures: dict[str, PIL.Image.Image], matcher: FakeMatcher | None = None) -> None:
-        """Each of these is there once, with the regions and the view rows that it has when made alone."""
+        """Check that each picture exists once, with the same regions and view rows as when processed alone."""
         matcher = matcher or FakeMatcher()
         slots = [self.image(image_id).slot for image_id in pictures]
         assert sorted(slots) == list(range(self.catalog.num_slots()))  # type: ignore[type-var]

@@ -1,4 +1,4 @@
-"""`regard bench`: how fast models score, train and evaluate, and how fast a service starts, takes in and answers."""
+"""`regard bench`: the speed of models (scoring, training, evaluation) and of a service (start, ingestion, searches)."""
 
 import signal
 import tempfile
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from models.kernels.library import KernelLibrary
     from service.settings import Settings
 
-FULL_DIGITS = 1000  # from which on a number is printed without decimals
+FULL_DIGITS = 1000  # numbers from here on are printed without decimals
 
 
 class Benchmark(StrEnum):
@@ -90,49 +90,50 @@ def bench(
             help="rerank: a sentence against candidates. train: one step on hardest negatives. "
             "evaluate: all captions with all pictures. shortlist: stage one by kinds of index and exactly. "
             "serve: searches over HTTP against the same in one process. ingest: each stage, and the service against "
-            "the bare extractor. start: until it listens and is ready, and its memory."
+            "the bare extractor. start: the time until it listens and until it is ready, and its memory."
         ),
     ],
     model: Annotated[
-        list[str] | None, typer.Option(help="Name of a model, repeatable; the usual ones if none.")
+        list[str] | None, typer.Option(help="Name of a model, repeatable; the usual ones if not given.")
     ] = None,
     candidates: Annotated[
         list[int] | None,
         typer.Option(
             min=2,
-            help="Pictures that a sentence meets, repeatable: 100 and 1000, batches of 128, 1000; of shortlist the"
-            " rows, 10000 and 100000; of serve the shortlist, 100.",
+            help="Pictures per sentence, repeatable. Default: rerank 100 and 1000, train 128, evaluate 1000, shortlist"
+            " (its rows) 10000 and 100000, serve (its shortlist) 100.",
         ),
     ] = None,
-    captions: Annotated[int, typer.Option(min=1, help="Of an evaluation.")] = 5000,
-    regions: Annotated[int, typer.Option(min=1, help="Of every picture.")] = 36,
-    words: Annotated[int, typer.Option(min=1, help="Of a sentence; captions to evaluate have 8 to 20.")] = 14,
-    width: Annotated[int, typer.Option(min=2, help="Of a vector; of shortlist 386 is usual.")] = 1024,
+    captions: Annotated[int, typer.Option(min=1, help="Captions to evaluate.")] = 5000,
+    regions: Annotated[int, typer.Option(min=1, help="Regions of a picture.")] = 36,
+    words: Annotated[int, typer.Option(min=1, help="Words of a sentence; captions to evaluate have 8 to 20.")] = 14,
+    width: Annotated[int, typer.Option(min=2, help="Numbers in a vector; for shortlist 386 is usual.")] = 1024,
     pictures: Annotated[
-        int | None, typer.Option(min=0, help="Stored by serve (10000) and start (0), taken in by ingest (96 a round).")
+        int | None,
+        typer.Option(min=0, help="Pictures to store for serve (10000) or start (0), or ingest a round (96)."),
     ] = None,
-    clients: Annotated[int, typer.Option(min=1, help="Of serve, at a time.")] = 8,
+    clients: Annotated[int, typer.Option(min=1, help="Concurrent clients of serve.")] = 8,
     web_processes: Annotated[
-        int, typer.Option(min=1, max=64, help="Of serve, in a service beside that with one; 1 for none.")
+        int, typer.Option(min=1, max=64, help="Web processes of a second service for serve; 1 for no second one.")
     ] = 2,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Of serve, for each form in a round.")] = 10.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds for each form in a round of serve.")] = 10.0,
     photographs: Annotated[
-        Path | None, typer.Option(exists=True, file_okay=False, help="What ingest takes in; drawn ones if not given.")
+        Path | None, typer.Option(exists=True, file_okay=False, help="Pictures to ingest; drawn ones if not given.")
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Where serve and start keep synthetic pictures; a folder that is removed if none."),
+        typer.Option(help="Data directory for synthetic pictures of serve and start; temporary if not given."),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Turns of every form.")] = 5,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of this process; all cores if not given.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds, in which the forms take turns.")] = 5,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of this process; all cores if not given.")] = None,
     device: Annotated[str, typer.Option(help="cpu, or cuda for all but train and shortlist.")] = "cpu",
-    beside: Annotated[int, typer.Option(min=0, help="Busy processes that run beside all of it.")] = 0,
+    beside: Annotated[int, typer.Option(min=0, help="Busy processes to run at the same time.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Write a chart to this PNG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure speed, beside the published code's.
+    """Measure speed, compared with the published code.
 
-    Ours, the form of the models' authors and the machine's best, in turns.
+    Regard, the code of the models' authors and the machine's limits are measured in turns.
     """
     refuse_unread(context, what, OPTIONS_OF_ALL + OPTIONS_OF_BENCHMARKS[what])
     if what is Benchmark.SERVE and len(candidates or []) > 1:
@@ -141,8 +142,8 @@ def bench(
     _check_device(what, device)
     if plot is not None and not plot.parent.is_dir():
         raise UserError(f"there is no folder {plot.parent} to write {plot.name} to")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it has started ends as at Ctrl-C
-    import torch  # noqa: PLC0415 - seconds, which a refused argument should not take
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends started processes, as Ctrl-C does
+    import torch  # noqa: PLC0415 - takes seconds, which a refused argument should not cost
 
     from models.bench.inputs import Sizes  # noqa: PLC0415
 
@@ -165,7 +166,7 @@ def bench(
         data_dir=data_dir,
         beside=beside,
     )
-    report = _measured(given)
+    report = _measure(given)
     if plot is not None:
         from service.bench.charts import chart_of  # noqa: PLC0415
 
@@ -176,8 +177,8 @@ def bench(
         print_measurements(report)
 
 
-def _measured(given: _Given) -> dict[str, Any]:
-    """The machine, and what was measured on it."""
+def _measure(given: _Given) -> dict[str, Any]:
+    """The report: the machine, and the rows measured on it."""
     from models.bench.busy import busy_processes  # noqa: PLC0415
     from models.bench.rerank import built_kernels  # noqa: PLC0415
     from models.bench.timing import hardware, measure_rates  # noqa: PLC0415
@@ -200,19 +201,19 @@ def _measured(given: _Given) -> dict[str, Any]:
 
 
 def _check_models(names: list[str]) -> None:
-    """UserError for a name that no model has. Every model has a recipe, and recipes are there without PyTorch."""
+    """UserError for an unknown model. Names come from recipes, which every model has, to avoid importing PyTorch."""
     known = list(dict.fromkeys(recipe.model for recipe in RECIPES.values()))
     if unknown := [name for name in names if name not in known]:
         raise UserError(f"no model is called {', '.join(unknown)}; there are {', '.join(known)}")
 
 
 def _check_device(what: Benchmark, device: str) -> None:
-    """UserError for a device that is not there, or that the benchmark has no use for."""
+    """UserError for a device that is missing, or that the benchmark does not use."""
     if device == "cpu":
         return
     if what in (Benchmark.TRAIN, Benchmark.SHORTLIST):
         raise UserError(f"{what} is measured on the processor: leave --device out")
-    from service.model_loading import device_of  # noqa: PLC0415 - PyTorch comes with it
+    from service.model_loading import device_of  # noqa: PLC0415 - imports PyTorch
 
     device_of(device)
 
@@ -220,7 +221,7 @@ def _check_device(what: Benchmark, device: str) -> None:
 def _rows_of_models(
     given: _Given, rates: "MachineRates", kernels: "KernelLibrary | None"
 ) -> tuple[Iterator[dict[str, Any]], int]:
-    """The rows of the report, each measured when it is asked for, and how many there will be."""
+    """An iterator that measures the rows of a benchmark of models, and their number."""
     from models.bench.evaluation import EVALUATED_MODELS, evaluation_rows  # noqa: PLC0415
     from models.bench.rerank import rerank_rows  # noqa: PLC0415
     from models.bench.training import TRAINED_MODELS, training_rows  # noqa: PLC0415
@@ -243,7 +244,8 @@ def _rows_of_models(
 def _rows_of_service(
     given: _Given, rates: "MachineRates", stack: ExitStack
 ) -> tuple[Iterator[dict[str, Any]], int | None]:
-    """`_rows_of_models` for what concerns a service; folders that are made for it end with the stack."""
+    """An iterator that measures the rows of a benchmark of a service, and their number, None if unknown. The stack
+    removes temporary folders."""
     from service.bench.ingestion import files_to_ingest, ingest_rows, waiting_rows  # noqa: PLC0415
     from service.bench.serving import ServeSizes, serve_rows  # noqa: PLC0415
     from service.bench.shortlist import measured_kinds, shortlist_rows  # noqa: PLC0415
@@ -281,7 +283,7 @@ def _rows_of_service(
 
 
 def _settings(given: _Given, data_dir: Path) -> "Settings":
-    """Settings of a service that is measured. Searches over HTTP are measured with one model, the rest with all."""
+    """The settings of the measured service. Searches over HTTP are measured with one model, the rest with all."""
     from service.cli.settings_options import read_settings  # noqa: PLC0415
 
     chosen: dict[str, Any] = {"data_dir": data_dir, "device": given.device, "threads": given.threads}

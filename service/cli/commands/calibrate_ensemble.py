@@ -1,4 +1,4 @@
-"""`regard calibrate-ensemble`: what the mean of several models' scores means, kept beside the last one's weights."""
+"""`regard calibrate-ensemble`: the calibration of an ensemble's mean score, stored with the last member's weights."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ from service.model_names import check_checkpoint, ensemble_members, shipped_mode
 
 
 def calibrate_ensemble(
-    model: Annotated[str, typer.Argument(help="Models with + between: shipped names, or folders, as the last is.")],
+    model: Annotated[str, typer.Argument(help="Models joined by +: shipped names or folders; the last is a folder.")],
     features: FeaturesFolder = None,
     captions: CaptionsFile = None,
     precomp: PrecompFolder = None,
@@ -35,16 +35,16 @@ def calibrate_ensemble(
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Make an ensemble's scores probabilities. Writes ensembles.json beside the last member's weights."""
+    """Turn an ensemble's scores into probabilities. Writes ensembles.json to the last member's folder."""
     source = require_source(precomp, captions, features, extractor)
     members = ensemble_members(model)
     if not members:
-        raise UserError(f"{model} is no ensemble: name two or more models with + between")
+        raise UserError(f"{model} is no ensemble: name two or more models joined by +")
     for member in members:
         check_checkpoint(weights_folder(member))
     if (last := members[-1]) in shipped_models() and not Path(last).is_dir():
         raise UserError(
-            f"the calibration is kept beside the weights of {last}, which come with Regard: copy"
+            f"the calibration would be stored with the weights of {last}, which come with Regard: copy"
             f" {weights_folder(last)} and name the copy as the last member"
         )
     note_trained_on(split)
@@ -56,7 +56,7 @@ def calibrate_ensemble(
         num_fitted, num_held_out = report["pictures"]["fitted"], report["pictures"]["held_out"]
         print(f"{model}: fitted on {num_fitted} pictures, judged by {num_held_out} others")
         print_assessment(report)
-        print_note(f"ensembles.json is in {weights_folder(members[-1])}; the ensemble's view is built anew")
+        print_note(f"ensembles.json is in {weights_folder(members[-1])}; the ensemble's view is rebuilt")
 
 
 def _calibrate(
@@ -68,8 +68,8 @@ def _calibrate(
     seed: int,
     device: str,
 ) -> dict[str, Any]:
-    """Fit the calibration and save it; the report."""
-    from models.evaluation.fit_calibration import CalibrationPlan  # noqa: PLC0415 - PyTorch comes with it
+    """Fit the calibration and save it. Returns the report."""
+    from models.evaluation.fit_calibration import CalibrationPlan  # noqa: PLC0415 - imports PyTorch
     from models.evaluation.fit_calibration import calibrate_ensemble as fit_calibration  # noqa: PLC0415
     from models.matching.checkpoint import load_matcher  # noqa: PLC0415
     from models.matching.ensemble import build_ensemble, ensemble_header  # noqa: PLC0415
@@ -86,7 +86,7 @@ def _calibrate(
         check_fits(matcher, data, model)
         check_finite(data)
         with user_input():
-            plan.split(len(data))  # which refuses too few pictures
+            plan.split(len(data))  # refuses too few pictures
         with progress.activity("calibrating"):
             calibration, report = fit_calibration(matcher, data, plan, progress.report)
     save_ensemble_calibration(weights_folder(members[-1]), [one.digest for one in loaded], calibration)

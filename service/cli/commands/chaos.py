@@ -1,4 +1,4 @@
-"""`regard chaos`: kills a service of its own again and again, and says what it lost."""
+"""`regard chaos`: kills the processes of a test service repeatedly, and reports what it lost."""
 
 import shutil
 import tempfile
@@ -13,14 +13,14 @@ from service.errors import UserError
 from service.settings import Settings
 
 Minutes = Annotated[float, typer.Option("--minutes", min=0.1, help="How long processes are killed.")]
-Seed = Annotated[int, typer.Option("--seed", help="What decides who is killed, and what is asked.")]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed of kills and requests.")]
 Folder = Annotated[
-    Path | None, typer.Option("--data-dir", help="An empty folder for the service; one of its own if not given.")
+    Path | None, typer.Option("--data-dir", help="An empty folder for the service; temporary if not given.")
 ]
 WithRedis = Annotated[bool, typer.Option("--redis", help="Start a redis-server too, and kill it as well.")]
-Chance = Annotated[float, typer.Option("--kill-chance", min=0, max=1, help="How probable a kill is each time.")]
-Every = Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two times.")]
-NumPictures = Annotated[int, typer.Option("--pictures", min=3, help="How many pictures there are at most.")]
+Chance = Annotated[float, typer.Option("--kill-chance", min=0, max=1, help="Probability of a kill in each interval.")]
+Every = Annotated[float, typer.Option("--every", min=0.1, help="Length of an interval in seconds.")]
+NumPictures = Annotated[int, typer.Option("--pictures", min=3, help="The largest number of pictures.")]
 
 
 @with_settings("data_dir", "role", "host", "port", "redis_url", "delete_grace_s")
@@ -34,20 +34,20 @@ def chaos(
     every: Every = 5.0,
     pictures: NumPictures = 150,
 ) -> None:
-    """Kill a service of its own, and check what it lost.
+    """Kill a test service, and check what it lost.
 
-    Starts it, uses it, and kills its processes at random moments: nothing that it promised may be lost. The last line
-    says what was killed and what was wrong; the status is 1 where anything was. Nothing of yours is touched: it works
-    in an empty folder.
+    Starts a service in an empty folder, uses it, and kills its processes at random moments: nothing that it
+    acknowledged may be lost. The last line counts kills and faults; the status is 1 if there was a fault. Your own
+    service and data are not touched.
     """
     if data_dir is not None and data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise UserError(f"{data_dir} is not empty: name a new folder")
     if redis and shutil.which("redis-server") is None:
         raise UserError("redis-server is not installed: install it, or leave out --redis")
-    from service.chaos.run import ChaosPlan, ChaosRun  # noqa: PLC0415 - PyTorch comes with it
+    from service.chaos.run import ChaosPlan, ChaosRun  # noqa: PLC0415 - imports PyTorch
     from service.serve import exit_on_signals  # noqa: PLC0415
 
-    exit_on_signals()  # through the blocks that end what was started
+    exit_on_signals()  # so that started processes are ended
     folder = data_dir or Path(tempfile.mkdtemp(prefix="regard-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     plan = ChaosPlan(

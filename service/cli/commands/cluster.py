@@ -1,4 +1,4 @@
-"""`regard cluster`: one collection on several machines, by Ray."""
+"""`regard cluster`: one collection on several machines of a Ray cluster."""
 
 import os
 import stat
@@ -32,11 +32,11 @@ RayAddress = Annotated[
 
 
 def cluster_settings(ray_address: str | None, **given: Any) -> ClusterSettings:
-    """The settings, of which those that are given win over the environment. UserError without the extra `cluster`."""
+    """The settings: those given, else those of the environment. UserError without the extra `cluster`."""
     if find_spec("ray") is None:
         raise UserError(
-            "Ray is not installed: `uv pip sync requirements.lock requirements-cluster.lock`, or the image `cluster`,"
-            " has it"
+            "Ray is not installed: run `uv pip sync requirements.lock requirements-cluster.lock`, or use the image"
+            " `cluster`"
         )
     values = {name: value for name, value in {**given, "ray_address": ray_address}.items() if value is not None}
     return read_cluster_settings(values)
@@ -50,27 +50,27 @@ def up(
     shards: Annotated[int | None, typer.Option(help="Parts of a new collection. [REGARD_SHARDS; 1]")] = None,
     replicas: Annotated[int | None, typer.Option(help="Copies of each part. [REGARD_REPLICAS; 2]")] = None,
     write_quorum: Annotated[
-        int | None, typer.Option(help="Copies that a change needs at least. [REGARD_WRITE_QUORUM; 1]")
+        int | None, typer.Option(help="Copies that must store each change. [REGARD_WRITE_QUORUM; 1]")
     ] = None,
 ) -> None:
-    """Start what does not run of a collection, and serve it.
+    """Start the stopped parts of a collection, and serve it.
 
     On the Ray cluster of this machine.
     """
     chosen = cluster_settings(ray_address, shards=shards, replicas=replicas, write_quorum=write_quorum)
     from service.auth.exposure import check_exposure  # noqa: PLC0415
-    from service.cluster.on_ray.bring_up import bring_up  # noqa: PLC0415 - Ray comes with it
+    from service.cluster.on_ray.bring_up import bring_up  # noqa: PLC0415 - imports Ray
     from service.storage.data_dir_lock import require_no_catalog  # noqa: PLC0415
 
     check_exposure(settings)
     require_no_catalog(settings.data_dir)
-    tell_of_open_token()
+    warn_of_readable_token()
     plan = bring_up(settings, chosen)
     begun = (shards, len(plan.shards)), (replicas, len(plan.shards[0])), (write_quorum, plan.write_quorum)
     if any(given not in (None, kept) for given, kept in begun):
         print_note(
-            f"The collection keeps its shards, its replicas and its write quorum of {plan.write_quorum} as it was"
-            " begun: `regard cluster add-shard` adds a shard."
+            f"The collection keeps the shards, replicas and write quorum of {plan.write_quorum} that it was created"
+            " with: `regard cluster add-shard` adds a shard."
         )
     print_note(f"{len(plan.shards)} shards with {len(plan.shards[0])} replicas each: `regard cluster status`")
     print(f"search at http://{settings.host}:{settings.port}", flush=True)
@@ -78,7 +78,7 @@ def up(
 
 @cluster.command()
 def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
-    """Say of each replica where it runs, and what it holds."""
+    """List the replicas: where each runs, and what it holds."""
     chosen = cluster_settings(ray_address)
     from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
     from service.cluster.on_ray.overview import cluster_overview  # noqa: PLC0415
@@ -100,7 +100,7 @@ def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
 def add_shard(ray_address: RayAddress = None, wait: bool = True) -> None:
     """Add a shard, and move its share of the pictures to it.
 
-    Searches go on meanwhile.
+    Searches continue meanwhile.
     """
     chosen = cluster_settings(ray_address)
     from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
@@ -123,22 +123,22 @@ def repair(
     replica: Annotated[int, typer.Argument(help="Number of the replica, from 0.")],
     ray_address: RayAddress = None,
 ) -> None:
-    """Make a replica anew that is lost for good.
+    """Rebuild a replica that is lost for good.
 
-    From its sibling, on another node where there is one.
+    From another replica of its shard, on another node if possible.
     """
     chosen = cluster_settings(ray_address)
     from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
 
     node = running_cluster(chosen).repair(shard, replica)
     print_note(
-        f"Replica {replica} of shard {shard} is made anew on {node}: `regard cluster status` says how far it is."
+        f"Replica {replica} of shard {shard} is being rebuilt on {node}: `regard cluster status` shows its progress."
     )
 
 
 @cluster.command()
 def down(ray_address: RayAddress = None) -> None:
-    """End routers and replicas; what is stored stays where it is."""
+    """Stop routers and replicas; stored data stays in place."""
     chosen = cluster_settings(ray_address)
     from service.cluster.on_ray.bring_up import take_down  # noqa: PLC0415
 
@@ -151,15 +151,15 @@ def demo(
     settings: Settings,
     photos: Annotated[
         Path | None,
-        typer.Option("--photos", exists=True, file_okay=False, help="Pictures of a folder instead of drawn ones."),
+        typer.Option("--photos", exists=True, file_okay=False, help="Folder of pictures to use; else they are drawn."),
     ] = None,
-    pictures: Annotated[int, typer.Option(min=4, max=1000, help="How many pictures there are.")] = 120,
-    clients: Annotated[int, typer.Option(min=1, help="How many clients ask.")] = 8,
+    pictures: Annotated[int, typer.Option(min=4, max=1000, help="How many pictures to use.")] = 120,
+    clients: Annotated[int, typer.Option(min=1, help="How many clients search at a time.")] = 8,
 ) -> None:
     """Try a cluster of three nodes on this machine.
 
-    Kills one while clients search, and adds a shard. The last line says what went wrong; the status is 1 where an
-    answer was wrong or a picture lost. Nothing of yours is touched.
+    Kills a node while clients search, and adds a shard. The last line counts faults; the status is 1 if an answer was
+    wrong or a picture was lost. Your own service and data are not touched.
     """
     cluster_settings(None)
     from service.cluster.demo.local_nodes import running_ray_cluster  # noqa: PLC0415
@@ -178,29 +178,27 @@ def demo(
         raise typer.Exit(1)
 
 
-def tell_of_open_token() -> None:
-    """Warns where other users of this machine can read the token of Ray, with which they may run anything."""
-    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
-    token = Path(named) if named else Path.home() / ".ray" / "auth_token"
+def warn_of_readable_token() -> None:
+    """Warn if other users of this machine can read Ray's token, with which they can run anything on the cluster."""
+    given = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    token = Path(given) if given else Path.home() / ".ray" / "auth_token"
     with suppress(OSError):
         if token.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
             print_note(
-                f"Other users of this machine can read {token}, with which they may run anything on this cluster:"
-                f" chmod 600 {token}"
+                f"Other users of this machine can read {token}, and so run anything on this cluster: chmod 600 {token}"
             )
 
 
 def about_stuck(count: int) -> str:
-    """Words on pictures that cannot be moved."""
+    """The message about pictures that cannot be moved."""
     return (
-        f"{count} pictures stay where they are, since their originals are missing, or cannot be read where they belong:"
-        " send them again, or delete them. The director's log names one."
+        f"{count} pictures stay where they are, since their originals are missing or unreadable: send them again, or"
+        " delete them. The director's log names one."
     )
 
 
 def wait_until_balanced(chosen: ClusterSettings, num_shards: int = 0) -> None:
-    """Return once no picture is moving any more. Raises UserError where there are fewer than `num_shards` shards
-    then."""
+    """Wait until no pictures are being moved. UserError if there are fewer than `num_shards` shards then."""
     from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
     from service.cluster.on_ray.overview import cluster_overview  # noqa: PLC0415
 
@@ -212,7 +210,7 @@ def wait_until_balanced(chosen: ClusterSettings, num_shards: int = 0) -> None:
         time.sleep(SECONDS_BETWEEN)
     if overview.num_shards < num_shards:
         raise UserError(
-            f"shard {num_shards - 1} was given up before it was there: `regard cluster status` lists those that are,"
-            " `regard cluster add-shard` begins again"
+            f"adding shard {num_shards - 1} failed: `regard cluster status` lists the shards,"
+            " `regard cluster add-shard` tries again"
         )
     print_note("Every picture is in its shard.")

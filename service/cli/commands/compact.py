@@ -7,14 +7,14 @@ from service.errors import UserError
 
 
 def compact(data_dir: DataFolder = None, as_json: AsJson = False) -> None:
-    """Overwrite what is left of erased pictures.
+    """Overwrite the remains of erased pictures.
 
-    Gives the room back. No worker may run meanwhile.
+    Frees their disk space. No worker may run meanwhile.
     """
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.units import MB  # noqa: PLC0415
-    from service.worker.maintenance.compaction import compact_data_dir  # noqa: PLC0415 - PyTorch comes with it
+    from service.worker.maintenance.compaction import compact_data_dir  # noqa: PLC0415 - imports PyTorch
 
     if not DataDir(settings.data_dir).catalog.is_file():
         raise UserError(f"there is no catalog in {settings.data_dir}: name the data directory with --data-dir")
@@ -24,5 +24,5 @@ def compact(data_dir: DataFolder = None, as_json: AsJson = False) -> None:
         return
     print(
         f"{result.records} region records and {result.view_rows} rows of views overwritten,"
-        f" {result.num_bytes / MB:.1f} MB given back"
+        f" {result.num_bytes / MB:.1f} MB freed"
     )

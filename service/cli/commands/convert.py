@@ -1,4 +1,4 @@
-"""`regard convert`: other people's checkpoints and features in the layouts that Regard reads."""
+"""`regard convert`: published checkpoints and features, converted to Regard's layouts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ OPTIONS_OF_KINDS = dict.fromkeys(CHECKPOINTS, ("vocab", "extractor")) | {
     "sentence-encoder": ("captions", "names"),
     "yolox": (),
     "detector": (*NEEDED_FOR_CONCEPTS, "sentence_map", "picture_network", "in_bytes", "change"),
-}  # of each kind, beside --out
+}  # options of each kind, besides --out
 
 
 def convert(
@@ -28,23 +28,22 @@ def convert(
         str,
         typer.Argument(
             help="scan, bfan or camp: a checkpoint. tsv: bottom-up region features. sentence-encoder: MiniLM."
-            " yolox: YOLOX-nano's ONNX file. detector: a trained detector's model.safetensors, to which concepts are"
-            " added."
+            " yolox: YOLOX-nano's ONNX file. detector: a trained detector's model.safetensors, which gets concepts."
         ),
     ],
     files: Annotated[list[Path], typer.Argument(exists=True, help="One file, TSVs, or MiniLM's folder.")],
-    out: Annotated[Path, typer.Option(help="Folder to write; features that were begun there go on.")],
+    out: Annotated[Path, typer.Option(help="Folder to write; an unfinished conversion of features is resumed.")],
     vocab: Annotated[Path | None, typer.Option(help="The checkpoint's vocabulary, as its authors ship it.")] = None,
-    regions: Annotated[int, typer.Option(min=1, help="Room for this many boxes of a picture, in a TSV.")] = 36,
-    objects: Annotated[Path | None, typer.Option(help="Names of a TSV's objects, a line each.")] = None,
-    extractor: Annotated[str, typer.Option(help="Name of what made the features.")] = "bottom-up-36",
+    regions: Annotated[int, typer.Option(min=1, help="The largest number of boxes of a picture in a TSV.")] = 36,
+    objects: Annotated[Path | None, typer.Option(help="Names of a TSV's objects, one per line.")] = None,
+    extractor: Annotated[str, typer.Option(help="Name of the extractor of the features.")] = "bottom-up-36",
     captions: Annotated[
         list[Path] | None,
-        typer.Option(exists=True, dir_okay=False, help="For a sentence encoder: captions whose words are known."),
+        typer.Option(exists=True, dir_okay=False, help="For a sentence encoder: captions with its vocabulary."),
     ] = None,
     names: Annotated[
         list[Path] | None,
-        typer.Option(exists=True, dir_okay=False, help="For a sentence encoder: names that are known, a line each."),
+        typer.Option(exists=True, dir_okay=False, help="For a sentence encoder: names to know as well, one per line."),
     ] = None,
     one_stage: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="For a detector: YOLOX-nano, ONNX or converted.")
@@ -59,7 +58,9 @@ def convert(
     sentence_map: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="For a detector: features in MiniLM's space by this map; as --classifier."
+            exists=True,
+            dir_okay=False,
+            help="For a detector: a map of features to MiniLM's space, in the format of --classifier.",
         ),
     ] = None,
     picture_network: Annotated[
@@ -67,20 +68,20 @@ def convert(
         typer.Option(
             exists=True,
             file_okay=False,
-            help="For a detector: the OUT of a `regard train backbone` whose backbone describes whole pictures; of"
-            " several the mean.",
+            help="For a detector: OUT of a `regard train backbone` whose backbone describes whole pictures; repeatable"
+            " for the mean.",
         ),
     ] = None,
     in_bytes: Annotated[
-        bool, typer.Option("--in-bytes", help="For a detector: a byte instead of two for most weights.")
+        bool, typer.Option("--in-bytes", help="For a detector: store most weights in one byte instead of two.")
     ] = False,
     change: Annotated[
         list[str] | None, typer.Option("--set", help="For a detector: change its config.json: name=value, repeatable.")
     ] = None,
 ) -> None:
-    """Turn published checkpoints and features into ours.
+    """Convert published checkpoints and features for Regard.
 
-    Encoders and detectors, too. Nothing in the files is run.
+    Encoders and detectors, too. No code in the files is run.
     """
     if kind not in OPTIONS_OF_KINDS:
         raise typer.BadParameter(f"{kind!r} is none of {', '.join(OPTIONS_OF_KINDS)}")
@@ -122,7 +123,7 @@ def _convert_checkpoint(kind: str, file: Path, vocab: Path, out: Path, extractor
     if (out / "config.json").exists():
         raise UserError(f"{out} holds a checkpoint already: name a new folder with --out")
     with show_progress() as progress, progress.activity("converting"):
-        from models.conversion.convert import convert_checkpoint  # noqa: PLC0415 - PyTorch comes with it
+        from models.conversion.convert import convert_checkpoint  # noqa: PLC0415 - imports PyTorch
 
         with user_input(file):
             digest = convert_checkpoint(kind, file, vocab, out, extractor)  # type: ignore[arg-type]
@@ -143,7 +144,7 @@ def _convert_sentence_encoder(folders: list[Path], captions: list[Path] | None, 
 
 
 def _convert_yolox(file: Path, out: Path) -> None:
-    from models.conversion.yolox_onnx import convert_yolox  # noqa: PLC0415 - PyTorch comes with it
+    from models.conversion.yolox_onnx import convert_yolox  # noqa: PLC0415 - imports PyTorch
 
     with user_input(file):
         written = convert_yolox(file, out)
@@ -159,7 +160,7 @@ def _convert_detector(
     **parts: Path | None,
 ) -> None:
     with show_progress() as progress, progress.activity("converting"), user_input():
-        from models.conversion.detector import concept_config, convert_detector  # noqa: PLC0415 - PyTorch comes with it
+        from models.conversion.detector import concept_config, convert_detector  # noqa: PLC0415 - imports PyTorch
 
         config = concept_config(file)
         needed = [name for name in NEEDED_FOR_CONCEPTS if parts[name] is None]
@@ -182,13 +183,13 @@ def _convert_features(files: list[Path], out: Path, regions: int, objects: Path 
         raise UserError(f"there is no file {objects}")
     with show_progress() as progress, user_input():
         task = progress.add_task("converting", None)
-        from models.datasets.bottom_up_tsv import convert_tsv  # noqa: PLC0415 - PyTorch comes with it
+        from models.datasets.bottom_up_tsv import convert_tsv  # noqa: PLC0415 - imports PyTorch
 
         for done in convert_tsv(files, out, num_regions=regions, objects=objects, extractor=extractor):
             task.update(done)
         if task.completed:
             task.finish()
             return
-        task.over = True  # a bar of nothing would say that nothing was found
+        task.over = True  # an empty bar would look as if nothing had been found
         progress.changed(task)
-        print_note(f"{out} holds all pictures of these files: nothing is left to do")
+        print_note(f"{out} already holds all pictures of these files")

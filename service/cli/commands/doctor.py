@@ -1,4 +1,4 @@
-"""`regard doctor`: whether everything is there that Regard needs."""
+"""`regard doctor`: checks of everything that Regard needs."""
 
 import platform
 import sqlite3
@@ -23,8 +23,8 @@ Verify = Annotated[
     bool, typer.Option("--verify", help="Also read everything that is stored, and compare it with its checksums.")
 ]
 Check = Callable[[Settings], str]
-BROUGHT_UP = "brought up to date when `regard serve` or `regard worker` starts next"
-OLD_CATALOG = f"the catalog is of an older version, and is {BROUGHT_UP}"
+UPGRADED = "upgraded at the next start of `regard serve` or `regard worker`"
+OLD_CATALOG = f"the catalog is of an older version, and is {UPGRADED}"
 FAULTS = (
     UserError,
     ValueError,
@@ -40,7 +40,7 @@ FAULTS = (
 
 @with_settings("role", "host", "port")
 def doctor(settings: Settings, verify: Verify = False, as_json: AsJson = False) -> None:
-    """Check what Regard needs. Says of each part, as these settings have it, whether it works."""
+    """Check what Regard needs. Reports for each part whether it works with these settings."""
     found = []
     with show_progress() as progress:
         task = progress.add_task("checking", len(CHECKS))
@@ -63,25 +63,25 @@ def doctor(settings: Settings, verify: Verify = False, as_json: AsJson = False) 
 
 
 def run_check(part: str, check: Check, settings: Settings) -> dict[str, Any]:
-    """The result of one check: what was found, or what is wrong."""
+    """The result of one check: the finding, or the fault."""
     try:
         return {"part": part, "ok": True, "found": check(settings)}
     except FAULTS as fault:
-        return {"part": part, "ok": False, "found": told(fault)}
+        return {"part": part, "ok": False, "found": fault_text(fault)}
 
 
-def told(fault: Exception) -> str:
-    """A fault in words, with advice where there is some."""
+def fault_text(fault: Exception) -> str:
+    """The message of a fault, with any advice on it."""
     return one_line(fault) if sqlite_advice(fault) else str(fault) or type(fault).__name__
 
 
 def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
-    """One line where all is well, or one for each thing that is damaged."""
+    """The results of verifying stored data: one if all is well, otherwise one for each damage."""
     from index.catalog.catalog import Catalog  # noqa: PLC0415
     from index.catalog.database.check import check_schema  # noqa: PLC0415
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.left_behind import left_behind  # noqa: PLC0415
-    from service.storage.verification import find_damage  # noqa: PLC0415 - PyTorch comes with it
+    from service.storage.verification import find_damage  # noqa: PLC0415 - imports PyTorch
 
     try:
         if (path := catalog_of(settings)) is None:
@@ -89,14 +89,14 @@ def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
         if check_schema(path).is_old:
             return [{"part": "stored", "ok": False, "found": f"not compared yet: {OLD_CATALOG}; ask again then"}]
     except FAULTS as fault:
-        return [{"part": "stored", "ok": False, "found": told(fault)}]
-    task = progress.add_task("reading what is stored", None)
+        return [{"part": "stored", "ok": False, "found": fault_text(fault)}]
+    task = progress.add_task("verifying stored data", None)
     try:
         with closing(Catalog(path)) as catalog:
-            damage = [said] if (said := left_behind(DataDir(settings.data_dir), catalog)) is not None else []
+            damage = [left] if (left := left_behind(DataDir(settings.data_dir), catalog)) is not None else []
         damage += find_damage(settings.data_dir, lambda: task.advance(1))
     except FAULTS as fault:
-        damage = [told(fault)]
+        damage = [fault_text(fault)]
     return [{"part": "stored", "ok": False, "found": one} for one in damage] or [
         {"part": "stored", "ok": True, "found": "everything matches its checksum"}
     ]
@@ -107,7 +107,7 @@ def _python(settings: Settings) -> str:
 
 
 def _torch(settings: Settings) -> str:
-    import torch  # noqa: PLC0415 - seconds, which `--help` should not take
+    import torch  # noqa: PLC0415 - takes seconds, which `--help` should not cost
     import torchvision  # noqa: PLC0415
 
     return f"torch {torch.__version__}, torchvision {torchvision.__version__}, {torch.get_num_threads()} threads"
@@ -139,7 +139,7 @@ def _weights(settings: Settings) -> str:
     from service.model_loading import LoadedModels  # noqa: PLC0415
 
     path = catalog_of(settings)
-    is_old = path is not None and check_schema(path).is_old  # to ask it for an extractor of its own would change it
+    is_old = path is not None and check_schema(path).is_old  # reading its extractor would upgrade it
     loaded = LoadedModels.from_settings(settings, stored=not is_old)
     models = ", ".join(f"{name} {matcher.digest}" for name, matcher in loaded.matchers.items())
     return f"detector {loaded.extractor.digest}; {models}"
@@ -163,7 +163,7 @@ def _decoding(settings: Settings) -> str:
 def _raw(settings: Settings) -> str:
     from service.cli.picture_files import can_read_raw  # noqa: PLC0415
 
-    taken = "taken in by the picture that each holds"
+    taken = "taken in by their embedded pictures"
     return taken if can_read_raw() else f"skipped; {taken} once the extra `raw` is installed: pip install rawpy"
 
 
@@ -179,17 +179,17 @@ def _data_dir(settings: Settings) -> str:
     folder = settings.data_dir
     require_enterable(folder)
     if not folder.exists():
-        return f"there is no {folder.resolve()} yet: the first start makes it"
-    if not has_room(folder):  # and nothing is given up for a mere look
+        return f"there is no {folder.resolve()} yet: the first start creates it"
+    if not has_room(folder):  # does not free the reserve, as a start would
         raise UserError(f"the disk of {folder.resolve()} is full: make room there, a megabyte or more")
     if (shortage := FreeSpace(folder, settings.disk_reserve_bytes).shortage()) is not None:
         raise UserError(f"{shortage}; uploads are refused until then")
     refuse_misplaced_files(DataDir(folder))
     if is_cluster(settings):
         of = "head" if DataDir(folder).cluster_plan.exists() else "node"
-        return f"{folder.resolve()} is that of a cluster's {of}: `regard cluster status` tells of its replicas"
+        return f"{folder.resolve()} belongs to a cluster's {of}: `regard cluster status` lists its replicas"
     if forbidden := forbidden_to_worker(DataDir(folder)):
-        others = f" ({len(forbidden) - 1} other places neither)" if len(forbidden) > 1 else ""
+        others = f" (and {len(forbidden) - 1} other places)" if len(forbidden) > 1 else ""
         raise UserError(f"{forbidden[0]}{others}")
     try:
         with lock_data_dir(folder):
@@ -197,14 +197,14 @@ def _data_dir(settings: Settings) -> str:
             probe.write_bytes(b"")
             probe.unlink()
     except Locked as locked:
-        return f"{folder.resolve()} can be written, and a worker has it: {locked.holder}"
+        return f"{folder.resolve()} is writable, and a worker uses it: {locked.holder}"
     is_open = folder.stat().st_mode & stat.S_IROTH
-    open_to_all = f"; every user of this machine can read it, unless you say chmod o= {folder}" if is_open else ""
-    return f"{folder.resolve()} can be written, no worker has it{open_to_all}"
+    open_to_all = f"; every user of this machine can read it: chmod o= {folder} forbids that" if is_open else ""
+    return f"{folder.resolve()} is writable, no worker uses it{open_to_all}"
 
 
 def catalog_of(settings: Settings) -> Path | None:
-    """The file of the catalog; None where there is none. Misconfigured where the folder may not be entered."""
+    """The file of the catalog; None if there is none. Misconfigured if the folder may not be entered."""
     from service.storage.data_dir import DataDir  # noqa: PLC0415
     from service.storage.data_dir_lock import require_enterable  # noqa: PLC0415
 
@@ -214,7 +214,7 @@ def catalog_of(settings: Settings) -> Path | None:
 
 
 def is_cluster(settings: Settings) -> bool:
-    """Whether the data directory is that of a cluster's head or node, whose pictures lie elsewhere."""
+    """Whether the data directory belongs to a cluster's head or node, whose pictures are stored elsewhere."""
     from service.storage.data_dir import DataDir  # noqa: PLC0415
 
     data = DataDir(settings.data_dir)
@@ -228,7 +228,7 @@ def _catalog(settings: Settings) -> str:
     if path is None:
         return "each replica of the cluster has its own" if is_cluster(settings) else "there is none yet"
     state = check_catalog(path)
-    upgraded = f", {BROUGHT_UP}" if state.is_old else ""
+    upgraded = f", {UPGRADED}" if state.is_old else ""
     return f"schema {state.version}{upgraded}, {state.pictures} pictures, every page can be read"
 
 
@@ -247,8 +247,8 @@ def _regions(settings: Settings) -> str:
     path = catalog_of(settings)
     if path is None:
         return "none are stored"
-    if check_schema(path).is_old:  # which opening it would change
-        return f"looked at once the catalog is {BROUGHT_UP}"
+    if check_schema(path).is_old:  # opening it would upgrade it
+        return f"checked once the catalog is {UPGRADED}"
     extractor = extractor_of(settings.detector, settings.data_dir, device_of(settings.device))
     with closing(Catalog(path)) as catalog:
         check_extractor(catalog, extractor)
@@ -257,7 +257,7 @@ def _regions(settings: Settings) -> str:
                 stored_layout(settings.data_dir / name)
                 if (settings.data_dir / name / CONFIG_FILE).exists():  # not every release wrote one
                     described_extractor(settings.data_dir / name, extractor.digest)
-            except UserError:  # which names the file
+            except UserError:  # already names the file
                 raise
             except BAD_DESCRIPTION as fault:
                 raise UserError(f"{settings.data_dir / name} cannot be read: {fault}") from fault
@@ -278,9 +278,7 @@ def _keys(settings: Settings) -> str:
         return f"there are none: {_who_is_answered(settings)}"
     usable = sum(key.unusable(time.time()) is None for key in keys)
     if not usable:
-        raise UserError(
-            f"none of {len(keys)} can be used, so that everybody is refused; `regard keys create` makes one"
-        )
+        raise UserError(f"none of {len(keys)} can be used, so all requests are refused; `regard keys create` makes one")
     return f"{usable} of {len(keys)} can be used"
 
 
@@ -291,7 +289,7 @@ def _who_is_answered(settings: Settings) -> str:
         return "it listens to this machine alone, and answers everybody there"
     if settings.insecure:
         return f"everybody who reaches {settings.host} port {settings.port} may read, add and delete pictures"
-    return f"`regard serve` will not listen on {settings.host}, which others reach, until `regard keys create` made one"
+    return f"`regard serve` will not listen on {settings.host}, which others can reach: `regard keys create` makes one"
 
 
 def _redis(settings: Settings) -> str:

@@ -58,36 +58,38 @@ def evaluate(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            help="A shipped model, the folder of one, or several with + between: their mean; the default if not given."
+            help="A shipped model, the folder of one, or several joined by + (their mean); the default if not given."
         ),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="Another model, likewise: also its recalls, and intervals of the differences.")
+        str | None, typer.Option(help="Another such model: print its recalls, too, and intervals of the differences.")
     ] = None,
     ranks: Annotated[Path | None, typer.Option(help="Where to write the rank of each question's answer, .npz.")] = None,
     split: Annotated[
-        str | None, typer.Option(help="Split of the captions; all if not given, of --precomp `test`.")
+        str | None, typer.Option(help="Split of the captions; if not given, all, or `test` of --precomp.")
     ] = None,
     features: FeaturesFolder = None,
     precomp: PrecompFolder = None,
     extractor: PrecompExtractor = None,
-    first: Annotated[int | None, typer.Option(min=1, help="Only that many pictures of the split, the first.")] = None,
+    first: Annotated[int | None, typer.Option(min=1, help="Only the first pictures of the split, this many.")] = None,
     part: Annotated[
         Literal["first", "second"] | None,
         typer.Option(help="Only that half of the split's pictures, as a gallery of its own."),
     ] = None,
     gallery: Annotated[
         list[str] | None,
-        typer.Option(help="Split whose pictures stand beside those asked for, repeatable: sentence to picture alone."),
+        typer.Option(help="Split with further pictures to search, repeatable; measures sentence to picture only."),
     ] = None,
-    questions: Annotated[int | None, typer.Option(min=1, help="With --gallery: only the first captions.")] = None,
+    questions: Annotated[
+        int | None, typer.Option(min=1, help="With --gallery: only the first captions, this many.")
+    ] = None,
     regions: NumRegions = None,
     fold5: Annotated[bool, typer.Option("--fold5", help="Also the mean of five folds of the pictures.")] = False,
     halves: Annotated[bool, typer.Option("--halves", help="Also each half of the pictures, as with --part.")] = False,
     grounding: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="Boxes of objects in COCO's format: measure what explanations point at."
+            exists=True, dir_okay=False, help="Boxes of objects in COCO's format: measure where explanations point."
         ),
     ] = None,
     short_questions: Annotated[
@@ -95,21 +97,21 @@ def evaluate(
         typer.Option(
             exists=True,
             dir_okay=False,
-            help="Boxes as well: measure what the names of classes find, in short questions.",
+            help="Boxes, likewise: measure what short questions with the names of classes find.",
         ),
     ] = None,
     detector: DetectorFolder = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Measure a model on captioned pictures. Recall over every pair, and of the two stages as served."""
+    """Measure a model on captioned pictures. Recall with every pair scored, and with the two stages of a service."""
     if features is not None and (images is not None or detector is not None):
-        raise typer.BadParameter("--features were found already: leave --images and --detector out")
+        raise typer.BadParameter("--features replaces --images and --detector: leave them out")
     entries = _models(model, against)
     if grounding or short_questions:
         if any((precomp, extractor, split, part, gallery, questions, regions, fold5, halves, against, ranks)):
             raise typer.BadParameter(
-                "with --grounding and --short-questions there are only --captions, --first, --detector and --device"
+                "--grounding and --short-questions go only with --captions, --first, --detector and --device"
             )
         given = MeasuredWithBoxes(images, features, captions, grounding, short_questions)
         _print_measured(_measure_with_boxes(given, entries[0], first, detector, device), as_json)
@@ -133,9 +135,9 @@ def evaluate(
 
 
 def _models(model: list[str] | None, against: str | None) -> list[str]:
-    """The models to measure, of which one may stand against the other. BadParameter where several are one option."""
+    """The model to measure, then the one to compare it with, if any. BadParameter if --model is given twice."""
     if model and len(model) > 1:
-        raise typer.BadParameter("--model is one model: --against compares it with another, and a+b is the mean of two")
+        raise typer.BadParameter("give --model once: --against compares it with another, and a+b is the mean of two")
     entries = [*(model or read_settings({}).models[:1]), *([against] if against else [])]
     for entry in entries:
         check_models([entry])
@@ -150,8 +152,8 @@ def _measure(
     detector: Path | None,
     device: str,
 ) -> dict[str, Any]:
-    """The report on the models' recalls, with what it is about."""
-    from service.cli.evaluation.compared_models import measure_models, what_was_measured  # noqa: PLC0415 - PyTorch comes with it
+    """The report on the models' recalls, including its provenance."""
+    from service.cli.evaluation.compared_models import measure_models, what_was_measured  # noqa: PLC0415 - imports PyTorch
     from service.model_loading import load_model_as_served  # noqa: PLC0415
 
     regions = selection.regions
@@ -175,7 +177,7 @@ def _measure(
 
 
 def _check_gallery(gallery: list[str] | None, questions: int | None, refused: bool) -> None:
-    """BadParameter for options that do not go together; `refused`: there are some that no gallery goes with."""
+    """BadParameter for incompatible options. `refused`: options were given that exclude --gallery."""
     if gallery and refused:
         raise typer.BadParameter("--gallery goes with --captions, and not with --fold5 or --halves")
     if questions and not gallery:
@@ -184,7 +186,7 @@ def _check_gallery(gallery: list[str] | None, questions: int | None, refused: bo
 
 @dataclass(frozen=True)
 class MeasuredWithBoxes:
-    """Options of a measurement that goes by boxes of objects."""
+    """Options of measurements that use object boxes."""
 
     images: Path | None
     features: Path | None
@@ -197,7 +199,7 @@ class MeasuredWithBoxes:
         return {name: str(path) for name, path in asdict(self).items() if path is not None}
 
     def sources(self) -> dict[str, BoxedSource]:
-        """Measurement -> what it is made on."""
+        """Name of each measurement -> its data."""
         boxes = {"grounding": self.grounding, "short_questions": self.short_questions}
         return {
             name: BoxedSource(path, self.images, self.features, self.captions)
@@ -209,15 +211,15 @@ class MeasuredWithBoxes:
 def _measure_with_boxes(
     given: MeasuredWithBoxes, entry: str, first: int | None, detector: Path | None, device: str
 ) -> dict[str, Any]:
-    """The measurements asked for, by name, beside the model's name and digest."""
+    """The report of the requested measurements, with the model's name and digest."""
     if given.features is None and given.images is None:
         raise typer.BadParameter("--grounding and --short-questions go with --images or --features")
     check_detector(detector)
     sources = given.sources()
     objects_of = {source.boxes: source.objects(first) for source in dict.fromkeys(sources.values())}
     for source in sources.values():
-        source.lines(objects_of[source.boxes])  # which refuses captions in another format
-    from models.training.inputs import digest_of_file  # noqa: PLC0415 - PyTorch comes with it
+        source.lines(objects_of[source.boxes])  # refuses captions in another format
+    from models.training.inputs import digest_of_file  # noqa: PLC0415 - imports PyTorch
     from service.cli.evaluation.compared_models import digests_of_data  # noqa: PLC0415
     from service.model_loading import load_model_as_served  # noqa: PLC0415
 
@@ -247,7 +249,7 @@ def _measure_with_boxes(
 
 
 def _note_without_captions(captions: Path, data: "CaptionedFeatures", grounding: dict[str, Any]) -> None:
-    """Notes why there is no row of captions in a report, where there is none."""
+    """Print a note on the reason if the report has no row for captions."""
     from models.evaluation.grounding import CAPTIONS  # noqa: PLC0415
 
     if CAPTIONS not in grounding["pointing"]:
@@ -256,7 +258,7 @@ def _note_without_captions(captions: Path, data: "CaptionedFeatures", grounding:
 
 
 def boxes_name(boxes: Path) -> str:
-    """The name of a folder of features: both measurements by one file of boxes share it."""
+    """The name of the folder of features for a file of boxes; measurements with the same file share it."""
     return hashlib.sha256(os.fsencode(boxes.resolve())).hexdigest()
 
 
@@ -272,16 +274,16 @@ def _print_measured(report: dict[str, Any], as_json: bool) -> None:
 
 
 def _check_source(source: CaptionedSource, selection: Selection, options: RecallOptions) -> None:
-    """UserError where the pictures cannot be measured so, before their regions are found, which takes long."""
+    """UserError if these pictures cannot be measured with these options; called before the slow extraction."""
     source.check(selection, all_captioned=not selection.gallery)
     if source.captions is not None:
         options.check_number(len(selection.lines(source.captions)))
 
 
 def _check_detector_fits(matcher: "Matcher", extractor: "Extractor", regions: int | None) -> None:
-    """UserError where the model does not read what the detector will find."""
+    """UserError unless the model reads the features that the detector will extract."""
     if regions is not None and regions > extractor.num_regions:
-        raise UserError(f"pictures have {extractor.num_regions} regions, of which {regions} cannot be kept")
+        raise UserError(f"pictures have only {extractor.num_regions} regions, fewer than --regions {regions}")
     made = extractor.digest if regions is None else f"{extractor.digest}-first-{regions}"
     check_reads(matcher, made, extractor.feature_dim, matcher.name, regions)
 
@@ -289,7 +291,7 @@ def _check_detector_fits(matcher: "Matcher", extractor: "Extractor", regions: in
 def _extract(
     source: CaptionedSource, selection: Selection, extractor: "Extractor", out: Path, progress: Progress
 ) -> CaptionedSource:
-    """The source with features of its photographs, extracted to `out`."""
+    """Extract the features of the photographs to `out`. Returns the source with these features."""
     assert source.captions is not None
     photographs = source.photographs(selection.lines(source.captions))
     extract_with_progress(extractor, photographs, out, progress, is_kept=False)
@@ -297,7 +299,7 @@ def _extract(
 
 
 def print_recalls(report: dict[str, Any]) -> None:
-    """Print recalls in percent, a line for each way of searching, and what shortlists keep."""
+    """Print recalls in percent, a line for each way of searching, and the recalls of shortlists."""
     ways = {
         "every pair": report["exhaustive"],
         "stage one alone": report["stage_one"],
@@ -331,12 +333,12 @@ def print_recalls(report: dict[str, Any]) -> None:
     ]
     heads = [head for direction in directions for head in (f"{QUERIES[direction]}: a right one", "of the best 10")]
     if kept:
-        print("\nwhat a shortlist holds of it, in percent")
+        print("\nwhat a shortlist contains, in percent")
         print_table("", *heads, rows=kept)
 
 
 def names_in_rows(report: dict[str, Any]) -> list[str]:
-    """The measured model as it is called, then the one compared with it: by folders where both are called alike."""
+    """The names of the measured model and the one compared with it, if any; their folders if the names are equal."""
     names = [one["model"] for one in (report, report.get("against")) if one]
     if len(set(names)) == len(names):
         return names
@@ -344,7 +346,7 @@ def names_in_rows(report: dict[str, Any]) -> list[str]:
 
 
 def recall_rows(way: str, recalls: dict[str, Any], directions: list[str]) -> list[list[str]]:
-    """A row of recalls and, where they are known, one of their confidence intervals."""
+    """A row of recalls, and one of their confidence intervals if known."""
     rows = [[way, *(f"{value:.1f}" for value in recall_values(recalls, directions))]]
     if "interval" in recalls:
         ends = recall_values(recalls["interval"], directions)

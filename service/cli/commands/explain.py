@@ -29,11 +29,11 @@ def explain(
     detector: DetectorFolder = None,
     device: Device = "auto",
     out: Annotated[
-        Path | None, typer.Option(help="Also draw it to this PNG file: a panel a content word.", dir_okay=False)
+        Path | None, typer.Option(help="Draw it to this PNG file, with a panel per content word.", dir_okay=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which region answers which word. Scores a sentence with a picture file, without a server."""
+    """Show which region answers which word. Scores a sentence with a picture file, without a server."""
     given = {"device": device, "detector": detector, "models": model}
     settings = read_settings({name: value for name, value in given.items() if value is not None})
     if not sentence.strip():
@@ -45,7 +45,7 @@ def explain(
     visible = parts_of(read_by_models(subject_of(sentence))).wanted
     decoded = decode_picture(picture)
     with show_progress() as progress, progress.activity("explaining"):
-        from service.model_loading import LoadedModels  # noqa: PLC0415 - PyTorch comes with it
+        from service.model_loading import LoadedModels  # noqa: PLC0415 - imports PyTorch
 
         with user_input():
             loaded = LoadedModels.from_settings(settings, stored=False)
@@ -70,7 +70,7 @@ def explain(
 
 
 def explanation_answer(name: str, matcher: "Matcher", sentence: str, pair: "ExplainedPair") -> dict[str, Any]:
-    """Score and explanation of a sentence with a picture, as JSON."""
+    """The score and explanation of a sentence with a picture, for JSON output."""
     from service.api.schemas.results import ExplanationAnswer  # noqa: PLC0415
 
     return {
@@ -83,8 +83,8 @@ def explanation_answer(name: str, matcher: "Matcher", sentence: str, pair: "Expl
 
 
 def draw_to(path: Path, decoded: "DecodedPicture", pair: "ExplainedPair", title: str) -> None:
-    """Write the explanation as a picture. UserError where the file cannot be written."""
-    from service.panels import draw_explanation  # noqa: PLC0415 - Pillow comes with it
+    """Write the explanation as a picture. UserError if the file cannot be written."""
+    from service.panels import draw_explanation  # noqa: PLC0415 - imports Pillow
 
     sheet = draw_explanation(decoded.picture, (decoded.width, decoded.height), pair.explanation, title)
     try:

@@ -1,4 +1,4 @@
-"""`regard export`: stored pictures taken out to a folder."""
+"""`regard export`: copies of stored pictures in a folder."""
 
 import hashlib
 from collections.abc import Iterator
@@ -26,23 +26,25 @@ LISTED_AT_ONCE = 500  # pictures
 
 
 class DamagedOriginal(Exception):
-    """A file that the server has is not the one that was uploaded; the message says what to do."""
+    """The server's file differs from the one that was uploaded; the message says what to do."""
 
 
 @dataclass
 class ExportSummary:
-    """The outcome for each picture: those written, those whose file lay there, those stored as features without a file,
-    and those that could not be had, with the reason. `no_longer_listed` are files of former pictures, which stay."""
+    """The outcome of an export: how many pictures were written, had their file there already, or have no file."""
 
     written: int = 0
     there_already: int = 0
     without_file: int = 0
+    """Pictures stored as features alone."""
     problems: list[dict[str, str]] = field(default_factory=list)
+    """Pictures that could not be written, with the reasons."""
     no_longer_listed: list[str] = field(default_factory=list)
+    """Files of pictures that no longer exist, which are kept."""
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(file_okay=False, help="The folder to write to; made where there is none.")],
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="The folder to write to; created if missing.")],
     tags: WithTags = None,
     date: OfDate = None,
     since: Since = None,
@@ -52,20 +54,20 @@ def export(
 ) -> None:
     """Write a server's original files to a folder.
 
-    What is known of them goes to descriptions.jsonl. Run again, it adds what is missing. `regard ingest` takes such a
-    folder in.
+    Their descriptions are written to descriptions.jsonl. Run again, it adds what is missing. `regard ingest` reads such
+    a folder.
     """
     condition = picture_filter(tags, date, since, until)
     with connect(url) as client:
         images = client.images(filter=condition, page_size=LISTED_AT_ONCE)
-        one = next(images, None)  # a wrong key makes no folder, nor does a filter that nothing passes
+        one = next(images, None)  # first, so that a wrong key or an empty result creates no folder
         is_none = one is None and condition is not None
         images = chain([] if one is None else [one], images)
         summary = ExportSummary() if is_none else export_pictures(client, images, folder, whole=condition is None)
     if as_json:
         print_json(asdict(summary))
     elif is_none:
-        print("no pictures are like that")
+        print("no pictures match")
     else:
         print_outcome(summary)
     if summary.problems:
@@ -75,10 +77,10 @@ def export(
 def export_pictures(
     client: "Client", images: "Iterator[ImageListed]", folder: Path, whole: bool = False
 ) -> ExportSummary:
-    """Write pictures to a folder, with progress. What was written is described also where something ends it early.
+    """Write pictures to a folder, with progress. Descriptions of written pictures are saved even after an error.
 
-    With `whole` these are all that there are: what lies there besides, of earlier exports, is told. UserError where the
-    folder holds a descriptions.jsonl of another kind.
+    `whole`: these are all stored pictures, so that other files of earlier exports are reported. UserError if the folder
+    has a descriptions.jsonl of another kind.
     """
     summary, listed = ExportSummary(), set[str]()
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,7 +102,7 @@ def export_pictures(
 
 
 def export_picture(client: "Client", image: "ImageListed", target: ExportFolder, summary: ExportSummary) -> None:
-    """Write one picture where its file is not there yet, and count it."""
+    """Write one picture unless its file exists, and count it."""
     from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
 
     if image["url"] is None:
@@ -125,7 +127,7 @@ def export_picture(client: "Client", image: "ImageListed", target: ExportFolder,
 
 
 def whole_original(client: "Client", image_id: str) -> bytes:
-    """A picture's file, which its id is a digest of; DamagedOriginal where that is not so any more."""
+    """The file of a picture; DamagedOriginal unless the picture's id is its digest."""
     content = client.original(image_id)
     if image_id_of(hashlib.sha256(content).hexdigest()) != image_id:
         raise DamagedOriginal("Its file is damaged on the server; upload the same file again to restore it.")
@@ -133,17 +135,17 @@ def whole_original(client: "Client", image_id: str) -> bytes:
 
 
 def print_outcome(summary: ExportSummary) -> None:
-    """Print the outcome for people, in which every picture is counted."""
+    """Print the outcome for people, with a table that counts every picture."""
     for one in summary.problems:
         print_note(f"not written: {visible(one['filename'])}: {one['problem']}")
     for name in summary.no_longer_listed:
-        print_note(f"of a picture that is not there any more: {visible(name)}")
+        print_note(f"file of a picture that no longer exists: {visible(name)}")
     rows = [
         ("written", summary.written),
         ("there already", summary.there_already),
         ("features without a file", summary.without_file),
         ("not written", len(summary.problems)),
-        ("left, of former pictures", len(summary.no_longer_listed)),
+        ("files of former pictures", len(summary.no_longer_listed)),
     ]
     found = [[name, str(count)] for name, count in rows if count]
     print_table("outcome", "pictures", rows=found or [["written", "0"]])

@@ -18,7 +18,7 @@ from service.cli.picture_files import LINKS_ELSEWHERE, FoundFiles, find_files
 from service.cli.terminal.output import print_note, show_progress
 from service.model_names import check_detector
 
-LINKS_ADVICE = "; links are not followed: `cp -rL FOLDER COPY` makes a folder of the files themselves"
+LINKS_ADVICE = "; links are not followed: `cp -rL FOLDER COPY` copies the linked files themselves"
 
 
 def extract(
@@ -27,14 +27,14 @@ def extract(
     detector: DetectorFolder = None,
     device: Device = "auto",
     on_cluster: Annotated[
-        bool, typer.Option("--ray", help="On all nodes of a running cluster of Ray, which see the same files.")
+        bool, typer.Option("--ray", help="Run on all nodes of a Ray cluster, which must see the same files.")
     ] = False,
 ) -> None:
     """Write region features of pictures. Training and evaluation read them.
 
-    A run that was stopped goes on; pictures that came since are added behind those that OUT holds.
+    A stopped run is resumed; new pictures are added after those in OUT.
 
-    A file that is no whole picture is named and left out, and makes the exit status 1.
+    Files that are not complete pictures are reported and left out; the exit status is then 1.
     """
     found = find_files([images])
     photographs = dict(found.pictures)
@@ -55,7 +55,7 @@ def extract(
 
 
 def _note_skipped(found: FoundFiles) -> None:
-    """Notes how many files of each kind are passed over, where there are any, and what to do about links."""
+    """Print how many files of each kind are skipped, if any, with advice on links."""
     if found.skipped:
         counts = ", ".join(f"{number} {kind}" for kind, number in sorted(found.skipped.items()))
         links = any(kind in LINKS_ELSEWHERE for kind in found.skipped)

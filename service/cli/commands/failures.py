@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def failures(
     retry: Annotated[
-        list[str] | None, typer.Option("--retry", metavar="ID", help="Try this picture again; again for more.")
+        list[str] | None, typer.Option("--retry", metavar="ID", help="Try this picture again; repeatable.")
     ] = None,
     retry_all: Annotated[bool, typer.Option("--retry-all", help="Try all of them again.")] = False,
     url: Url = None,
@@ -27,7 +27,7 @@ def failures(
 ) -> None:
     """List pictures that were set aside, or try them again.
 
-    Each with the reason. A retry waits until the pictures can be found; the status is 1 where one was set aside again.
+    Lists the reasons, too. A retry waits for the outcome; the status is 1 if a picture was set aside again.
     """
     with connect(url) as client:
         listed = list(all_failures(client))
@@ -46,7 +46,7 @@ def failures(
 
 
 def all_failures(client: "Client") -> "Iterator[FailureAnswer]":
-    """The pictures that were set aside, asked for page by page."""
+    """The pictures that were set aside, fetched page by page."""
     page = client.failures()
     yield from page["failures"]
     while after := page.get("next"):
@@ -55,7 +55,7 @@ def all_failures(client: "Client") -> "Iterator[FailureAnswer]":
 
 
 def retry_pictures(client: "Client", image_ids: list[str]) -> list[dict[str, Any]]:
-    """Try pictures again and wait for them; what became of each. The reason is None where it can be found now."""
+    """Try pictures again and wait. Returns the outcome of each; its reason is None if the picture can be found now."""
     from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
 
     outcomes: dict[str, str | None] = {}
@@ -76,7 +76,7 @@ def retry_pictures(client: "Client", image_ids: list[str]) -> list[dict[str, Any
 
 
 def print_outcomes(outcomes: list[dict[str, Any]], as_json: bool) -> None:
-    """Print what became of each picture; exit with 1 where one was set aside again."""
+    """Print the outcome of each picture; exit with 1 if one was set aside again."""
     if as_json:
         print_json({"retried": outcomes})
     elif not outcomes:

@@ -21,29 +21,29 @@ def info(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell all that is known of a stored picture.
+    """Show everything about a stored picture.
 
     File, date, captions, tags, regions, and why it was set aside.
     """
     given = ids_given([image_id])
     if len(given) != 1:
-        raise typer.BadParameter(f"standard input holds {len(given)} ids: info tells of one picture")
+        raise typer.BadParameter(f"standard input holds {len(given)} ids: info shows one picture")
     with connect(url) as client:
         found = client.info(given[0])
     if as_json:
         print_json(found)
         return
-    for name, value in known(found, client.url):
+    for name, value in facts(found, client.url):
         print(f"{name:9} {visible(value)}")
     if found["regions"]:
         print()
         print_table("region", "confidence", "box", rows=[region_cells(region) for region in found["regions"]])
 
 
-def known(image: "ImageInfo", url: str) -> list[tuple[str, str]]:
-    """The facts about a picture as pairs of a short name and a text; some names come again."""
+def facts(image: "ImageInfo", url: str) -> list[tuple[str, str]]:
+    """The facts about a picture as (short name, text); names may repeat."""
     size = f"{image['width']} x {image['height']} pixels, " if image["width"] is not None else ""
-    told: list[tuple[str, str | None]] = [
+    optional: list[tuple[str, str | None]] = [
         ("id", image["image_id"]),
         ("name", image["filename"]),
         ("state", image["state"]),
@@ -55,10 +55,10 @@ def known(image: "ImageInfo", url: str) -> list[tuple[str, str]]:
         ("picture", image["url"] and f"{url}{image['url']}"),
         ("failure", image["failure"] and image["failure"]["reason"]),
     ]
-    return [(name, value) for name, value in told if value]
+    return [(name, value) for name, value in optional if value]
 
 
 def region_cells(region: "Box") -> list[str]:
-    """A region as cells of a table; empty where features came without."""
+    """A region as table cells; box and confidence are empty for imported features without them."""
     box = "" if region["box"] is None else ", ".join(f"{edge:.0f}" for edge in region["box"])
     return [region["label"], "" if region["confidence"] is None else f"{region['confidence']:.2f}", box]

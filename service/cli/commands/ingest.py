@@ -1,4 +1,4 @@
-"""`regard ingest`: pictures sent to a server."""
+"""`regard ingest`: upload of pictures to a server."""
 
 import signal
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from service.cli.connection import connect
-from service.cli.ingesting.descriptions import descriptions_by_name, understood
+from service.cli.ingesting.descriptions import descriptions_by_name, supported_descriptions
 from service.cli.ingesting.sending import send_files
 from service.cli.ingesting.summary import IngestSummary, finish_ingestion
 from service.cli.options import Albums, AsJson, Url
@@ -18,40 +18,38 @@ STILL_FOR_S = 3.0
 
 
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Picture files, or folders to take everything below of.")],
+    paths: Annotated[list[Path], typer.Argument(help="Picture files, or folders with pictures at any depth.")],
     captions: Annotated[
         Path | None,
         typer.Option(
             exists=True,
             dir_okay=False,
-            help='JSON lines: {"image": name as sent, "captions": [..]}; "tags": {..} and "taken_at" if you like.',
+            help='JSON lines: {"image": name as sent, "captions": [..]}, optionally "tags": {..} and "taken_at".',
         ),
     ] = None,
     albums: Albums = True,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on watching the folders for new and changed pictures, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Keep watching the folders for new and changed pictures, until Ctrl-C.")
     ] = False,
     settle: Annotated[
         float,
-        typer.Option(min=0, help="With --watch: send a file when it has stayed the same for this many seconds."),
+        typer.Option(min=0, help="With --watch: send a file once it has not changed for this many seconds."),
     ] = STILL_FOR_S,
     on_cluster: Annotated[
         bool,
-        typer.Option(
-            "--ray", help="By all nodes of the cluster that this machine belongs to, which see the same files."
-        ),
+        typer.Option("--ray", help="Use all nodes of this machine's cluster, which must see the same files."),
     ] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send pictures to a server. Waits until they can be found, and ends with a table of what became of every file.
+    """Send pictures to a server. Waits until they can be found, and prints a table of outcomes.
 
-    Features without pictures are taken in by `regard ingest-features`.
+    `regard ingest-features` takes in features without pictures.
     """
     if on_cluster:
         if watch or url is not None:
-            raise UserError("--ray takes in what is there, without a server: leave --watch and --url out")
-        from service.cli.ingesting.bulk import take_in_on_cluster  # noqa: PLC0415 - Ray comes with it
+            raise UserError("--ray takes in existing files, without a server: leave --watch and --url out")
+        from service.cli.ingesting.bulk import take_in_on_cluster  # noqa: PLC0415 - imports Ray
 
         summary = take_in_on_cluster(paths, captions, albums)
     elif watch:
@@ -64,28 +62,27 @@ def ingest(
 def watch_folders(
     url: str | None, folders: list[Path], captions: Path | None, albums: bool, still_for_s: float
 ) -> IngestSummary:
-    """Send the pictures that lie in folders and those that come, until Ctrl-C or a request to end. Raises UserError
-    where a folder is none, or the service refuses the first request."""
+    """Send existing and new pictures of folders until Ctrl-C or SIGTERM. UserError for a missing folder, or if the
+    service refuses the first request."""
     from service.cli.ingesting.still_files import SentFiles  # noqa: PLC0415 - no other command needs these
     from service.cli.ingesting.watch import FolderWatch, sent_files_path, watch_until_interrupted  # noqa: PLC0415
 
     for folder in folders:
         if not folder.is_dir():
-            raise UserError(f"--watch watches folders, and {folder} is none")
-    said = descriptions_by_name(captions)
+            raise UserError(f"--watch watches folders, and {folder} is not one")
+    given = descriptions_by_name(captions)
     with connect(url) as client:
-        models = client.models()  # a wrong address or key ends it here; later, one that does not answer is waited for
+        models = client.models()  # a wrong address or key fails here; later requests wait for the service
         path = sent_files_path(client.url, folders)
         try:
             sent = SentFiles(path)
         except OSError as fault:
-            why = f"{path}, which keeps what was sent, cannot be written: {fault.strerror}"
-            raise UserError(f"{why}; XDG_STATE_HOME names the folder that it lies in") from fault
-        sent.turn_to(models.get("collection"))
+            why = f"{path}, which records sent files, cannot be written: {fault.strerror}"
+            raise UserError(f"{why}; XDG_STATE_HOME names another folder for it") from fault
+        sent.switch_to(models.get("collection"))
         if len(sent):
-            print_note(f"left out where unchanged: {len(sent)} files sent before, listed in {path}")
+            print_note(f"left out if unchanged: {len(sent)} files sent before, listed in {path}")
         print_note(f"watching {', '.join(map(str, folders))}: Ctrl-C ends it")
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the way service managers end it is Ctrl-C's
-        return watch_until_interrupted(
-            FolderWatch(client, folders, sent, still_for_s, understood(said, lambda: models), albums)
-        )
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # service managers end it as Ctrl-C does
+        descriptions = supported_descriptions(given, lambda: models)
+        return watch_until_interrupted(FolderWatch(client, folders, sent, still_for_s, descriptions, albums))

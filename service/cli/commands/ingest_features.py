@@ -1,4 +1,4 @@
-"""`regard ingest-features`: pictures known by their features alone, written to a data directory."""
+"""`regard ingest-features`: region features without pictures, written to a data directory."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,23 +37,23 @@ def ingest_features(
         ),
     ] = None,
     extractor: Annotated[
-        str, typer.Option(help="Name of what made the features, for SCAN's layout and TSVs.")
+        str, typer.Option(help="Name of the extractor of the features, for SCAN's layout and TSVs.")
     ] = "bottom-up-36",
-    regions: Annotated[int, typer.Option(min=1, help="Room for this many boxes of a picture, for TSVs.")] = 36,
+    regions: Annotated[int, typer.Option(min=1, help="The largest number of boxes of a picture in a TSV.")] = 36,
     objects: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Names of a TSV's objects, a line each.")
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Names of a TSV's objects, one per line.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take in features without their pictures. They are searched by models made for such features.
+    """Take in features without their pictures. Models made for such features search them.
 
-    Writes to the data directory itself, so no worker may run on it meanwhile. Run again, it adds what is missing.
+    It writes to the data directory itself, so no worker may run on it meanwhile. Run again, it adds what is missing.
     """
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
     check_detector(settings.detector)
     texts = captions_by_name(captions)
     _check_sources(sources, split)
-    from models.datasets.feature_collection import open_collection  # noqa: PLC0415 - PyTorch comes with it
+    from models.datasets.feature_collection import open_collection  # noqa: PLC0415 - imports PyTorch
 
     with user_input():
         collection = open_collection(
@@ -63,7 +63,7 @@ def ingest_features(
 
 
 def _check_sources(sources: list[Path], split: str) -> None:
-    """UserError where the sources are of no layout that is known; nothing is read."""
+    """UserError if the sources have an unknown layout. Does not read files."""
     first = sources[0]
     if first.is_dir() and len(sources) > 1:
         raise UserError("give one folder, or TSV files")
@@ -92,5 +92,5 @@ def _import(collection: "FeatureCollection", settings: "Settings", captioned: se
             summary.rejected += [{"filename": one.filename, "problem": one.problem} for one in batch.rejected]
         task.finish()
     if unused:
-        print_note(f"{len(unused)} captioned pictures are not among the features, as {min(unused)}")
+        print_note(f"{len(unused)} captioned pictures are not among the features, such as {min(unused)}")
     return summary

@@ -1,4 +1,4 @@
-"""`regard jobs`: ingestions and how far they are."""
+"""`regard jobs`: ingestions and their progress."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -13,15 +13,15 @@ from service.cli.terminal.picture_cells import time_cell
 
 def jobs(
     job_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of jobs; the latest ones if none.")
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of jobs; the latest ones if not given.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="How many of the latest at most.")] = 20,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how far ingestions are.
+    """Show the progress of ingestions.
 
-    The latest ones, or those named, with what was set aside and why.
+    Of the latest ones, or of those named, with the pictures that were set aside and why.
     """
     with connect(url) as client:
         if not job_ids:
@@ -36,7 +36,7 @@ def jobs(
 
 
 def print_jobs(listed: Sequence[Mapping[str, object]], as_json: bool) -> None:
-    """Print jobs as the service describes them."""
+    """Print jobs from an answer of the service."""
     if as_json:
         print_json({"jobs": listed})
         return
@@ -49,5 +49,5 @@ def print_jobs(listed: Sequence[Mapping[str, object]], as_json: bool) -> None:
 
 
 def job_cell(column: str, value: str) -> str:
-    """A fact about a job as a cell of its table."""
+    """A value of a job as a table cell."""
     return time_cell(value) if column == "created_at" else value

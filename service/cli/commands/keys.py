@@ -33,7 +33,7 @@ with_data_dir = with_settings(*(name for name in Settings.model_fields if name !
 @with_data_dir
 def create(
     settings: Settings,
-    name: Annotated[str, typer.Argument(help="What the key is called in lists and audit lines: who or what uses it.")],
+    name: Annotated[str, typer.Argument(help="Name of the key in lists and audit lines: who or what uses it.")],
     permission: Annotated[
         Permission, typer.Option("--permission", help="read: search and look; write: also add and delete; admin: all.")
     ],
@@ -44,7 +44,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a key and print it, this once. Only a digest of it is stored."""
-    if days is not None and not days > 0:  # nor is it NaN, which no range leaves out
+    if days is not None and not days > 0:  # also refuses NaN, which a range would accept
         raise typer.BadParameter("give a number of days above 0", param_hint="--days")
     now = time.time()
     key, stored = create_key(name, permission, now, None if days is None else now + days * SECONDS_A_DAY)
@@ -61,14 +61,14 @@ def create(
     print(key)
     data = DataDir(settings.data_dir)
     if not (data.catalog.exists() or data.cluster_plan.exists()):
-        print_note(f"{settings.data_dir.resolve()} holds no pictures yet: the key counts for a service of that folder")
-    print_note(f"{stored.name} may {permission}. This is shown only now: keep it where secrets are kept.")
+        print_note(f"{settings.data_dir.resolve()} holds no pictures yet: the key is for a service on that folder")
+    print_note(f"{stored.name} may {permission}. The key is shown only now: keep it where secrets are kept.")
 
 
 @keys.command("list")
 @with_data_dir
 def list_keys(settings: Settings, as_json: AsJson = False) -> None:
-    """List all keys, also those that were revoked or have expired."""
+    """List all keys, including revoked and expired ones."""
     now = time.time()
     found = [description(key, now) for key in read_keys(DataDir(settings.data_dir).keys)]
     if as_json:
@@ -90,9 +90,9 @@ def revoke(
     key: Annotated[str, typer.Argument(help="The id or the name of the key.")],
     as_json: AsJson = False,
 ) -> None:
-    """Revoke a key for good: the next request with it is refused."""
+    """Revoke a key for good: further requests with it are refused."""
     now = time.time()
-    key_called(key, read_keys(DataDir(settings.data_dir).keys), now)  # before anything is made in a wrong folder
+    key_called(key, read_keys(DataDir(settings.data_dir).keys), now)  # fails before a wrong folder is changed
     revoked: list[ApiKey] = []
 
     def change(keys: list[ApiKey]) -> list[ApiKey]:
@@ -107,7 +107,7 @@ def revoke(
 
 
 def key_called(text: str, keys: list[ApiKey], now: float) -> ApiKey:
-    """The key of that id or name; of several of one name, the usable one. Raises UserError where there is none."""
+    """The key with this id or name; of several with the name, a usable one. Raises UserError if there is none."""
     named = [one for one in keys if one.name == text]
     usable = [one for one in named if one.unusable(now) is None]
     for found in ([one for one in keys if one.key_id == text], usable, named):
@@ -117,7 +117,7 @@ def key_called(text: str, keys: list[ApiKey], now: float) -> ApiKey:
 
 
 def description(key: ApiKey, now: float) -> dict[str, str | None]:
-    """The description of a key; times in RFC 3339."""
+    """The properties of a key, with times in RFC 3339."""
     return {
         "key_id": key.key_id,
         "name": key.name,

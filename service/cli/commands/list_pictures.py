@@ -1,4 +1,4 @@
-"""`regard list`: what is stored."""
+"""`regard list`: the stored pictures."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,12 +13,12 @@ from service.cli.terminal.picture_cells import date_cell, name_cell, tags_cell, 
 if TYPE_CHECKING:
     from regard_client.answers import ImageListed
 
-LARGEST_PAGE = 1000  # pictures of a request
+LARGEST_PAGE = 1000  # pictures per request
 
 Sort = Annotated[
     Literal["arrival", "latest", "date"],
     typer.Option(
-        "--sort", help="As they came; latest: what came last first; date: the newest photograph first, undated last."
+        "--sort", help="arrival: oldest upload first; latest: newest upload first; date: newest photograph first."
     ),
 ]
 
@@ -31,11 +31,11 @@ def list_pictures(
     sort: Sort = "arrival",
     limit: Annotated[int, typer.Option("--limit", min=1, max=LARGEST_PAGE, help="How many at most.")] = 50,
     after: Annotated[
-        str | None, typer.Option("--after", metavar="ID", help="Only those after this picture: the next page.")
+        str | None, typer.Option("--after", metavar="ID", help="Only pictures after this one: the next page.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of them, in the place of --limit.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All pictures, whatever --limit is.")] = False,
     deleted: Annotated[
-        bool, typer.Option("--deleted", help="Those that were deleted and can still be brought back by `restore`.")
+        bool, typer.Option("--deleted", help="Deleted pictures that `regard restore` can still bring back.")
     ] = False,
     url: Url = None,
     as_json: AsJson = False,
@@ -56,7 +56,7 @@ def list_pictures(
         print_ids(answer["images"])
     elif not answer["images"]:
         none = "no deleted pictures can be brought back" if deleted else "no pictures"
-        print(none if condition is None and after is None else "no pictures are like that")
+        print(none if condition is None and after is None else "no pictures match")
     else:
         print_pictures(answer["images"], deleted)
     if answer["next"] is not None:
@@ -66,7 +66,7 @@ def list_pictures(
 
 
 def print_pictures(images: "list[ImageListed]", deleted: bool) -> None:
-    """Print a table of pictures, which says when those that were `deleted` were."""
+    """Print a table of pictures. `deleted`: with times of deletion instead of states."""
     rows = [
         [
             one["image_id"],

@@ -6,7 +6,7 @@ from service.cli.terminal.output import print_json, print_note, print_table
 
 
 def models(url: Url = None, as_json: AsJson = False) -> None:
-    """List the models of a server. Says how much each can search."""
+    """List the models of a server. Shows how many pictures each can search."""
     with connect(url) as client:
         answer = client.models()
     if as_json:

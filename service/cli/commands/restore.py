@@ -1,4 +1,4 @@
-"""`regard restore`: deleted pictures, or a whole data directory, brought back."""
+"""`regard restore`: restores deleted pictures, or a snapshot of a data directory."""
 
 from http import HTTPStatus
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard_client import Client
     from regard_client.answers import ImageListed
 
-WHAT_TO_NAME = "name ids of deleted pictures, or a snapshot and the folder to make of it"
+WHAT_TO_GIVE = "give ids of deleted pictures, or a snapshot and a new folder for it"
 
 
 def restore(
@@ -29,9 +29,9 @@ def restore(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring back deleted pictures, or a snapshot.
+    """Restore deleted pictures, or a snapshot.
 
-    Pictures that were deleted on a server, or a new data directory made of a snapshot.
+    Pictures of a server, or a snapshot as a new data directory.
     """
     if what == ["-"] or all(IMAGE_ID.fullmatch(one) for one in what):
         _restore_pictures(ids_given(what), url, as_json)
@@ -39,27 +39,27 @@ def restore(
         _restore_snapshot(Path(what[0]), Path(what[1]), as_json)
     else:
         wrong = next(one for one in what if not IMAGE_ID.fullmatch(one))
-        raise typer.BadParameter(f"there is no picture {wrong}; {WHAT_TO_NAME}")
+        raise typer.BadParameter(f"there is no picture {wrong}; {WHAT_TO_GIVE}")
 
 
 def _restore_pictures(image_ids: list[str], url: str | None, as_json: bool) -> None:
-    there = set[str]()
+    not_deleted = set[str]()
     with connect(url) as client:
 
         def bring_back(image_id: str) -> "ImageListed":
-            if is_shown(client, image_id):
-                there.add(image_id)
+            if exists(client, image_id):
+                not_deleted.add(image_id)
             return client.restore(image_id)
 
         def line(image: "ImageListed") -> str:
-            said = "was not deleted" if image["image_id"] in there else "is back"
-            return f"{image['image_id']} {image['filename']} {said}"
+            outcome = "was not deleted" if image["image_id"] in not_deleted else "is back"
+            return f"{image['image_id']} {image['filename']} {outcome}"
 
         print_each((image for _, image in each_picture(image_ids, bring_back)), line, as_json)
 
 
-def is_shown(client: "Client", image_id: str) -> bool:
-    """Whether there is such a picture, which was not deleted."""
+def exists(client: "Client", image_id: str) -> bool:
+    """Whether the picture exists and is not deleted."""
     from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
 
     try:
@@ -73,8 +73,8 @@ def is_shown(client: "Client", image_id: str) -> bool:
 
 def _restore_snapshot(source: Path, data_dir: Path, as_json: bool) -> None:
     if not source.exists():
-        raise typer.BadParameter(f"there is no snapshot {source}; {WHAT_TO_NAME}")
-    from service.storage.snapshots.restoration import restore_snapshot  # noqa: PLC0415 - PyTorch comes with it
+        raise typer.BadParameter(f"there is no snapshot {source}; {WHAT_TO_GIVE}")
+    from service.storage.snapshots.restoration import restore_snapshot  # noqa: PLC0415 - imports PyTorch
 
     with show_progress() as progress:
         task = progress.add_task("copying files", None)
@@ -84,7 +84,7 @@ def _restore_snapshot(source: Path, data_dir: Path, as_json: bool) -> None:
     if as_json:
         print_json({"data_dir": str(data_dir), "pictures": pictures, "deleted": deleted})
     else:
-        besides = f", and {deleted} that were deleted, erased REGARD_DELETE_GRACE_S from now" * bool(deleted)
+        also = f", and {deleted} deleted ones, to be erased REGARD_DELETE_GRACE_S from now" * bool(deleted)
         folder = visible(str(data_dir))
-        print(f"{folder} holds {pictures} pictures{besides}; start `regard serve --data-dir {folder}`")
-    print_note("views are built anew while it runs; API keys were not in the snapshot")
+        print(f"{folder} holds {pictures} pictures{also}; start `regard serve --data-dir {folder}`")
+    print_note("views are rebuilt while it runs; API keys were not in the snapshot")

@@ -22,21 +22,23 @@ if TYPE_CHECKING:
 
 def score(
     weights: Annotated[
-        str, typer.Option(help="Folder of a checkpoint, a shipped model, or several with + between: their mean.")
+        str, typer.Option(help="Folder of a checkpoint, a shipped model, or several joined by + (their mean).")
     ],
     features: Annotated[
         Path,
-        typer.Option(exists=True, help="What `regard extract` wrote, or an array [pictures, regions, numbers], .npy."),
+        typer.Option(exists=True, help="Output of `regard extract`, or an array [pictures, regions, numbers], .npy."),
     ],
     captions: Annotated[
-        Path, typer.Option(exists=True, dir_okay=False, help="A caption a line, or JSON lines (.jsonl).")
+        Path, typer.Option(exists=True, dir_okay=False, help="One caption per line, or JSON lines (.jsonl).")
     ],
     out: Annotated[Path, typer.Option(help="Where to write the scores [pictures, captions], as .npy.")],
     split: Annotated[str | None, typer.Option(help="Split of the JSON lines; all if not given.")] = None,
     regions: NumRegions = None,
     ask: Annotated[
         Literal["text", "image"],
-        typer.Option(help="text: captions ask for pictures; image: pictures for captions. Short captions may differ."),
+        typer.Option(
+            help="The queries: text (captions) or image (pictures). Only scores of short captions depend on it."
+        ),
     ] = "image",
     device: Device = "auto",
 ) -> None:
@@ -44,7 +46,7 @@ def score(
 
     In float64, as the published evaluations do.
     """
-    from models.datasets.npy_files import open_regions  # noqa: PLC0415 - NumPy comes with it
+    from models.datasets.npy_files import open_regions  # noqa: PLC0415 - imports NumPy
 
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {out.parent} to write {out.name} to")
@@ -56,7 +58,7 @@ def score(
         raise typer.BadParameter("--split goes with captions as JSON lines, in a file called .jsonl")
     with user_input(captions):
         sentences = read_scored_sentences(captions, split)
-    from models.evaluation.score_matrix import score_all  # noqa: PLC0415 - PyTorch comes with it
+    from models.evaluation.score_matrix import score_all  # noqa: PLC0415 - imports PyTorch
     from service.model_loading import device_of, load_model  # noqa: PLC0415
 
     with show_progress() as progress:
@@ -76,7 +78,8 @@ def score(
 
 
 def _load(features: Path, regions: int | None) -> "CaptionedFeatures":
-    """The pictures of an array, with the masks and the extractor of the folder it is in; "" for one by itself."""
+    """The features of an array, with the masks and the extractor of its folder; an array by itself has the extractor
+    "" and all regions."""
     import numpy as np  # noqa: PLC0415
 
     from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415
@@ -95,8 +98,8 @@ def _load(features: Path, regions: int | None) -> "CaptionedFeatures":
 
 
 def _check_reads(matcher: "Matcher", data: "CaptionedFeatures", weights: str, regions: int | None) -> None:
-    """UserError unless the model reads the features; those by themselves may be of its extractor, all regions or as
-    many as it was trained on."""
+    """UserError unless the model reads the features. An array by itself is taken to be of the model's extractor, with
+    all regions or as many as the model was trained on."""
     made, few = data.extractor_digest, FIRST_REGIONS.fullmatch(matcher.extractor_digest)
     if made in ("", f"-first-{regions}"):
         is_whole = few is not None and int(few[2]) != data.features.shape[1]
@@ -105,7 +108,7 @@ def _check_reads(matcher: "Matcher", data: "CaptionedFeatures", weights: str, re
 
 
 def _save(scores: "np.ndarray", out: Path, weights: str) -> None:
-    """Write the file whole. UserError, and no file, for scores that are not finite."""
+    """Write the file atomically. UserError, and no file, for scores that are not finite."""
     import numpy as np  # noqa: PLC0415
 
     from models.whole_files import write_whole  # noqa: PLC0415

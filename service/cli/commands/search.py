@@ -46,7 +46,7 @@ def search(
         typer.Option(help="Look at pictures, at text (file names, captions, tags, dates), or at both."),
     ] = "both",
     group_near_duplicates: GroupNearDuplicates = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Say which region answered which word.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show which region answered which word.")] = False,
     thumbnails: Thumbnails = True,
     url: Url = None,
     as_json: AsJson = False,
@@ -78,6 +78,6 @@ def search(
         return
     if answer.get("matched") is False and answer["results"]:
         print("nothing matches well; these come nearest:")
-    told = without_misleading_probabilities(answer)
-    print_picture_hits(told, answer["left_out"], small, filtered=condition is not None)
+    hits = without_misleading_probabilities(answer)
+    print_picture_hits(hits, answer["left_out"], small, filtered=condition is not None)
     print_readings(answer)

@@ -1,4 +1,4 @@
-"""`regard serve`: the web side, the worker, or both."""
+"""`regard serve`: the web process, the worker, or both."""
 
 import logging
 import threading
@@ -36,12 +36,12 @@ def serve(
     beside: Beside = False,
     watch_stdin: EndWithStdin = False,
 ) -> None:
-    """Serve searches and take pictures in. Every setting is also an environment variable, named in brackets."""
+    """Serve searches and take in pictures. Every setting is also an environment variable, named in brackets."""
     if watch_stdin:
         end_with_stdin()
     write_log(settings)
     if settings.role == "worker" and photos is not None:
-        raise typer.BadParameter("--photos needs the web side: --role all or --role api")
+        raise typer.BadParameter("--photos needs the web process: --role all or --role api")
     check_models(settings.models)
     check_detector(settings.detector)
     check_places(settings)
@@ -61,7 +61,7 @@ def serve(
 
 
 def _ingest_photos(url: str, photos: Path, api_key: SecretStr, albums: bool) -> None:
-    """Send the pictures of a folder to the server, once it answers."""
+    """Send the pictures of a folder to the server once it answers."""
     from regard_client import Client  # noqa: PLC0415
     from service.cli.ingesting.sending import send_files  # noqa: PLC0415
 

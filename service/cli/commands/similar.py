@@ -40,7 +40,7 @@ NOT_FOUND = "not-found"
 def similar(
     picture: Annotated[str, typer.Argument(help="A picture file, or the id of a stored picture.")],
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUERY]", help="What the pictures should show besides, in words.")
+        list[str] | None, typer.Argument(metavar="[QUERY]", help="What the pictures should also show, in words.")
     ] = None,
     k: NumResults = 10,
     shortlist: ShortlistLength = 100,
@@ -53,19 +53,19 @@ def similar(
     sort: ResultOrder = "relevance",
     min_score: MinScore = None,
     min_probability: Annotated[
-        float | None, typer.Option(min=0, max=1, help="With --captions: leave out those that are less probable.")
+        float | None, typer.Option(min=0, max=1, help="With --captions: leave out less probable ones.")
     ] = None,
     group_near_duplicates: GroupNearDuplicates = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="With --captions: say which region answered which word.")
+        bool, typer.Option("--explain", help="With --captions: show which region answered which word.")
     ] = False,
     thumbnails: Thumbnails = True,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find pictures like a picture, or captions for it. Where it is stored itself, it is left out of these.
+    """Find pictures like a picture, or captions for it. The picture itself is left out of the results.
 
-    With words behind it: pictures like it that show something besides ("in the snow").
+    With words after it: pictures like it that also show something ("in the snow").
     """
     asked = asked_picture(picture)
     wanted: SearchOptions = {
@@ -79,14 +79,14 @@ def similar(
         "group_near_duplicates": group_near_duplicates,
         "explain": explain,
     }
-    said = " ".join(words or [])
+    query = " ".join(words or [])
     if captions:
-        if said:
+        if query:
             raise typer.BadParameter("captions are found by the picture alone: leave out the words, or --captions")
         print_captions(asked, url, as_json, **wanted)
         return
     with connect(url) as client:
-        answer = search_like(client, asked, {**wanted, "query": said or None})
+        answer = search_like(client, asked, {**wanted, "query": query or None})
         small = thumbnails_of(client, answer["results"]) if thumbnails and not as_json else {}
     if as_json:
         print_json(answer)
@@ -97,18 +97,18 @@ def similar(
 
 
 def asked_picture(written: str) -> Path | str:
-    """The file that is meant, or else the id of a stored picture. BadParameter where it is neither."""
+    """The path of an existing file, or else the id of a stored picture. BadParameter for other texts."""
     path = Path(written)
     if path.is_file():
         return path
     if IMAGE_ID.fullmatch(written):
         return written
     what = "is a folder" if path.is_dir() else "is a device or a pipe" if path.exists() else "does not exist"
-    raise typer.BadParameter(f"the file {written} {what}, and it is no id of a stored picture")
+    raise typer.BadParameter(f"the file {written} {what}, and this is not the id of a stored picture")
 
 
 def print_captions(asked: Path | str, url: str | None, as_json: bool, **options: "Unpack[SearchOptions]") -> None:
-    """Print the captions that describe a file or a stored picture, or why there are none."""
+    """Print the captions found for a file or a stored picture, or why there are none."""
     with connect(url) as client:
         if isinstance(asked, Path):
             answer = client.search_captions(asked, **options)
@@ -127,8 +127,8 @@ def print_captions(asked: Path | str, url: str | None, as_json: bool, **options:
 
 
 def search_like(client: "Client", asked: Path | str, wanted: "SimilarSearchOptions") -> "SimilarAnswer":
-    """Pictures like a stored one, or like a file: asked by its id where it is stored, so that the service leaves it
-    out, otherwise sent."""
+    """Pictures like a stored one, or like a file. A file that is stored is searched by its id, so that the service
+    leaves it out; otherwise it is uploaded."""
     if isinstance(asked, str):
         return client.search_similar(image_id=asked, **wanted)
     from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take

@@ -17,14 +17,14 @@ def snapshot(
 ) -> None:
     """Copy a data directory as it is now.
 
-    Also while a service runs on it. `regard restore` makes one of the copy.
+    Also while a service runs on it. `regard restore` turns the copy into a data directory.
 
-    Pictures, captions, tags and regions are in it; API keys are not, and what can be made again (views) is not.
+    It contains pictures, captions, tags and regions, but no API keys, and no views, which can be rebuilt.
     """
     if str(out) == "-":
         raise typer.BadParameter("a snapshot is not written to standard output: name a folder, or an archive (.tar)")
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
-    from service.storage.snapshots.snapshot import take_snapshot  # noqa: PLC0415 - PyTorch comes with it
+    from service.storage.snapshots.snapshot import take_snapshot  # noqa: PLC0415 - imports PyTorch
 
     with show_progress() as progress:
         task = progress.add_task("copying pictures", None)
@@ -32,6 +32,6 @@ def snapshot(
     if as_json:
         print_json(vars(content))
         return
-    deleted = f", and {content.deleted} that were deleted, which can still be undone" * bool(content.deleted)
-    missing = f"; {content.missing} are without original" * bool(content.missing)
+    deleted = f", and {content.deleted} deleted ones that can still be restored" * bool(content.deleted)
+    missing = f"; {content.missing} have no original" * bool(content.missing)
     print(f"{visible(str(out))} holds {content.pictures} pictures{deleted}{missing}")

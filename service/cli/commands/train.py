@@ -39,13 +39,13 @@ FIELDS = ", ".join(
 EPILOG = f"""Recipes of models are called MODEL-DATA. DATA is flickr8k (small data), f30k or coco (as in the papers):
 {", ".join(sorted(RECIPES))}.
 
-Of backbone, head and detector the photographs are looked for in the folder of the captions file.
+For backbone, head and detector, photographs are read from the folder of the captions file.
 
-A recipe's fields, for --set, with what they are unless the recipe says otherwise: {FIELDS}.
+A recipe's fields, for --set, with their defaults: {FIELDS}.
 
-OUT gets the best weights so far (best), all that is needed to go on (last.pt), what it is of (recipe.json), and the
-course of it: log.jsonl, and tensorboard where that is installed. It stops after `patience` validations without a better
-sum of recalls."""
+OUT gets the best weights so far (best), the state to resume from (last.pt), the recipe and inputs (recipe.json), and
+logs: log.jsonl, and tensorboard if that is installed. Training stops after `patience` validations without a better sum
+of recalls."""
 
 
 def train(
@@ -62,25 +62,27 @@ def train(
             "--from",
             exists=True,
             file_okay=False,
-            help="What it starts from: weights, a detector, an OUT for backbone.",
+            help="Start from this: weights, a detector, or OUT of another backbone training.",
         ),
     ] = None,
     word_vectors: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Vectors that words start from: GloVe's or word2vec's text."),
+        typer.Option(exists=True, dir_okay=False, help="Initial word vectors, in GloVe's or word2vec's text format."),
     ] = None,
-    backbone: Annotated[Path | None, typer.Option(help="Its weights, for backbone, head and detector.")] = None,
+    backbone: Annotated[
+        Path | None, typer.Option(help="For backbone, head and detector: weights of the backbone.")
+    ] = None,
     sentence_encoder: Annotated[
         Path | None,
         typer.Option(
-            exists=True, file_okay=False, help="For backbone and head: MiniLM's folder, whose vectors they learn."
+            exists=True, file_okay=False, help="For backbone and head: folder of MiniLM, whose vectors they learn."
         ),
     ] = None,
     teacher: Annotated[
         list[Path] | None,
         typer.Option(
             help="For the detector: YOLOX (.onnx) or SSD-MobileNetV2 (.pb); with two, labels are merged. For the head:"
-            " the backbone as published."
+            " the published backbone."
         ),
     ] = None,
     split: Annotated[str, typer.Option(help="Split of the captions to learn from.")] = "train",
@@ -93,7 +95,7 @@ def train(
 ) -> None:
     """Train the detector, its backbone or head, or a model.
 
-    A run that was stopped goes on where it was; that of the head begins anew.
+    A stopped run is resumed, except for that of the head, which starts again.
     """
     if recipe not in (*OPTIONS_OF_PARTS, *RECIPES):
         raise UserError(f"no recipe is called {recipe}{advice_on_name(recipe, (*OPTIONS_OF_PARTS, *RECIPES))}")
@@ -108,7 +110,7 @@ def train(
     changed = _check_recipe(recipe, run, word_vectors)
     source.check(selections[0])
     source.check(selections[1], all_captioned=True)
-    from service.cli.training.matching_model import train_matcher  # noqa: PLC0415 - PyTorch comes with it
+    from service.cli.training.matching_model import train_matcher  # noqa: PLC0415 - imports PyTorch
 
     train_matcher(run, changed, source, selections, word_vectors)
 
@@ -122,7 +124,7 @@ def _train_part(
     sentence_encoder: Path | None,
     teachers: list[Path],
 ) -> None:
-    """Train the detector, its backbone or head, once all that it needs is given."""
+    """Check that the options needed are given, then train the detector, its backbone or head."""
     if backbone is None or captions is None:
         raise typer.BadParameter(f"the {part} is trained with --captions and --backbone")
     if part != "backbone" and not teachers:
@@ -136,7 +138,7 @@ def _train_part(
 
     if part == "backbone":
         tune_backbone(run, photographs, backbone, sentence_encoder)
-    elif sentence_encoder is not None:  # the detector reads none
+    elif sentence_encoder is not None:  # only the head reads it
         fit_head(run, photographs, backbone, teachers[0], sentence_encoder)
     else:
         train_detector(run, photographs, backbone, teachers)
@@ -144,25 +146,25 @@ def _train_part(
 
 def _check_file(path: Path) -> None:
     if not path.is_file():
-        raise UserError(f"{path} is no file" if path.exists() else f"there is no file {path}")
+        raise UserError(f"{path} is not a file" if path.exists() else f"there is no file {path}")
 
 
 def _check_recipe(name: str, run: TrainingRun, word_vectors: Path | None) -> Recipe:
-    """The recipe of that name with its changes. UserError where it lacks what it starts from."""
+    """The recipe of that name with its changes. UserError unless the given weights are what it starts from."""
     recipe = change_recipe(RECIPES[name], run.changes)
     if recipe.starts_from is not None and recipe.starts_from not in RECIPES:
         advice = advice_on_name(recipe.starts_from, RECIPES)
-        raise UserError(f"--set starts_from={recipe.starts_from}: no recipe of a model is called so{advice}")
+        raise UserError(f"--set starts_from={recipe.starts_from}: no recipe of a model has this name{advice}")
     for field in recipe.set_aside:
         if getattr(recipe, field) != getattr(RECIPES[name], field):
-            raise UserError(f"--set {field}: it changes nothing in this recipe, as its other fields are: leave it out")
+            raise UserError(f"--set {field}: other fields of this recipe make it have no effect: leave it out")
     if run.start is not None:
         check_checkpoint(run.start)
     if (recipe.starts_from is None) != (run.start is None):
-        what = f"the weights of {recipe.starts_from}, give them with --from"
+        what = f"the weights of {recipe.starts_from}: give them with --from"
         if recipe.starts_from is None:
-            what = f"random weights: leave --from out, or add --set starts_from={name}, or of what recipe they are"
+            what = f"random weights: leave --from out, or name the recipe of its weights: --set starts_from={name}"
         raise UserError(f"the recipe {name} starts from {what}")
     if recipe.near is not None and word_vectors is None:
-        raise UserError(f"the recipe {name} reads unknown words as near ones: give --word-vectors")
+        raise UserError(f"the recipe {name} replaces unknown words by similar ones: give --word-vectors")
     return recipe

@@ -14,16 +14,16 @@ def words(
     captions: Annotated[
         list[Path],
         typer.Argument(
-            exists=True, dir_okay=False, help="Captions as .jsonl, COCO's annotations as .json, text with one a line."
+            exists=True, dir_okay=False, help="Captions: .jsonl, COCO's annotations (.json), or text with one per line."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="File to write, as text; `regard train --word-vectors` reads it.")],
+    out: Annotated[Path, typer.Option(help="Text file to write, for `regard train --word-vectors`.")],
     split: Annotated[str, typer.Option(help="Split of the .jsonl files to learn from.")] = "train",
     dim: Annotated[int, typer.Option(min=1, help="Numbers in a vector: a recipe's word_dim.")] = 300,
-    least: Annotated[int, typer.Option(min=1, help="A word must occur this often.")] = 2,
-    ask: Annotated[list[str] | None, typer.Option(help="Show what is near this word, repeatable.")] = None,
+    least: Annotated[int, typer.Option(min=1, help="Learn only words that occur this often.")] = 2,
+    ask: Annotated[list[str] | None, typer.Option(help="Print the words nearest to this one, repeatable.")] = None,
 ) -> None:
-    """Learn word vectors from captions alone. Beside OUT, OUT.parts gives vectors to words that do not occur."""
+    """Learn word vectors from captions alone. The file OUT.parts provides vectors for other words."""
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {out.parent} to write {out.name} to")
     texts: list[str] = []
@@ -41,7 +41,7 @@ def words(
             vectors, parts = learn_word_vectors(texts, dim, least)
         except TooFewWords as fault:
             raise UserError(f"{fault}; give a smaller --dim, a lower --least or more captions") from fault
-    parts.save(out.with_name(out.name + ".parts"))  # first: where the vectors are these are, too
+    parts.save(out.with_name(out.name + ".parts"))  # first, so that the vectors never exist without it
     vectors.save(out)
     print_note(f"{out}: vectors of {len(vectors.words)} words")
     if ask:

@@ -35,7 +35,7 @@ class BoxedSource:
     def objects(self, first: int | None = None) -> "BoxedPictures":
         """The first existing pictures with their objects; a note counts the missing ones. UserError where all are
         missing, or the file is in another format."""
-        from models.datasets.coco_boxes import read_coco_boxes  # noqa: PLC0415 - NumPy comes with it
+        from models.datasets.coco_boxes import read_coco_boxes  # noqa: PLC0415 - imports NumPy
 
         with user_input(self.boxes):
             boxed = read_coco_boxes(self.boxes)
@@ -45,9 +45,10 @@ class BoxedSource:
             folder, all_pictures = self.features or self.images, f"the {len(boxed.pictures)} pictures of {self.boxes}"
             if not existing:
                 raise UserError(
-                    f"{folder} holds none of {all_pictures}, as {missing[0]}: name the folder that these names begin in"
+                    f"{folder} holds none of {all_pictures}, such as {missing[0]}: name the folder that these names"
+                    " are relative to"
                 )
-            print_note(f"{folder} lacks {len(missing)} of {all_pictures}, which are left out, as {missing[0]}")
+            print_note(f"{folder} lacks {len(missing)} of {all_pictures}, such as {missing[0]}: they are left out")
         return boxed.of_pictures(existing).first(first)
 
     def _existing(self, names: Sequence[str]) -> set[str]:
@@ -55,7 +56,7 @@ class BoxedSource:
         if self.features is None:
             assert self.images is not None
             return {name for name in names if (self.images / name).is_file()}
-        from models.datasets.feature_store import open_features  # noqa: PLC0415 - PyTorch comes with it
+        from models.datasets.feature_store import open_features  # noqa: PLC0415 - imports PyTorch
 
         with user_input(self.features):
             return set(open_features(self.features).ids).intersection(names)
@@ -83,7 +84,7 @@ class BoxedSource:
         """
         import numpy as np  # noqa: PLC0415 - only when there is something to measure
 
-        from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415 - PyTorch comes with it
+        from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415 - imports PyTorch
         from models.datasets.coco_boxes import BoxedPictures  # noqa: PLC0415
         from models.datasets.feature_store import open_features  # noqa: PLC0415
 
@@ -113,7 +114,7 @@ def measure_boxed(
     **options: Any,
 ) -> dict[str, Any]:
     """The report of one measurement, "grounding" or "short_questions". ValueError where there is nothing to measure."""
-    from models.evaluation.grounding import measure_grounding  # noqa: PLC0415 - PyTorch comes with it
+    from models.evaluation.grounding import measure_grounding  # noqa: PLC0415 - imports PyTorch
     from models.evaluation.short_questions import measure_short_questions  # noqa: PLC0415
 
     if name == "grounding":
@@ -131,7 +132,7 @@ def print_grounding(report: dict[str, Any]) -> None:
                 [f"{kind} ({results['questions']})", way]
                 + [f"{results[way][by]:.1f} ({ends[by][0]:.1f} to {ends[by][1]:.1f})" for by in ("overlap", "centre")]
             )
-    shown = report["shown_by"] or "no regions of words, of which this model says nothing"
+    shown = report["shown_by"] or "no regions of words, which this model does not give"
     print(f"{report['pictures']} pictures, {report['classes']} classes; people are shown: {shown}")
     print_table("question (how many)", "region by", f"IoU {report['iou']:g}", "centre inside", rows=rows)
     covered = [f"{share['percent']:.1f} % of {name}" for name, share in report["coverage"].items()]
@@ -156,7 +157,7 @@ def print_short_questions(report: dict[str, Any]) -> None:
         "question", "search", *ANSWER_MEASURES.values(), f"classes without a hit in {report['first']}", rows=rows
     )
     if report["short_match"] is not None:
-        print("\nprobabilities that a picture shows what is asked for, and whether one is said to (matched)")
+        print("\nprobabilities that a picture shows the object, and the test whether any does (matched)")
         columns = ("calibration error", "Brier skill", "area under ROC", "matched where one does", "where none does")
         rows = [[template, *short_match_cells(result)] for template, result in report["short_match"].items()]
         print_table("question", *columns, rows=rows)

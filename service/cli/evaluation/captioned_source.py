@@ -73,10 +73,10 @@ class CaptionedSource:
             return
         assert self.captions is not None
         lines = selection.lines(self.captions)
-        if all_captioned and (bare := next((line.image for line in lines if not line.captions), None)):
-            raise UserError(f"{self.captions}: {bare} has no caption")
+        if all_captioned and (name := next((line.image for line in lines if not line.captions), None)):
+            raise UserError(f"{self.captions}: {name} has no caption")
         if not any(line.captions for line in lines):
-            raise UserError(f"{self.captions}: no picture that is chosen has a caption")
+            raise UserError(f"{self.captions}: none of the selected pictures has a caption")
         if self.features is not None:
             _check_files(self.features, ["manifest.json", "ids.txt"])
         else:
@@ -91,7 +91,7 @@ class CaptionedSource:
 
     def load(self, selection: Selection) -> "CaptionedFeatures":
         """The features of the selected pictures with their captions. Raises UserError where they cannot be read."""
-        from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415 - PyTorch comes with it
+        from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415 - imports PyTorch
         from models.datasets.feature_store import open_features  # noqa: PLC0415
         from models.datasets.scan_precomp import read_precomp  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ def refuse_beside_precomp(precomp: Path | None, *others: Path | None, extractor:
     """typer.BadParameter where --precomp, which holds features and captions, is given with another source, or
     --extractor without it."""
     if precomp is None and extractor is not None:
-        raise typer.BadParameter("--extractor goes with --precomp: other features tell what made them")
+        raise typer.BadParameter("--extractor goes with --precomp: other features name their extractor")
     if precomp is not None and any(other is not None for other in others):
         raise typer.BadParameter("--precomp holds features and captions: leave --features, --captions and --images out")
 
@@ -129,7 +129,7 @@ def refuse_beside_precomp(precomp: Path | None, *others: Path | None, extractor:
 def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regions: int | None = None) -> None:
     """UserError unless the model, called `name`, was trained on features of the same detector.
 
-    Features reduced to the first `regions` fit a model of as many regions, and one of all.
+    Features reduced to the first `regions` fit models of as many regions and models of all regions.
     """
     check_reads(matcher, data.extractor_digest, data.feature_dim, name, regions)
 
@@ -144,9 +144,9 @@ def check_finite(
 
 
 def note_few(data: "CaptionedFeatures") -> None:
-    """Notes that recalls are meaningless where too few pictures have captions."""
+    """Print a note that recalls are meaningless if too few pictures have captions."""
     if (captioned := sum(map(bool, data.captions))) < FEW_PICTURES:
-        print_note(f"recalls on so few pictures ({captioned}) tell nothing of a model: take {FEW_PICTURES} at least")
+        print_note(f"recalls on so few pictures ({captioned}) are meaningless: use at least {FEW_PICTURES}")
 
 
 def check_reads(matcher: "Matcher", extractor: str, width: int, name: object, regions: int | None = None) -> None:

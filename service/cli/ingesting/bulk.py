@@ -1,4 +1,4 @@
-"""Picture files taken in by all nodes of a cluster, and what becomes of them."""
+"""Ingestion of picture files by all nodes of a cluster, and its outcome."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -11,7 +11,7 @@ from service.cli.ingesting.descriptions import (
     Descriptions,
     album_tag,
     descriptions_by_name,
-    tell_unmatched,
+    note_unmatched,
 )
 from service.cli.ingesting.sending import found_pictures
 from service.cli.ingesting.summary import IngestSummary, SentFile
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 
 
 def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: bool) -> IngestSummary:
-    """Have all nodes take pictures in, with progress bars, and wait until they can be found. Raises UserError where
-    that cannot begin or go on."""
+    """Ingest pictures on all nodes, with progress bars, and wait until they are searchable. UserError if that fails."""
     cluster = cluster_settings(None)
-    from service.cluster.bulk.ingestion import BulkRun  # noqa: PLC0415 - Ray comes with it
+    from service.cluster.bulk.ingestion import BulkRun  # noqa: PLC0415 - imports Ray
 
     found = found_pictures(paths)
-    texts, tagged = descriptions_by_name(captions), found.albums if albums else {}
-    tell_unmatched(texts, {name for name, _ in found.pictures})
-    files = list(offered_files(found.pictures, texts, tagged))
+    descriptions = descriptions_by_name(captions)
+    note_unmatched(descriptions, {name for name, _ in found.pictures})
+    files = list(offered_files(found.pictures, descriptions, found.albums if albums else {}))
     summary = IngestSummary(skipped=dict(found.skipped))
     with closing(BulkRun(cluster)) as run, show_progress() as progress:
         taking = progress.add_task("taking in", len(files))
@@ -53,13 +52,13 @@ def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: boo
 
 
 def offered_files(
-    files: Iterable[tuple[str, Path]], said: Descriptions, albums: Mapping[Path, str]
+    files: Iterable[tuple[str, Path]], descriptions: Descriptions, albums: Mapping[Path, str]
 ) -> "Iterator[OfferedFile]":
-    """(name, file) pairs with what is said of each."""
-    from service.cluster.bulk.files import OfferedFile  # noqa: PLC0415 - PyTorch comes with it
+    """Files given as (name, path), with their descriptions."""
+    from service.cluster.bulk.files import OfferedFile  # noqa: PLC0415 - imports PyTorch
 
     for number, (name, path) in enumerate(files):
-        known = said.get(name, NO_DESCRIPTION)
+        known = descriptions.get(name, NO_DESCRIPTION)
         yield OfferedFile(
             number,
             name,

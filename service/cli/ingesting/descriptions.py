@@ -1,4 +1,4 @@
-"""Descriptions of pictures in a captions file: their captions, and of those that are sent their tags and dates too."""
+"""Descriptions of pictures in a captions file: captions and, for pictures to be sent, tags and dates."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -15,14 +15,14 @@ from service.ingest.manifest import ManifestEntry
 from service.validation_messages import plain_message
 
 Descriptions = Mapping[str, ManifestEntry]
-"""Name of a file -> what is said of its picture."""
+"""File name -> description of its picture."""
 
 NO_DESCRIPTION = ManifestEntry()
 
 
 def captions_by_name(path: Path | None) -> dict[str, list[str]]:
-    """The captions of each file in a captions file, of all its lines; none where there is no such file. UserError names
-    a bad line."""
+    """File name -> captions of all its lines in a captions file; empty if `path` is None. UserError names an invalid
+    line."""
     found = defaultdict[str, list[str]](list)
     if path is not None:
         with user_input(path):
@@ -32,10 +32,10 @@ def captions_by_name(path: Path | None) -> dict[str, list[str]]:
 
 
 def descriptions_by_name(path: Path | None) -> dict[str, ManifestEntry]:
-    """The descriptions of each file in a captions file by its name, letters composed.
+    """File name in Unicode's composed form -> description in a captions file; empty if `path` is None.
 
-    Captions, and where its lines have them `tags`, `taken_at` and `decided`, of several lines the last one's. UserError
-    names a bad line, and what a request may not say of a picture.
+    Several lines for one file add captions and tags; the last `taken_at` and `decided` count. UserError names an
+    invalid line.
     """
     found: dict[str, ManifestEntry] = {}
     if path is not None:
@@ -52,45 +52,44 @@ def descriptions_by_name(path: Path | None) -> dict[str, ManifestEntry]:
 
 
 def with_line(known: ManifestEntry, line: CaptionLine) -> ManifestEntry:
-    """A description with what one more line says. Raises ValidationError where it may not say that."""
-    said: dict[str, Any] = known.model_dump()
-    said["captions"] += new_captions(line, known.captions)
+    """The description extended by another line. Raises ValidationError if the line is invalid."""
+    merged: dict[str, Any] = known.model_dump()
+    merged["captions"] += new_captions(line, known.captions)
     if line.others.get("tags") is not None:
         tags = line.others["tags"]
-        said["tags"] = {**known.tags, **tags} if isinstance(tags, dict) else tags
-    if line.others.get("taken_at") is not None:
-        said["taken_at"] = line.others["taken_at"]
-    if line.others.get("decided") is not None:
-        said["decided"] = line.others["decided"]
-    return ManifestEntry.model_validate(said)
+        merged["tags"] = {**known.tags, **tags} if isinstance(tags, dict) else tags
+    for name in ("taken_at", "decided"):
+        if line.others.get(name) is not None:
+            merged[name] = line.others[name]
+    return ManifestEntry.model_validate(merged)
 
 
-def understood(said: Descriptions, models: Callable[[], Mapping[str, Any]]) -> Descriptions:
-    """The descriptions in the form that a service takes, which its answer about its models tells.
+def supported_descriptions(descriptions: Descriptions, models: Callable[[], Mapping[str, Any]]) -> Descriptions:
+    """The descriptions without fields that the service does not support. `models` asks it for its models.
 
-    A service of an earlier version, whose answer names no collection, refuses `decided`: it is left out, with a note.
+    An earlier version, whose answer names no collection, refuses `decided`, which is then left out with a note.
     """
-    if not any(one.decided for one in said.values()) or "collection" in models():
-        return said
-    print_note("the service is of an earlier version: what the files themselves say is added to what is `decided`")
-    return {name: one.model_copy(update={"decided": []}) for name, one in said.items()}
+    if not any(one.decided for one in descriptions.values()) or "collection" in models():
+        return descriptions
+    print_note("the service is of an earlier version: it ignores `decided` and adds the metadata of the files")
+    return {name: one.model_copy(update={"decided": []}) for name, one in descriptions.items()}
 
 
 def new_captions(line: CaptionLine, known: Collection[str]) -> list[str]:
-    """The captions of a line that are not known yet."""
+    """The captions of a line that are not in `known`."""
     return [caption for caption in line.captions if caption not in known]
 
 
 def album_tag(album: str | None) -> dict[str, str]:
-    """The tag that a picture without an album gets from the folder that holds it; none where there is none."""
+    """The default tags of a picture in an album; empty without one."""
     return {} if album is None else {"album": album}
 
 
-def tell_unmatched(described: Iterable[str], names: Collection[str]) -> None:
-    """Say which pictures that are described are not among those of these names."""
+def note_unmatched(described: Iterable[str], names: Collection[str]) -> None:
+    """Print a note on descriptions of files that are not among `names`."""
     if unmatched := sorted(set(described) - set(names)):
         print_note(
-            f"described, but not among those that are sent: {visible(unmatched[0])}"
+            f"described, but not among the files to send: {visible(unmatched[0])}"
             + (f" and {len(unmatched) - 1} more" if len(unmatched) > 1 else "")
-            + f"; names are those below the folder given, as {visible(min(names))}"
+            + f"; names are paths below the given folder, such as {visible(min(names))}"
         )

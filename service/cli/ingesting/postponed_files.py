@@ -1,14 +1,14 @@
-"""Files that a service could not look at in time, to be sent again."""
+"""Files that a service could not check in time, to be sent again."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 FIRST_PAUSE_S = 15.0
-MOST_ATTEMPTS = 6  # the last of them comes after eight minutes
+MOST_ATTEMPTS = 6  # the last one follows after eight minutes
 
 
 class PostponedFiles:
-    """Counts how often each file was sent in vain; after each time it waits twice as long as before."""
+    """Counts the failed attempts to send each file; the wait doubles after each attempt."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -16,7 +16,7 @@ class PostponedFiles:
         self._not_before: dict[Path, float] = {}
 
     def postpone(self, path: Path) -> bool:
-        """Let the file wait, unless it was sent MOST_ATTEMPTS times; whether it waits."""
+        """Count a failed attempt. Returns whether to try again later: False after MOST_ATTEMPTS attempts."""
         attempts = self._attempts[path] = self._attempts.get(path, 0) + 1
         self._not_before[path] = self._clock() + FIRST_PAUSE_S * 2 ** (attempts - 1)
         return attempts < MOST_ATTEMPTS

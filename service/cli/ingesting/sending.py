@@ -1,4 +1,4 @@
-"""Picture files sent to a service, and what becomes of them."""
+"""Picture files sent to a service, and the outcome."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,8 +15,8 @@ from service.cli.ingesting.descriptions import (
     Descriptions,
     album_tag,
     descriptions_by_name,
-    tell_unmatched,
-    understood,
+    note_unmatched,
+    supported_descriptions,
 )
 from service.cli.ingesting.summary import IngestSummary
 from service.cli.picture_files import FoundFiles, find_files
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from regard_client import Client, Picture, Receipt
     from regard_client.answers import JobAnswer, Rejected
 
-ASK_EVERY_S = 0.2  # how far a job is
-STANDSTILL_S = 20.0  # after which the service is asked what it waits for
-INTERRUPTED = 130  # the status that shells give a program which Ctrl-C ended
+ASK_EVERY_S = 0.2  # interval for asking for the state of a job
+STANDSTILL_S = 20.0  # without progress, after which the service is asked why it is not ready
+INTERRUPTED = 130  # the exit status of programs that end by Ctrl-C
 
 
 def send_files(
@@ -39,20 +39,19 @@ def send_files(
     api_key: SecretStr | None = None,
     albums: bool = True,
 ) -> IngestSummary:
-    """Send pictures with progress bars, and wait until they are searchable. Raises UserError where that cannot begin or
-    go on.
+    """Send pictures with progress bars, and wait until they are searchable. UserError if that fails.
 
-    With the key of the environment, if no other is given; `albums`: with the names of their folders as tags.
+    The API key is that of the environment if None. `albums`: tag pictures with the names of their folders.
     """
     found = found_pictures(paths)
     files = found.pictures
-    texts, tagged = descriptions_by_name(captions), found.albums if albums else {}
-    tell_unmatched(texts, {name for name, _ in files})
+    given, tagged = descriptions_by_name(captions), found.albums if albums else {}
+    note_unmatched(given, {name for name, _ in files})
     summary, jobs = IngestSummary(skipped=dict(found.skipped)), list[str]()
-    with connect(url, api_key) as client, told_when_stopped(summary, len(files)), show_progress() as progress:
-        said = understood(texts, client.models)
+    with connect(url, api_key) as client, noting_interruption(summary, len(files)), show_progress() as progress:
+        descriptions = supported_descriptions(given, client.models)
         sending = progress.add_task("sending", len(files))
-        for receipt in receipts_of(client, described(files, said, tagged)):
+        for receipt in upload_receipts(client, pictures_to_upload(files, descriptions, tagged)):
             summary.count_receipt(receipt)
             jobs += [receipt.job_id] if receipt.job_id else []
             sending.advance(len(receipt.accepted) + len(receipt.rejected))
@@ -61,23 +60,23 @@ def send_files(
 
 
 def wait_for_regions(client: "Client", jobs: Sequence[str], progress: Progress, summary: IngestSummary) -> None:
-    """Wait for jobs, with a bar of the pictures that are still pending, without those that can be found already."""
+    """Wait for jobs, with a progress bar over the pictures that are still pending."""
     first = [client.job(job_id) for job_id in jobs]
     if pending := sum(job["total"] - job["done"] - job["failed"] for job in first):
         detecting = progress.add_task("finding regions", pending)
     for known in first:
         before = detecting.completed if pending else 0
-        for job in followed(client, known["job_id"]):
+        for job in job_states(client, known["job_id"]):
             if pending:
                 detecting.update(before + job["done"] + job["failed"] - known["done"] - known["failed"])
         summary.count_failures(job["failures"])
 
 
-def followed(client: "Client", job_id: str) -> "Iterator[JobAnswer]":
-    """The states of a job until it is done. While it stands still, whatever keeps the service from going on is told."""
+def job_states(client: "Client", job_id: str) -> "Iterator[JobAnswer]":
+    """The states of a job until it is done. Prints why the service is not ready while there is no progress."""
     from regard_client import JobUnfinished  # noqa: PLC0415 - half a second, which `--help` should not take
 
-    last, told = None, ""
+    last, printed = None, ""
     while True:
         before = last
         try:
@@ -85,13 +84,13 @@ def followed(client: "Client", job_id: str) -> "Iterator[JobAnswer]":
                 yield last
             return
         except JobUnfinished:
-            if last == before and (said := trouble_of(client)) != told:
-                print_note(f"the service waits: {said}" if said else "the service goes on")
-                told = said
+            if last == before and (reason := reason_not_ready(client)) != printed:
+                print_note(f"the service waits: {reason}" if reason else "the service goes on")
+                printed = reason
 
 
-def trouble_of(client: "Client") -> str:
-    """The service's words on why it is not ready; "" where it is."""
+def reason_not_ready(client: "Client") -> str:
+    """The reason that the service gives for not being ready; "" if it is ready."""
     from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
 
     try:
@@ -101,15 +100,18 @@ def trouble_of(client: "Client") -> str:
     return ""
 
 
-def receipts_of(client: "Client", pictures: "Iterable[Picture]") -> "Iterator[Receipt]":
-    """The receipts of pictures, sent in batches; what is left of a batch of which a file cannot be read, or that is
-    refused for what is said of one of its pictures, is sent one by one, and what fails then is a rejected file."""
+def upload_receipts(client: "Client", pictures: "Iterable[Picture]") -> "Iterator[Receipt]":
+    """The receipts of pictures, sent in batches.
+
+    If a file of a batch cannot be read, or one of its descriptions is refused, the rest of the batch is sent one by
+    one, and pictures that fail again are rejected.
+    """
     from regard_client import Receipt, RequestRefused, upload_batches  # noqa: PLC0415 - half a second, as above
 
     for batch in upload_batches(pictures):
         left = batch
         try:
-            for receipt in client.upload(batch):  # several of one that was too large, in its order
+            for receipt in client.upload(batch):  # several for a batch that was too large, in its order
                 left = left[len(receipt.accepted) + len(receipt.rejected) :]
                 yield receipt
             continue
@@ -124,37 +126,36 @@ def receipts_of(client: "Client", pictures: "Iterable[Picture]") -> "Iterator[Re
             yield Receipt(job_id=None, accepted=[], rejected=[rejected])
         else:
             for one in left:
-                yield from receipts_of(client, [one])
+                yield from upload_receipts(client, [one])
 
 
 @contextmanager
-def told_when_stopped(summary: IngestSummary, total: int) -> Iterator[None]:
-    """Ends the program at Ctrl-C, and says before what of `total` files is safe and how it goes on.
+def noting_interruption(summary: IngestSummary, total: int) -> Iterator[None]:
+    """Prints which of `total` files are stored and how to continue, if Ctrl-C or an error ends the block.
 
-    It says so, too, where the service refuses or cannot be reached any more, or a file cannot be read, which others
-    make a UserError of.
+    After Ctrl-C it exits; errors are raised again.
     """
     from regard_client import RegardError  # noqa: PLC0415 - half a second, which `--help` should not take
 
-    def tell(found: str) -> None:
+    def note(when: str) -> None:
         stored = summary.accepted + summary.duplicates
-        print_note(f"\nstopped: {stored} pictures are stored and will be found {found}; `regard jobs` says how far")
+        print_note(f"\nstopped: {stored} pictures are stored and will be found {when}; `regard jobs` says how far")
         if left := total - stored - len(summary.rejected):
             print_note(f"{left} files were not sent yet: the same command goes on with them")
 
     try:
         yield
     except KeyboardInterrupt:
-        tell("without you")
+        note("without you")
         raise typer.Exit(INTERRUPTED) from None
     except (RegardError, OSError) as fault:
         if summary.accepted or summary.duplicates:
-            tell("without you" if isinstance(fault, OSError) else "when the service goes on")
+            note("without you" if isinstance(fault, OSError) else "when the service goes on")
         raise
 
 
 def found_pictures(paths: Sequence[Path]) -> FoundFiles:
-    """The pictures that `find_files` finds. UserError where there are none."""
+    """The result of `find_files`. UserError if there are no pictures."""
     found = find_files(paths)
     if not found.pictures:
         skipped = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
@@ -162,12 +163,14 @@ def found_pictures(paths: Sequence[Path]) -> FoundFiles:
     return found
 
 
-def described(files: Iterable[tuple[str, Path]], said: Descriptions, albums: Mapping[Path, str]) -> "Iterator[Picture]":
-    """(name, file) pairs as pictures to upload, with what is known of each."""
+def pictures_to_upload(
+    files: Iterable[tuple[str, Path]], descriptions: Descriptions, albums: Mapping[Path, str]
+) -> "Iterator[Picture]":
+    """Pictures to upload from files given as (name, path), with their descriptions."""
     from regard_client import Picture  # noqa: PLC0415 - half a second, which `--help` should not take
 
     for name, path in files:
-        known, default = said.get(name, NO_DESCRIPTION), album_tag(albums.get(path))
+        known, default = descriptions.get(name, NO_DESCRIPTION), album_tag(albums.get(path))
         yield Picture(
             path,
             name,

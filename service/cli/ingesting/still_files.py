@@ -1,4 +1,4 @@
-"""Files of watched folders that wait to be sent: the new and the changed ones that have stopped growing."""
+"""Files of watched folders that are ready to be sent: new or changed ones that have stopped changing."""
 
 import json
 import os
@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from index.files import replace_file
 
-OWNER = "collection_of_earlier_lines"  # of those that name none
+OWNER = "collection_of_earlier_lines"  # key of the collection to which earlier lines without one belong
 
 
 class FileState(NamedTuple):
-    """Size and time of change of a file: while neither differs, it is taken for the same file."""
+    """Size and modification time of a file, which counts as unchanged while both stay the same."""
 
     num_bytes: int
     modified_ns: int
 
 
 def state_of(path: Path) -> FileState | None:
-    """The state of a file; None for one that is gone."""
+    """The state of a file; None if it does not exist."""
     try:
         found = path.stat()
     except OSError:
@@ -30,25 +30,25 @@ def state_of(path: Path) -> FileState | None:
 
 @dataclass
 class _Sent:
-    """The files that one collection was sent, by their paths, and the ids of the contents that it accepted."""
+    """The files that were sent to one collection, by path, and the ids of the contents that it accepted."""
 
     files: dict[str, FileState] = field(default_factory=dict)
     contents: set[str] = field(default_factory=set)
 
 
 class SentFiles:
-    """The files that a service was sent, in the state in which it got them; kept in a file of a line each.
+    """The files that were sent to a service, with their states, recorded in a file of JSON lines.
 
-    A line is written once the service has answered. One that a kill cut off is passed over when the file is read, and
-    its picture sent again: the service knows pictures by their content. Once most lines are of states that files were
-    in before, the next start writes the file anew without them.
+    A line is written once the service has answered. A line cut off by a kill is ignored, and its picture is sent again,
+    which is harmless: the service identifies pictures by their content. When most lines are outdated, the next start
+    rewrites the file without them.
 
-    What was sent to one collection was not to another: each line names its own. Lines that name none, as those of
-    earlier versions, are of the first collection that is named after them.
+    Each line names the collection to which the file was sent. Lines without one, written by earlier versions, belong to
+    the first collection that is named after them.
     """
 
     def __init__(self, path: Path) -> None:
-        """`path` is made where it is not there. OSError where it cannot be written, before anything is sent."""
+        """`path` is created if missing. OSError if it is not writable."""
         self._path = path
         self._collection: str | None = None
         self._sent = _Sent()
@@ -65,9 +65,9 @@ class SentFiles:
         try:
             entry = json.loads(line)
             if entry.get(OWNER) is not None:
-                self._give_to(str(entry[OWNER]))
+                self._assign_unnamed(str(entry[OWNER]))
                 return
-            sent = self._of(entry.get("collection"))
+            sent = self._sent_to(entry.get("collection"))
             if "file" in entry:
                 sent.files[str(entry["file"])] = FileState(int(entry["num_bytes"]), int(entry["modified_ns"]))
             if entry.get("content") is not None:
@@ -76,59 +76,60 @@ class SentFiles:
             return
 
     def _entries(self) -> Iterator[Mapping[str, str | int]]:
-        """A line for each file and each content that was read, without the states that files were in before."""
+        """A line for each file, in its latest state, and for each content."""
         for collection, sent in self._by_collection.items():
             named = {} if collection is None else {"collection": collection}
             yield from ({"file": file, **state._asdict(), **named} for file, state in sent.files.items())
             yield from ({"content": content, **named} for content in sent.contents)
 
-    def _of(self, collection: str | None) -> _Sent:
+    def _sent_to(self, collection: str | None) -> _Sent:
         return self._by_collection.setdefault(collection, _Sent())
 
-    def _give_to(self, collection: str) -> None:
-        owner, given = self._of(collection), self._by_collection[None]
-        owner.files.update(given.files)
-        owner.contents.update(given.contents)
+    def _assign_unnamed(self, collection: str) -> None:
+        """Assign the files of lines without a collection to this one."""
+        owner, unnamed = self._sent_to(collection), self._by_collection[None]
+        owner.files.update(unnamed.files)
+        owner.contents.update(unnamed.contents)
         self._by_collection[None] = _Sent()
 
-    def turn_to(self, collection: str | None) -> bool:
-        """Let all else be about this collection, None where the service tells none; whether it was another before."""
+    def switch_to(self, collection: str | None) -> bool:
+        """Use this collection from now on; None if the service does not name it. Returns whether it was another."""
         if collection is not None and self._by_collection[None].files:
             self._write({OWNER: collection})
-            self._give_to(collection)
-        was, self._collection = self._collection, collection
-        self._sent = self._of(collection)
-        return was != collection
+            self._assign_unnamed(collection)
+        before, self._collection = self._collection, collection
+        self._sent = self._sent_to(collection)
+        return before != collection
 
     def __len__(self) -> int:
         """The number of files that were sent to the collection."""
         return len(self._sent.files)
 
     def has(self, path: Path, state: FileState) -> bool:
-        """Whether the file was sent to the collection as it is now."""
+        """Whether the file was sent to the collection in this state."""
         return self._sent.files.get(_key(path)) == state
 
     def has_content(self, content: str) -> bool:
-        """Whether the collection accepted a file of these bytes, under whatever name; earlier versions kept no ids."""
+        """Whether the collection accepted a file with this content id, under any name; earlier versions kept no ids."""
         return content in self._sent.contents
 
     def add(self, path: Path, state: FileState, content: str | None = None) -> None:
-        """Note that the file was sent; `content` is the id of bytes that were accepted."""
-        more = {"collection": self._collection, "content": content}
-        said = {name: value for name, value in more.items() if value is not None}
-        self._write({"file": _key(path), **state._asdict(), **said})
+        """Record that the file was sent. `content` is its content id if it was accepted."""
+        optional = {"collection": self._collection, "content": content}
+        known = {name: value for name, value in optional.items() if value is not None}
+        self._write({"file": _key(path), **state._asdict(), **known})
         self._sent.files[_key(path)] = state
         if content is not None:
             self._sent.contents.add(content)
 
     def _write(self, entry: Mapping[str, str | int]) -> None:
         with self._path.open("a+b") as file:
-            if file.tell() and not _ends_its_line(file.fileno()):
+            if file.tell() and not _ends_with_newline(file.fileno()):
                 file.write(b"\n")
             file.write(json.dumps(entry).encode() + b"\n")
 
 
-def _ends_its_line(descriptor: int) -> bool:
+def _ends_with_newline(descriptor: int) -> bool:
     return os.pread(descriptor, 1, os.fstat(descriptor).st_size - 1) == b"\n"
 
 
@@ -137,17 +138,17 @@ def _key(path: Path) -> str:
 
 
 class StillFiles:
-    """The files among those found that have not changed for a while and were not sent as they are."""
+    """Finds files that have not changed for a while and were not sent in their current state."""
 
     def __init__(self, sent: SentFiles, still_for_s: float, clock: Callable[[], float]) -> None:
-        """A file is still when size and time of change stayed the same for `still_for_s` seconds of `clock`."""
+        """A file is still once its state was the same for `still_for_s` seconds of `clock`."""
         self._sent = sent
         self._still_for_s = still_for_s
         self._clock = clock
         self._since: dict[Path, tuple[FileState, float]] = {}
 
     def look(self, paths: Iterable[Path]) -> dict[Path, FileState]:
-        """The files among these that wait to be sent, in their order, each with the state that it was seen in."""
+        """The files among these that are ready to be sent, in order, with their states."""
         now, before, ready = self._clock(), self._since, dict[Path, FileState]()
         self._since = {}
         for path in paths:
@@ -162,5 +163,5 @@ class StillFiles:
 
     @property
     def num_unsent(self) -> int:
-        """The number of files of the last look that were not sent yet, still or not."""
+        """The number of files of the last look that were not sent yet, whether still or not."""
         return sum(not self._sent.has(path, state) for path, (state, _) in self._since.items())

@@ -1,4 +1,4 @@
-"""The outcome of an ingestion, as `ingest` and `ingest-features` report it."""
+"""The outcome of an ingestion, reported by `ingest` and `ingest-features`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from regard_client import Receipt
     from regard_client.answers import FailureAnswer
 
-ABOUT_RAW = "RAW photographs are taken in where the extra `raw` is installed: pip install rawpy"
+ABOUT_RAW = "RAW photographs are taken in if the extra `raw` is installed: pip install rawpy"
 
 
 class SentFile(NamedTuple):
-    """A file that the service took: its name, and what was known of its picture before."""
+    """A file that the service accepted: its name, and whether its picture was stored already or deleted before."""
 
     name: str
     duplicate: bool
@@ -26,9 +26,8 @@ class SentFile(NamedTuple):
 
 @dataclass
 class IngestSummary:
-    """The outcome for each file: counts of those accepted, stored already and, by their kind, passed over; reasons of
-    those rejected or failed later. `restored` are those accepted whose pictures had been deleted.
-    """
+    """The outcome of all files: how many were accepted, stored already, or skipped by kind, and why others were
+    rejected or failed later. `restored` counts accepted files whose pictures had been deleted."""
 
     accepted: int = 0
     restored: int = 0
@@ -36,10 +35,10 @@ class IngestSummary:
     rejected: list[dict[str, str]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
-    _sent: dict[str, list[SentFile]] = field(default_factory=dict)  # ids of pictures -> their files, copies among them
+    _sent: dict[str, list[SentFile]] = field(default_factory=dict)  # picture id -> its files, including copies
 
     def count_receipt(self, receipt: "Receipt") -> None:
-        """Count the files of a request: those that the server stored, or had, or turned away."""
+        """Count the accepted and rejected files of a request."""
         for accepted in receipt.accepted:
             file = SentFile(accepted["filename"], accepted["duplicate"], accepted.get("restored", False))
             self.count_accepted(accepted["image_id"], file)
@@ -47,23 +46,23 @@ class IngestSummary:
             self.count_rejected(rejected["filename"], rejected["problem"])
 
     def count_failures(self, failures: "Sequence[FailureAnswer]") -> None:
-        """Count the accepted pictures of a job that were set aside."""
+        """Count the pictures of a job that failed after they were accepted."""
         for one in failures:
             self.count_failed(one["image_id"], one["reason"])
 
     def count_accepted(self, image_id: str, file: SentFile) -> None:
-        """Count a file that is stored now, or was before, or was deleted and came back."""
+        """Count a file that was accepted, stored already, or restored."""
         self._sent.setdefault(image_id, []).append(file)
         self._count(file, 1)
 
     def count_rejected(self, filename: str, problem: str) -> None:
-        """Count a file that was turned away."""
+        """Count a file that was rejected."""
         self.rejected.append({"filename": filename, "problem": problem})
 
     def count_failed(self, image_id: str, reason: str) -> None:
-        """Count every file of an accepted picture that was set aside, no longer among those that are there.
+        """Count all files of a picture as failed instead of accepted.
 
-        The jobs of several requests that held copies name the picture each; it is counted once.
+        Several jobs may name the same picture, if its copies were in several requests; it is counted once.
         """
         for file in self._sent.pop(image_id, []):
             self.failed.append({"filename": file.name, "problem": reason})
@@ -75,12 +74,12 @@ class IngestSummary:
         self.restored += number * (file.restored and not file.duplicate)
 
     def as_dict(self) -> dict[str, Any]:
-        """The outcome as it is printed as JSON."""
+        """The outcome for JSON output."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
 
 def finish_ingestion(summary: IngestSummary, as_json: bool) -> None:
-    """Print the outcome and exit; the status is 1 where a file was rejected or failed."""
+    """Print the outcome; exit with status 1 if a file was rejected or failed."""
     if as_json:
         print_json(summary.as_dict())
     else:
@@ -90,7 +89,7 @@ def finish_ingestion(summary: IngestSummary, as_json: bool) -> None:
 
 
 def print_summary(summary: IngestSummary) -> None:
-    """Print the outcome for people: a table in which every file is counted, and before it what has a reason."""
+    """Print the outcome for people: the reasons of rejections and failures, then a table that counts every file."""
     for one in summary.rejected:
         print_note(f"turned away: {one['filename']}: {one['problem']}")
     for one in summary.failed:

@@ -1,4 +1,4 @@
-"""Folders that are watched: what comes into them is sent to a service as soon as it is whole."""
+"""Watched folders: new and changed pictures are sent to a service once they are complete."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ from regard_client import Client, Receipt, RegardError, RequestRefused, upload_b
 from service.cli.connection import advised
 from service.cli.ingesting.descriptions import Descriptions
 from service.cli.ingesting.postponed_files import PostponedFiles
-from service.cli.ingesting.sending import described, receipts_of
+from service.cli.ingesting.sending import pictures_to_upload, upload_receipts
 from service.cli.ingesting.still_files import FileState, SentFiles, StillFiles, state_of
 from service.cli.ingesting.summary import IngestSummary
 from service.cli.picture_files import find_files
@@ -24,19 +24,18 @@ from service.ingest.filenames import display_name
 from service.storage.originals import image_id_of_file
 
 WATCH_EVERY_S = 1.0
-COLLECTION_EVERY_S = 30.0  # the service is asked which collection it has, which may be another after a restart
-# Where a service or a folder could not be reached: files that it refuses are not sent every second.
-TROUBLE_PAUSE_S = 15.0
-REST = 10  # times as long as finding files took, which costs less than a tenth of a processor
+COLLECTION_EVERY_S = 30.0  # interval for asking which collection the service has: a restart may change it
+TROUBLE_PAUSE_S = 15.0  # after an error, so that refused files are not sent every second
+REST = 10  # in units of the time to find the files, so that it takes less than a tenth of a processor
 LONGEST_REST_S = 300.0
 KEY_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-MOST_NAMED = 5  # files in one line
+MOST_NAMED = 5  # files named in one line
 
 
 class FolderWatch:
-    """Watches folders by looking at them again and again, which works on every file system, also on those of a network.
+    """Watches folders by polling, which works on every file system, including network file systems.
 
-    What it did so far stands in `summary`.
+    `summary` is the outcome so far.
     """
 
     def __init__(
@@ -45,19 +44,19 @@ class FolderWatch:
         folders: Sequence[Path],
         sent: SentFiles,
         still_for_s: float,
-        said: Descriptions,
+        descriptions: Descriptions,
         albums: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`said` of pictures by the names of files; `albums`: with the names of their folders as tags."""
+        """`albums`: tag pictures with the names of their folders."""
         self.summary = IngestSummary()
         self._client = client
         self._folders = folders
         self._sent = sent
         self._still = StillFiles(sent, still_for_s, clock)
-        self._said = said
+        self._descriptions = descriptions
         self._albums = albums
-        self._jobs: deque[tuple[str, list[str]]] = deque()  # id, names of the pictures that were not there before
+        self._jobs: deque[tuple[str, list[str]]] = deque()  # id, names of the new pictures
         self._unreadable: dict[Path, FileState] = {}
         self._postponed = PostponedFiles(clock)
         self._trouble = ""
@@ -67,39 +66,39 @@ class FolderWatch:
         self._finding_s = 0.0  # of the last look
 
     def look(self) -> None:
-        """Send what is whole and was not sent yet, and tell of what can be found by now.
+        """Send complete files that were not sent yet, and report pictures that have become searchable.
 
-        A service that cannot be reached, and a folder that is not there, are told of once and waited for.
-        RequestRefused where the service refuses the key, which waiting does not change.
+        An unreachable service or a missing folder is reported once and then retried. RequestRefused if the service
+        refuses the API key.
         """
         try:
             self._send()
-            self._tell_of_jobs()
+            self._report_jobs()
         except (RegardError, UserError, OSError) as fault:
             if isinstance(fault, RequestRefused) and fault.status in KEY_REFUSED:
                 raise
-            said = advised(fault) if isinstance(fault, RegardError) else str(fault)
-            if self._trouble != said:
-                print_note(f"{said.removesuffix('.')}; trying again until it works")
-            self._trouble = said
-            self._ask_collection_at = min(self._ask_collection_at, self._clock())  # it may come back as another
+            message = advised(fault) if isinstance(fault, RegardError) else str(fault)
+            if self._trouble != message:
+                print_note(f"{message.removesuffix('.')}; trying again until it works")
+            self._trouble = message
+            self._ask_collection_at = min(self._ask_collection_at, self._clock())  # it may have changed meanwhile
         else:
             if self._trouble:
                 print_note("it works again")
             self._trouble = ""
 
     def _follow_collection(self) -> None:
-        """Turn to the collection that the service has now: what was sent to another one is not there."""
+        """Switch to the current collection of the service, which lacks files that were sent to another one."""
         if self._clock() < self._ask_collection_at:
             return
         before, self._collection = self._collection, self._client.models().get("collection")
-        if self._sent.turn_to(self._collection) and before is not None:  # which an earlier version did not tell
-            print_note("the service has another collection of pictures now: it is sent what it was not sent before")
+        if self._sent.switch_to(self._collection) and before is not None:  # None: an earlier version of the service
+            print_note("the service has another collection of pictures now: files that it was not sent are sent to it")
         self._ask_collection_at = self._clock() + COLLECTION_EVERY_S
 
     @property
     def is_in_trouble(self) -> bool:
-        """Whether the last look ended early."""
+        """Whether the last look ended with an error."""
         return bool(self._trouble)
 
     @property
@@ -110,7 +109,7 @@ class FolderWatch:
 
     @property
     def num_jobs(self) -> int:
-        """The number of jobs of what was sent of which it is not told yet what became of them."""
+        """The number of jobs whose outcome was not reported yet."""
         return len(self._jobs)
 
     @property
@@ -119,9 +118,9 @@ class FolderWatch:
         return self._still.num_unsent
 
     def finish(self) -> IngestSummary:
-        """Tell what is left undone, and the outcome."""
+        """Print what is still pending, and return the outcome."""
         with suppress(RegardError):
-            self._tell_of_jobs()
+            self._report_jobs()
         if pending := sum(len(names) for _, names in self._jobs):
             print_note(f"{pending} pictures are with the service, which goes on finding their regions: `regard jobs`")
         if left := self.num_unsent:
@@ -143,46 +142,46 @@ class FolderWatch:
         }
         albums = found.albums if self._albums else {}
         contents = dict[Path, str | None]()
-        pictures = described(self._not_sent_before(ready, names, contents), self._said, albums)
+        pictures = pictures_to_upload(self._not_sent_before(ready, names, contents), self._descriptions, albums)
         for batch in upload_batches(pictures):
-            receipts = list(receipts_of(self._client, batch))  # several, where the service takes less in one request
+            receipts = list(upload_receipts(self._client, batch))  # several if the service limits requests further
             again = {one["filename"] for receipt in receipts for one in receipt.rejected if one.get("retryable")}
             accepted = {one["image_id"] for receipt in receipts for one in receipt.accepted}
             later = set[str]()
             for path, name in ((one.content, one.name) for one in batch):
                 assert isinstance(path, Path)
-                known_as = {name, display_name(name)}  # to us, and to the service
+                known_as = {name, display_name(name)}  # here, and in the service
                 if known_as & again and self._postponed.postpone(path):
                     later |= known_as
                 else:
                     content = contents[path]
                     self._sent.add(path, ready[path], content if content in accepted else None)
             for receipt in receipts:
-                self._tell_of_receipt(receipt, later)
+                self._report_receipt(receipt, later)
 
     def _not_sent_before(
         self, ready: Mapping[Path, FileState], names: Mapping[Path, str], contents: dict[Path, str | None]
     ) -> Iterator[tuple[str, Path]]:
-        """(name, file) of those whose bytes were not sent before under another name or date, one after the other.
+        """(name, file) of each file whose content was not sent before under another name or date.
 
-        `contents` gets the id of what each holds: its bytes are read here.
+        Reads the files, and puts their content ids into `contents`; None for an unreadable file.
         """
         before = list[str]()
         for path, state in ready.items():
             content = None
-            with suppress(OSError):  # which is told of when it is sent
+            with suppress(OSError):  # reported when it is sent
                 content = image_id_of_file(path)
             contents[path] = content
             if content is None or not self._sent.has_content(content):
                 yield names[path], path
-            elif state_of(path) == state:  # another one is looked at again
+            elif state_of(path) == state:  # if it has changed since, the next look checks it again
                 self._sent.add(path, state, content)
                 before.append(names[path])
         if before:
-            print_note(f"sent before by another name, or not changed within: {named(before)}")
+            print_note(f"sent before under another name or date: {first_names(before)}")
 
     def _is_readable(self, path: Path, state: FileState) -> bool:
-        """Whether the file can be opened. One that cannot is told of, and tried again when it has changed."""
+        """Whether the file can be opened. If not, a note is printed, and it is tried again once it has changed."""
         if self._unreadable.get(path) == state and not os.access(path, os.R_OK):
             return False
         try:
@@ -193,23 +192,23 @@ class FolderWatch:
             return False
         return True
 
-    def _tell_of_receipt(self, receipt: Receipt, later: Container[str]) -> None:
-        """Count and tell what became of the files of a request; those that are sent again `later` count then."""
+    def _report_receipt(self, receipt: Receipt, later: Container[str]) -> None:
+        """Count and print the outcome of a request's files, except for names that will be sent again `later`."""
         if waiting := [one["filename"] for one in receipt.rejected if one["filename"] in later]:
-            print_note(f"not looked at in time, and sent again later: {named(waiting)}")
+            print_note(f"not checked in time, and sent again later: {first_names(waiting)}")
         receipt = replace(receipt, rejected=[one for one in receipt.rejected if one["filename"] not in later])
         self.summary.count_receipt(receipt)
         for one in receipt.rejected:
             print_note(f"turned away: {visible(one['filename'])}: {one['problem']}")
         if there := [one["filename"] for one in receipt.accepted if one["duplicate"]]:
-            print_note(f"there already: {named(there)}")
+            print_note(f"there already: {first_names(there)}")
         if restored := [one["filename"] for one in receipt.accepted if one.get("restored")]:
-            print_note(f"deleted before, and brought back: {named(restored)}")
+            print_note(f"deleted before, and brought back: {first_names(restored)}")
         if receipt.job_id is not None:
             new = [one["filename"] for one in receipt.accepted if not one["duplicate"]]
             self._jobs.append((receipt.job_id, new))
 
-    def _tell_of_jobs(self) -> None:
+    def _report_jobs(self) -> None:
         while self._jobs:
             job_id, names = self._jobs[0]
             try:
@@ -218,7 +217,7 @@ class FolderWatch:
                 if refused.status != HTTPStatus.NOT_FOUND:
                     raise
                 self._jobs.popleft()
-                print_note(f"the service does not know any more what became of {named(names)}")
+                print_note(f"the service no longer knows the outcome of {first_names(names)}")
                 continue
             if job["state"] != "done":
                 return
@@ -228,13 +227,13 @@ class FolderWatch:
                 print_note(f"set aside: {visible(one['filename'])}: {one['reason']}")
             failed = {one["filename"] for one in job["failures"]}
             if found := [name for name in names if name not in failed]:
-                print_note(f"can be found: {named(found)}")
+                print_note(f"can be found: {first_names(found)}")
 
 
 def watch_until_interrupted(watch: FolderWatch, sleep: Callable[[float], None] = time.sleep) -> IngestSummary:
-    """Look again and again until Ctrl-C, which leaves nothing half done: a file counts as sent once it is answered.
+    """Look repeatedly until Ctrl-C, which is safe at any time: a file counts as sent once the service has answered.
 
-    RequestRefused where the service refuses the key.
+    RequestRefused if the service refuses the API key.
     """
     try:
         while True:
@@ -248,15 +247,15 @@ def watch_until_interrupted(watch: FolderWatch, sleep: Callable[[float], None] =
     return watch.finish()
 
 
-def named(names: Sequence[str]) -> str:
-    """The first of the names, and how many more there are."""
+def first_names(names: Sequence[str]) -> str:
+    """The first MOST_NAMED names, and the number of others."""
     first = ", ".join(map(visible, names[:MOST_NAMED]))
     return first if len(names) <= MOST_NAMED else f"{first} and {len(names) - MOST_NAMED} more"
 
 
 def sent_files_path(url: str, folders: Sequence[Path]) -> Path:
-    """The file that keeps what was sent from these folders to that service, where a system keeps a program's state."""
-    named = Path(os.environ.get("XDG_STATE_HOME", ""))
-    state = named if named.is_absolute() else Path.home() / ".local" / "state"  # as its specification says
+    """The file that records what was sent from these folders to this service, in the user's state folder (XDG)."""
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    state = given if given.is_absolute() else Path.home() / ".local" / "state"  # relative paths are invalid
     text = "\0".join([url, *sorted(str(folder.resolve()) for folder in folders)])
     return state / "regard" / f"sent-{hashlib.sha256(os.fsencode(text)).hexdigest()[:16]}.jsonl"

@@ -1,4 +1,4 @@
-"""Results of searches, printed for people."""
+"""Search results, printed for people."""
 
 import sys
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ LONGEST_SHOWN = 100
 
 
 def thumbnails_of(client: "Client", hits: "list[PictureHit]") -> dict[str, str]:
-    """Control sequences that show pictures small in this terminal, by image id; none where it shows no pictures."""
+    """Image id -> control sequence that shows the thumbnail in this terminal; empty if it cannot show pictures."""
     if not (hits and sys.stdout.isatty()):
         return {}
     from regard_client import RegardError  # noqa: PLC0415 - half a second, which `--help` should not take
@@ -26,25 +26,25 @@ def thumbnails_of(client: "Client", hits: "list[PictureHit]") -> dict[str, str]:
     shown: dict[str, str] = {}
     protocol = terminal_protocol()
     for image_id in [hit["image_id"] for hit in hits if protocol and hit["thumbnail_url"]]:
-        with suppress(RegardError):  # one that was deleted this moment stays a line of the table
+        with suppress(RegardError):  # if it was just deleted, its row is shown without a thumbnail
             assert protocol is not None
             shown[image_id] = drawn_small(client.thumbnail(image_id), protocol)
     return shown
 
 
 def print_readings(answer: Mapping[str, Any]) -> None:
-    """Say how misspelt words were read, which words are none, unless a text holds them, and what else stands out."""
+    """Print how misspelt words were read, the unknown words unless a text matches, and the answer's note."""
     if read_as := answer.get("read_as"):
         print(f"read as: {', '.join(f'{word} > {read}' for word, read in read_as.items())}")
-    held = any("text" in hit.get("found_by", ()) for hit in answer.get("results", ()))  # also what is no word
-    if (unknown := answer.get("unknown_words")) and not held:
+    in_texts = any("text" in hit.get("found_by", ()) for hit in answer.get("results", ()))
+    if (unknown := answer.get("unknown_words")) and not in_texts:
         print(f"unknown words: {', '.join(unknown)}")
     if note := answer.get("note"):
         print(note)
 
 
 def without_misleading_probabilities(answer: "TextAnswer") -> "list[PictureHit]":
-    """The results, with probabilities only where a picture is told to match: they are given that one does."""
+    """The results; without probabilities, which assume that some picture matches, unless the pictures do match."""
     if answer.get("matched_by_pictures"):
         return answer["results"]
     return [{**hit, "probability": None} for hit in answer["results"]]
@@ -56,8 +56,9 @@ def print_picture_hits(
     thumbnails: Mapping[str, str] = MappingProxyType({}),
     filtered: bool = False,
 ) -> None:
-    """Print a table of the pictures found; below it each one small, where a terminal shows pictures, and the words of
-    each, where they are explained. `filtered` says whether only pictures that pass a filter were looked at.
+    """Print a table of the pictures found, and below it any thumbnails, near-duplicates and explanations.
+
+    `filtered`: whether the search had a filter.
     """
     if not hits:
         print_nothing(left_out, filtered)
@@ -91,10 +92,8 @@ def print_picture_hits(
 
 
 def print_caption_hits(hits: "list[CaptionHit]", left_out: int = 0, filtered: bool = False) -> None:
-    """Print a table of the captions found; below it the words of each, where they are explained.
-
-    `filtered` says whether only captions of pictures that pass a filter were looked at.
-    """
+    """Print a table of the captions found, and below it any explanations. `filtered`: whether the search had a
+    filter."""
     if not hits:
         print_nothing(left_out, filtered)
         return
@@ -115,13 +114,13 @@ def print_caption_hits(hits: "list[CaptionHit]", left_out: int = 0, filtered: bo
 
 
 def print_loading(answer: "TextAnswer | CaptionsAnswer | SimilarAnswer") -> None:
-    """Say, of a query that waited for it, that its model was loaded first."""
+    """Print a note if the query had to wait for its model to load."""
     if load := answer["timings_ms"].get("load"):
         print_note(f"the model {answer['model']} was loaded first, in {load / 1000:.1f} s; later queries do not wait")
 
 
 def print_nothing(left_out: int, filtered: bool = False) -> None:
-    """Say that there is no result, and whether a limit left candidates out or a filter pictures."""
+    """Print that there is no result, and whether a limit or a filter is the reason."""
     if left_out:
         print(f"nothing matches well enough: {left_out} candidates left out")
     else:
@@ -135,32 +134,34 @@ def print_filled_columns(columns: list[str], rows: list[list[str]]) -> None:
 
 
 def format_probability(hit: "PictureHit | CaptionHit") -> str:
-    """The probability of a result in percent; empty where its model has no calibration."""
+    """The probability of a result in percent; empty for a model without calibration."""
     return "" if hit["probability"] is None else f"{hit['probability']:.0%}"
 
 
 def explanation_of(hit: "PictureHit | CaptionHit") -> dict[str, Any]:
-    """The explanation of a result; empty where none was asked for."""
+    """The explanation of a result; empty if none was requested."""
     return dict(hit.get("explanation") or {})
 
 
 def strongest_word(explanation: dict[str, Any]) -> str:
-    """The word that added most to the score, and what it added; empty where no word says so. A content word, where
-    there is one."""
+    """The content word (any word if there is none) that adds most to the score, with its contribution; empty without
+    contributions."""
     contributions, words = explanation.get("contributions"), explanation.get("words", ())
-    told = [n for n, word in enumerate(words) if word.get("content")]
-    told = told or [n for n, word in enumerate(words) if not word["special"]]
-    if not contributions or not told:
+    candidates = [n for n, word in enumerate(words) if word.get("content")]
+    candidates = candidates or [n for n, word in enumerate(words) if not word["special"]]
+    if not contributions or not candidates:
         return ""
-    number = max(told, key=lambda n: contributions[n])
+    number = max(candidates, key=lambda n: contributions[n])
     return f"{words[number]['text']} {contributions[number]:+.3f}"
 
 
 def explanation_lines(explanation: dict[str, Any]) -> list[str]:
-    """A line for each word of the sentence: its contribution to the score, and the region with the largest share of it;
-    where the model has no shares, the region that it attends to most. The marks that a sentence begins and ends with
-    have one line, so that all contributions add up to the score. One line for what the text alone found, or where the
-    model says nothing of single words."""
+    """A line for each word: its contribution to the score, and the region with the largest share of it, or the most
+    attention in a model without shares.
+
+    The start and end tokens share a last line, so that the contributions add up to the score. A text match, or a model
+    that does not explain words, gives a single line.
+    """
     if explanation.get("kind") == "text":
         return [f"  found by its text alone: {', '.join(word['text'] for word in explanation['words'])}"]
     lines = []

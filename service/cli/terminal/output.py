@@ -1,4 +1,4 @@
-"""Output of commands: results on standard output; notes and progress on standard error, apart from results."""
+"""Output of commands: results on standard output, notes and progress on standard error."""
 
 import codecs
 import io
@@ -14,37 +14,37 @@ from typing import Any, TextIO
 
 from pydantic import BaseModel
 
-LINE_EVERY_S = 10.0  # where standard error is no terminal
-# Take no column and steer nothing: joiners of Persian, Indic scripts and emoji, and marks of direction.
+LINE_EVERY_S = 10.0  # if standard error is not a terminal
+# They have no width and do not control a terminal: joiners of Persian, Indic scripts and emoji, and direction marks.
 JOINERS_AND_MARKS = frozenset("\u200c\u200d\u200e\u200f")
 
 
 def print_json(value: BaseModel | Mapping[str, Any] | Sequence[Any]) -> None:
-    """Print one JSON document on standard output, with escapes for whatever steers a terminal or cannot be written."""
+    """Print a JSON document on standard output; control characters and unencodable ones are escaped."""
     if isinstance(value, BaseModel):
         text = value.model_dump_json(exclude_unset=True, indent=2)
     else:
         text = json.dumps(value, indent=2, ensure_ascii=False)
-    whole = writes_every_letter(sys.stdout)
-    shown = (one == "\n" or (one.isprintable() and (whole or one.isascii())) for one in text)
+    unicode = is_unicode(sys.stdout)
+    shown = (one == "\n" or (one.isprintable() and (unicode or one.isascii())) for one in text)
     print("".join(one if is_shown else json.dumps(one)[1:-1] for one, is_shown in zip(text, shown, strict=True)))
 
 
-def writes_every_letter(stream: TextIO) -> bool:
-    """Whether the stream is in UTF-8, or keeps text as it is."""
+def is_unicode(stream: TextIO) -> bool:
+    """Whether the stream can represent every character: it is in UTF-8, or has no encoding."""
     encoding = getattr(stream, "encoding", None)
     return encoding is None or codecs.lookup(encoding).name == "utf-8"
 
 
-def spare_streams() -> None:
-    """Have letters replaced that the locale has none for, in what is written and in what is read."""
+def replace_unencodable() -> None:
+    """Make the standard streams replace characters that the locale's encoding lacks, instead of raising errors."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and not writes_every_letter(stream):
+        if isinstance(stream, io.TextIOWrapper) and not is_unicode(stream):
             stream.reconfigure(errors="replace")
 
 
 def print_ids(images: Iterable[Mapping[str, Any]]) -> None:
-    """Print the ids of pictures on standard output, a line each."""
+    """Print the ids of pictures on standard output, one per line."""
     for image in images:
         print(image["image_id"])
 
@@ -59,19 +59,19 @@ def print_table(*columns: str, rows: list[list[str]]) -> None:
 
 
 def visible(text: str) -> str:
-    """The text in one line, without what steers a terminal: names and captions are given by strangers."""
+    """The text in one line, without control characters, which untrusted names and captions may contain."""
     shown = (one if one.isprintable() or one in JOINERS_AND_MARKS else "\N{REPLACEMENT CHARACTER}" for one in text)
     return "".join(shown)
 
 
 def shortened(text: str, longest: int) -> str:
-    """The text in one line of at most `longest` characters; of a longer one the beginning and three dots."""
+    """The text in one line of at most `longest` characters; a longer text ends with three dots."""
     line = visible(" ".join(text.split()))
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 
 
 def display_width(text: str) -> int:
-    """The number of a terminal's columns that a text takes."""
+    """The number of terminal columns that a text occupies."""
     return sum(
         0 if unicodedata.combining(one) or one in JOINERS_AND_MARKS else 1 + (unicodedata.east_asian_width(one) in "WF")
         for one in text
@@ -79,12 +79,12 @@ def display_width(text: str) -> int:
 
 
 def print_note(message: str) -> None:
-    """Print a line for people on standard error, or several; names in them are given by strangers."""
+    """Print one or several lines on standard error, without control characters."""
     print("\n".join(map(visible, message.split("\n"))), file=sys.stderr)
 
 
 class Task:
-    """One piece of work under way. `total` is None while nobody knows how much there is to do."""
+    """A running task. `total` is None while the amount of work is unknown."""
 
     def __init__(self, progress: "Progress", description: str, total: int | None) -> None:
         self.description, self.total, self.completed = description, total, 0
@@ -92,7 +92,7 @@ class Task:
         self._progress = progress
 
     def update(self, completed: int, total: int | None = None) -> None:
-        """Set how much is done, and of how much where that is given."""
+        """Set how much is done, and the total if given."""
         self.completed = completed
         self.total = self.total if total is None else total
         self._progress.changed(self)
@@ -102,12 +102,12 @@ class Task:
         self.update(self.completed + count)
 
     def finish(self) -> None:
-        """Nothing is left to do, even where the total was higher or unknown."""
+        """Mark the task as complete, even if its total was higher or unknown."""
         self.update(self.completed, self.completed)
 
 
 class Progress(ABC):
-    """Tasks under way, shown on standard error."""
+    """Running tasks, shown on standard error."""
 
     def __init__(self) -> None:
         self.tasks: list[Task] = []
@@ -120,7 +120,7 @@ class Progress(ABC):
         return task
 
     def report(self, description: str, completed: int, total: int) -> None:
-        """Update the task of that description, which is added when it is new: a callback for functions of `models`."""
+        """Update the task of that description, or add it: a callback for functions of `models`."""
         task = next((task for task in self.tasks if task.description == description), None)
         (task or self.add_task(description, total)).update(completed, total)
 
@@ -134,11 +134,11 @@ class Progress(ABC):
 
     @abstractmethod
     def changed(self, task: Task) -> None:
-        """Show how far a task is now."""
+        """Show the progress of a task, which has changed."""
 
 
 class _Bars(Progress):
-    """Bars that move, for a terminal."""
+    """Progress bars, for a terminal."""
 
     def __init__(self, bars: Any) -> None:
         super().__init__()
@@ -152,19 +152,19 @@ class _Bars(Progress):
 
 
 class _Lines(Progress):
-    """A line a task now and then, for a file or a pipe."""
+    """Lines of progress at intervals, for a file or a pipe."""
 
     def changed(self, task: Task) -> None:
-        """The next line will tell."""
+        """Do nothing: the next line shows it."""
 
     def print_unfinished(self) -> None:
-        """Print a line for each task that goes on."""
+        """Print a line for each task that is still running."""
         for task in list(self.tasks):
             if not task.over and (task.total is None or task.completed < task.total):
                 print(_line(task), file=sys.stderr, flush=True)
 
     def print_all(self) -> None:
-        """Print a last line for each task of which it is known how much there was to do."""
+        """Print a last line for each task whose total is known."""
         for task in self.tasks:
             if task.total is not None:
                 print(_line(task), file=sys.stderr, flush=True)
@@ -180,7 +180,7 @@ def _line(task: Task) -> str:
 
 @contextmanager
 def show_progress(line_every_s: float = LINE_EVERY_S) -> Iterator[Progress]:
-    """Progress of tasks: as bars on a terminal, otherwise as a line every `line_every_s` seconds and at the end."""
+    """Progress, shown as bars on a terminal, otherwise as lines every `line_every_s` seconds and at the end."""
     shown = _show_bars() if sys.stderr.isatty() else _print_lines(line_every_s)
     with shown as progress:
         yield progress

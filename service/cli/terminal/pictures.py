@@ -1,7 +1,7 @@
-"""Small pictures in a terminal that can show them: by the protocol of kitty, of iTerm2, or by sixels.
+"""Small pictures in terminals that can show them: in kitty's protocol, in iTerm2's, or as sixels.
 
-Which one a terminal knows is asked of the terminal itself, and where it does not answer, told by what it sets in the
-environment. Inside tmux and screen, which pass none of it on, and where output is no terminal, there are no pictures.
+iTerm2's protocol is recognized by an environment variable; for the others the terminal is queried. There are no
+pictures inside tmux and screen, which do not forward them, or if the output is not a terminal.
 """
 
 import base64
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 PictureProtocol = Literal["kitty", "iterm", "sixel"]
 
-ROWS = 5  # lines of text that a picture is high
-CELL_HEIGHT = 20  # pixels of a line, where the terminal is not asked
-KITTY_CHUNK = 4096  # bytes of base64 in one command of kitty's
+ROWS = 5  # height of a picture in lines of text
+CELL_HEIGHT = 20  # assumed height of a line in pixels
+KITTY_CHUNK = 4096  # bytes of base64 in one command of kitty's protocol
 SIXEL_COLOURS = 64
 TERMINAL_ANSWER_S = 0.3  # a terminal answers within milliseconds, over a slow connection within tenths of a second
-# A query of kitty's protocol with a picture of one pixel, then one for the terminal's abilities, which all answer.
+# A query in kitty's protocol with a picture of one pixel, then one for device attributes, which every terminal answers.
 KITTY_QUERY = "\033_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\033\\"
 ABILITIES_QUERY = "\033[c"
 KITTY_ANSWER, ABILITIES_ANSWER = re.compile(r"\033_Gi=31;OK\033\\"), re.compile(r"\033\[\?([\d;]*)c")
@@ -36,7 +36,7 @@ MULTIPLEXERS = ("TMUX", "STY")
 def terminal_protocol(
     environment: Mapping[str, str] = os.environ, ask: Callable[[str], str] | None = None
 ) -> PictureProtocol | None:
-    """The protocol that the terminal understands; None for none. `ask` sends a query and gives the answer."""
+    """The protocol that the terminal supports; None if there is none. `ask` sends a query and returns the answer."""
     if any(name in environment for name in MULTIPLEXERS) or environment.get("TERM") in (None, "dumb"):
         return None
     if environment.get("TERM_PROGRAM") in ITERM_PROGRAMS:
@@ -49,10 +49,10 @@ def terminal_protocol(
 
 
 def ask_terminal(query: str) -> str:
-    """The terminal's answer to a query; empty where input or output is none, or it does not answer."""
+    """The terminal's answer to a query; empty if it does not answer, or input or output is not a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return ""
-    import termios  # noqa: PLC0415 - not on every system
+    import termios  # noqa: PLC0415 - not available on every system
     import tty  # noqa: PLC0415
 
     handle = sys.stdin.fileno()
@@ -73,11 +73,11 @@ def ask_terminal(query: str) -> str:
 
 
 def drawn_small(jpeg: bytes, protocol: PictureProtocol) -> str:
-    """The control sequence that shows a picture in a terminal, ROWS lines high, when it is printed."""
+    """The control sequence that shows a picture ROWS lines high when it is printed."""
     if protocol == "iterm":
         content = base64.b64encode(jpeg).decode()
         return f"\033]1337;File=inline=1;size={len(jpeg)};height={ROWS};preserveAspectRatio=1:{content}\a"
-    from PIL import Image  # noqa: PLC0415 - a tenth of a second, where there are no pictures to show
+    from PIL import Image  # noqa: PLC0415 - takes a tenth of a second, needed only for pictures
 
     with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as opened:
         opened.thumbnail((16 * CELL_HEIGHT, ROWS * CELL_HEIGHT))

@@ -1,4 +1,4 @@
-"""Trainings of the detector, of its backbone, and of the backbone's head. PyTorch comes with this module."""
+"""Training of the detector, its backbone, and the backbone's head. Imports PyTorch."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,10 +21,10 @@ from service.model_loading import device_of
 def train_detector(
     run: TrainingRun, photographs: CaptionedPhotographs, backbone: Path, teachers: Sequence[Path]
 ) -> None:
-    """Train the detector on a backbone's file, with the labels of its teachers. UserError for other files."""
+    """Train the detector on a backbone, with labels from its teachers. UserError for unsuitable files."""
     recipe = change_recipe(DetectorRecipe(starts_from=str(run.start) if run.start else None), run.changes)
     with user_input(backbone):
-        detector_trainer.untrained_detector(recipe, backbone)  # once more later; here it refuses other files
+        detector_trainer.untrained_detector(recipe, backbone)  # only to refuse unsuitable files early
     with user_input():
         for teacher in teachers:
             detector_trainer.open_labeler(teacher, threads=1)  # likewise
@@ -43,7 +43,7 @@ def train_detector(
 def tune_backbone(
     run: TrainingRun, photographs: CaptionedPhotographs, backbone: Path, sentence_encoder: Path | None
 ) -> None:
-    """Tune the backbone for sentences, or for the vectors of an encoder where its folder is given."""
+    """Tune the backbone for sentences, or for the vectors of the sentence encoder if its folder is given."""
     with sole_writer(run.out):
         training = _backbone_training(run, photographs, backbone, sentence_encoder)
         with shown_training(run.out, training.total_steps) as (log, _):
@@ -67,7 +67,8 @@ def _backbone_training(
 def fit_head(
     run: TrainingRun, photographs: CaptionedPhotographs, backbone: Path, published: Path, sentence_encoder: Path
 ) -> None:
-    """Fit the backbone's head to an encoder's vectors, beside the backbone as published. It begins anew."""
+    """Fit the backbone's head to a sentence encoder's vectors, with the `published` backbone as the teacher. It cannot
+    resume an earlier run."""
     recipe = change_recipe(HeadRecipe(), run.changes)
     with sole_writer(run.out, goes_on=False):
         with user_input():

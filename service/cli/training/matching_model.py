@@ -1,4 +1,4 @@
-"""Training of a matching model. PyTorch comes with this module."""
+"""Training of a matching model. Imports PyTorch."""
 
 import json
 from dataclasses import asdict
@@ -20,7 +20,7 @@ from service.errors import UserError, user_input
 from service.model_loading import device_of
 
 RECIPE_FILE = "recipe.json"
-MANY_LEFT_OUT = 0.03  # of the captions of an epoch
+MANY_LEFT_OUT = 0.03  # share of an epoch's captions
 
 
 def train_matcher(
@@ -30,11 +30,11 @@ def train_matcher(
     selections: tuple[Selection, Selection],
     word_vectors: Path | None,
 ) -> None:
-    """Train a model on the first selection, validated on the second one, and print what came of it. Raises UserError
-    where the data or the options do not allow it."""
+    """Train a model on the first selection, validate it on the second, and print the result. UserError for unsuitable
+    data or options."""
     train, dev = (source.load(selection) for selection in selections)
-    if bare := sum(not own for own in train.captions):
-        print_note(f"{bare} of {len(train)} pictures to learn from have no caption, and are left out")
+    if uncaptioned := sum(not own for own in train.captions):
+        print_note(f"{uncaptioned} of {len(train)} pictures to learn from have no caption, and are left out")
     if train.feature_dim != dev.feature_dim:
         raise UserError(f"the features to learn from have {train.feature_dim} numbers, those of dev {dev.feature_dim}")
     check_finite(train, np.flatnonzero([bool(own) for own in train.captions]), selections[0].split)
@@ -44,16 +44,16 @@ def train_matcher(
             initial = load_uncalibrated(run.start) if run.start else None
             training = Training(recipe, train, dev, run.out, device_of(run.device), initial, word_vectors)
         if word_vectors is not None:
-            _tell_of_words(training, word_vectors)
+            _note_words(training, word_vectors)
         with user_input(run.out):
             training.resume()
         if training.step == 0:
-            _tell_of_epochs(training)
+            _note_batches(training)
             note_few(training.dev)
             if (split := selections[0].split) == selections[1].split:
                 print_note(f"split {split} is learnt from and validated on: its rsum tells nothing of other pictures")
             _write_recipe(run, training, source, selections, word_vectors)
-        _go_on(training, run.out)
+        _continue(training, run.out)
     rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)
     best = visible(str(run.out / BEST_FOLDER))
     print(
@@ -62,15 +62,15 @@ def train_matcher(
     )
 
 
-def _tell_of_words(training: Training, word_vectors: Path) -> None:
+def _note_words(training: Training, word_vectors: Path) -> None:
     vocabulary = training.matcher.vocabulary
     print_note(f"{training.num_words_found} of {len(vocabulary)} words start from {word_vectors}")
     if training.recipe.near is not None:
         print_note(f"{len(vocabulary.near_words)} other words are read as near ones")
 
 
-def _tell_of_epochs(training: Training) -> None:
-    """Notes that pictures do not fill a batch, or how many captions an epoch leaves out, where they are many."""
+def _note_batches(training: Training) -> None:
+    """Print a note if the pictures do not fill a batch, or if an epoch leaves out many captions."""
     captioned, batch = sum(map(bool, training.data.captions)), training.recipe.batch
     if captioned < batch:
         print_note(f"a batch holds {captioned} pictures, not {batch} (--set batch): there are no more to learn from")
@@ -78,8 +78,8 @@ def _tell_of_epochs(training: Training) -> None:
     left_out = total - training.captions_per_epoch
     if training.recipe.epochs and left_out > MANY_LEFT_OUT * total:
         print_note(
-            f"an epoch leaves out {left_out} of {total} captions ({left_out / total:.0%}), each time others: the rest"
-            f" of each pass over the pictures, which makes no whole batch of {batch} (--set batch)"
+            f"an epoch leaves out {left_out} of {total} captions ({left_out / total:.0%}), different ones each time:"
+            f" those at the end of a pass over the pictures that do not fill a batch of {batch} (--set batch)"
         )
 
 
@@ -90,7 +90,7 @@ def _write_recipe(
     selections: tuple[Selection, Selection],
     word_vectors: Path | None,
 ) -> None:
-    """Write what the training is of, for people."""
+    """Write the recipe, the options and digests of the inputs, for people."""
     paths = {"from": run.start, "word_vectors": word_vectors, "precomp": source.precomp, "features": source.features}
     given = {name: str(path.absolute()) for name, path in (paths | {"captions": source.captions}).items() if path}
     (split, regions), dev = (selections[0].split, selections[0].regions), selections[1].split
@@ -104,8 +104,8 @@ def _write_recipe(
     write_whole(run.out / RECIPE_FILE, (json.dumps(record, indent=1, default=str) + "\n").encode())
 
 
-def _go_on(training: Training, out: Path) -> None:
-    """Train from where an earlier run came to."""
+def _continue(training: Training, out: Path) -> None:
+    """Train from where an earlier run stopped."""
     if not training.is_finished:
         with shown_training(out, training.total_steps) as (log, progress):
             training.run(log, partial(_report_validation, progress))

@@ -1,4 +1,4 @@
-"""Recipes with the changes that a command line makes to them."""
+"""Changes of recipes by options of the command line."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -13,8 +13,8 @@ R = TypeVar("R")
 
 
 def change_recipe(recipe: R, changes: Sequence[str]) -> R:
-    """The recipe with fields replaced by name=value; UserError names one that it has not or that is set to two values,
-    or a value that is none."""
+    """The recipe with fields replaced by name=value. UserError for an unknown field, one set to two values, or an
+    invalid value."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
 
     fields = asdict(recipe)  # type: ignore[call-overload]
@@ -41,6 +41,6 @@ def change_recipe(recipe: R, changes: Sequence[str]) -> R:
 
 
 def advice_on_name(name: str, known: Iterable[str]) -> str:
-    """Advice on a name that is not known: the nearest one that is, or else all of them."""
+    """Advice on an unknown name: the nearest known one, or else all of them."""
     near = get_close_matches(name, known := list(known), n=1, cutoff=0.7)
     return f": did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"

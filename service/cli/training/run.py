@@ -1,4 +1,4 @@
-"""A training as a command line asks for it, and the progress that is seen of it."""
+"""Options that all trainings share, their photographs, and the display of their progress."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,37 +16,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """One training: the folder of its results, changes of its recipe (name=value), its device by the name that
-    --device takes, the weights, detector or earlier training that it starts from, and the recipe's name."""
+    """Options of one training."""
 
     out: Path
+    """The folder of the results."""
     changes: Sequence[str]
+    """Changes of the recipe, each name=value."""
     device: str
+    """The value of --device."""
     start: Path | None = None
+    """Weights, a detector or an earlier training to start from."""
     recipe: str = ""
+    """The name of the recipe."""
 
 
 def read_photographs(captions: Path, split: str, dev: str | None) -> CaptionedPhotographs:
-    """The photographs of a split of a captions file, and those to validate on where a split for it is named.
+    """The photographs of a split of a captions file, and those of the validation split `dev`, if any.
 
-    UserError where one is not there, or one to validate on has no caption.
+    UserError if a file is missing, or a photograph for validation has no caption.
     """
-    from service.media.formats import register_formats  # noqa: PLC0415 - Pillow comes with it
+    from service.media.formats import register_formats  # noqa: PLC0415 - imports Pillow
 
-    register_formats()  # trainings open photographs by Pillow alone
+    register_formats()  # trainings open photographs with Pillow
     folder = captions.parent.resolve()
     with user_input(captions):
         train, validated = read_captions(captions, split), [] if dev is None else read_captions(captions, dev)
         captioned_photographs(folder, [*train, *validated])
-        if bare := [line.image for line in validated if not line.captions]:
-            raise ValueError(f"{len(bare)} pictures of split {dev} have no caption to be found by, as {bare[0]}")
+        if uncaptioned := [line.image for line in validated if not line.captions]:
+            raise ValueError(f"{len(uncaptioned)} pictures of split {dev} have no caption, such as {uncaptioned[0]}")
     return CaptionedPhotographs(folder, train, validated)
 
 
 @contextmanager
 def shown_training(out: Path, steps: int) -> "Iterator[tuple[Log, Progress]]":
-    """A log that writes to files in `out` and moves a progress bar, and the progress that the bar stands in."""
-    from models.training.logs import open_log  # noqa: PLC0415 - PyTorch comes with it
+    """A log that writes to files in `out` and updates a progress bar, and the progress display."""
+    from models.training.logs import open_log  # noqa: PLC0415 - imports PyTorch
 
     with show_progress() as progress, open_log(out) as log:
         task = progress.add_task("training", steps)

@@ -1,4 +1,4 @@
-// The panel that takes pictures in: files, folders, their progress, what was left out and why, what failed, to try again.
+// The panel for adding pictures: choosing files and folders, progress, files left out and why, and failures to retry.
 import { ask } from "./api";
 import { button, el, find, renew, workButton } from "./dom";
 import { CAN_DROP } from "./dropping";
@@ -19,7 +19,7 @@ export class Adding {
   #upload: Upload | null = null;
   #underWay = 0;
 
-  /** `onsent` is called when the service took some pictures, `onadded` when all can be found. */
+  /** `onsent` is called when the service has accepted some pictures, `onadded` when all can be found. */
   constructor(
     private readonly onsent: () => void,
     private readonly onadded: () => void,
@@ -48,7 +48,7 @@ export class Adding {
     });
   }
 
-  /** Folds all but the progress away, or not: what was found is to be seen. */
+  /** Hides all but the progress, to make room for results, or shows everything again. */
   fold(isFolded: boolean): void {
     if (isFolded && this.#bar.hidden) this.#panel.hidden = true; // nothing was sent
     this.#panel.classList.toggle("folded", isFolded);
@@ -66,7 +66,7 @@ export class Adding {
     find("show-add").focus();
   }
 
-  /** Sends the files. What could not be read of a folder is named by its paths, and told as left out. */
+  /** Sends the files. `unread` are the paths of unreadable files and folders, which are listed as left out. */
   take = async (files: Found[], unread: string[] = []): Promise<void> => {
     this.#panel.hidden = false;
     this.fold(false);
@@ -74,7 +74,7 @@ export class Adding {
     if (files.length || unread.length) await this.#begin((upload) => upload.add(files, unread));
   };
 
-  /** Begins some work. What comes while other work is under way joins it, so that one report is of both. */
+  /** Starts some work. Work started while other work is running joins it, and both share one report. */
   async #begin(work: (upload: Upload) => Promise<void>): Promise<void> {
     this.#upload ??= new Upload(this.#tell, this.onsent);
     const upload = this.#upload;
@@ -94,7 +94,7 @@ export class Adding {
     this.#bar.max = progress.total;
     this.#bar.value = progress.done + left;
     const parts = [`${progress.done} of ${progress.total} can be found`];
-    // Of pictures whose turn has not come it is known, too, whether they are there already: of those found so far it says nothing.
+    // Shown only at the end, since these also count pictures that cannot be found yet.
     if (over && progress.known.length) parts.push(`${progress.known.length} of them there already`);
     if (over && progress.restored.length) parts.push(`${progress.restored.length} of them deleted before`);
     if (progress.skipped.length) parts.push(`${progress.skipped.length} left out`);
@@ -102,14 +102,14 @@ export class Adding {
     if (progress.refused.length) parts.push(`${progress.refused.length} not taken in`);
     const told = [...new Set(progress.faults), `${over ? "Done" : "Taking in"}: ${parts.join(", ")}.`];
     if (progress.waiting) told.push(`${progress.waiting} It is waited for.`);
-    // Nobody wants to hear it picture by picture.
+    // Screen readers should not announce each picture.
     this.#words.ariaLive = over || progress.waiting || !this.#bar.value ? "polite" : "off";
     renew(this.#words, told.join(" "));
     const atTheEnd = over ? [...this.#refusedOf(progress), ...whatWasThere(progress)] : [];
     this.#replace(this.#left, reasons("Left out", progress.skipped), atTheEnd);
   };
 
-  /** What was refused for what the service lacks, with the button that sends it again. */
+  /** Files refused because of the service's state, such as a full disk, with a button to send them again. */
   #refusedOf({ refused }: Progress): Node[] {
     if (!refused.length) return [];
     const again = workButton("Try again", () => this.take(refused));
@@ -117,7 +117,7 @@ export class Adding {
     return [...reasons("Not taken in", names), el("p", { class: "actions" }, again)];
   }
 
-  /** Shows what was set aside. That it cannot be had says nothing of pictures that were taken in. */
+  /** Lists pictures that were set aside. An error of this request is shown here alone. */
   async showFailures(): Promise<void> {
     try {
       await this.#failing.run(
@@ -134,7 +134,7 @@ export class Adding {
     }
   }
 
-  /** Shows lists in an element. The focus stays where it was in them, or goes on to what is below. */
+  /** Replaces the content of an element by lists. The focus keeps its position in them, or moves to what is below. */
   #replace(lists: HTMLElement, ...shown: Node[][]): void {
     const places = () => [...lists.querySelectorAll<HTMLElement>("button, [tabindex]")];
     const place = places().indexOf(document.activeElement as HTMLElement);
@@ -181,7 +181,7 @@ function reasons(title: string, outcomes: Outcome[], extra?: (one: Outcome) => H
   const items = outcomes.map((one) =>
     el("li", {}, el("bdi", {}, one.filename), ` ${isolated(one.reason)} `, extra?.(one)),
   );
-  // A long list is scrolled by keys, too: from what is in it, or from itself.
+  // So that keys can scroll a long list: a list without buttons must itself take the focus.
   const list = el("ul", { class: "reasons", tabindex: extra ? null : 0 }, ...items);
   return [el("h3", {}, `${title}: ${counted(outcomes.length, "file")}`), list];
 }

@@ -1,4 +1,4 @@
-// The answer to a question: asked for of each of the models chosen, and shown with what is said of it.
+// Answers to questions: requested from each selected model, and shown with notes.
 import { ask, isMissing, Unreachable } from "./api";
 import { askedPicture, type LikePicture } from "./asked";
 import { infoOf } from "./changes";
@@ -17,13 +17,13 @@ import { asTaken, withExplanations, withoutMisleadingProbabilities, withSimilari
 import { tried } from "./trying";
 import { checkThere } from "./uploads";
 
-const RESULTS = [24, MOST_EXPLAINED, 1000]; // that are asked for at first, and once and twice more; as the service gives
+const RESULTS = [24, MOST_EXPLAINED, 1000]; // results wanted after 0, 1 and 2 steps; 1000 is the service's limit
 
 const query = find<HTMLInputElement>("query");
 const main = find("main");
 const status = find("status");
 
-/** What is done with what is shown. */
+/** Actions on shown results. */
 export interface Uses {
   open(pictures: Shown[], place: number, further: Further | null): void;
   like(hit: Shown): void;
@@ -32,14 +32,14 @@ export interface Uses {
 
 export class Answers {
   readonly searches = new Latest();
-  /** What can be shown large. */
+  /** The shown pictures that can be enlarged. */
   found: Shown[] = [];
   /** The question that was asked last. */
   latest: Question | null = null;
-  /** One that was asked without the limit of the score which the one before had. */
+  /** A question for which the previous question's minimum score was removed. */
   unlimited: Question | null = null;
-  #answered: Question | null = null; // by what is shown
-  /** How often further results were asked for. */
+  #answered: Question | null = null; // whose answer is shown
+  /** How often further results were requested. */
   steps = 0;
   readonly #actions: Actions;
 
@@ -54,7 +54,7 @@ export class Answers {
     };
   }
 
-  /** Whether the question was asked without the limit of the score that the one before had. */
+  /** Whether the previous question's minimum score was removed for the latest question. */
   get isUnlimited(): boolean {
     return this.latest !== null && this.latest === this.unlimited;
   }
@@ -63,18 +63,18 @@ export class Answers {
     return RESULTS[this.steps]!;
   }
 
-  /** Begins with a question, of which few results are asked for at first. */
+  /** Begins with a question, with few results at first. */
   begin(question: Question): void {
     this.steps = seen().steps ?? 0;
     this.latest = question;
   }
 
-  /** Lets go of what is shown, which answers nothing any more. */
+  /** Forgets which question the shown results answer. */
   forget(): void {
     this.#answered = null;
   }
 
-  /** Does the work for the latest question; `show` shows its outcome, and gives what can be shown large of it. */
+  /** Does the work for the latest question. `show` shows its outcome, and returns the pictures that can be enlarged. */
   async run<T>(work: (signal: AbortSignal) => Promise<T>, show: (outcome: T) => Shown[]): Promise<void> {
     await this.searches.run(work, (outcome) => {
       this.#answered = this.latest;
@@ -82,26 +82,26 @@ export class Answers {
     });
   }
 
-  /** Answers a question with the options as they are. Error where that cannot be, with what became of its picture. */
+  /** Answers a question with the current options. Error if that fails; it says if the question's picture is missing. */
   async ask(question: Question): Promise<void> {
     if (question.kind === "text") return this.#searchText(question.text);
     const { asked } = question;
     try {
       await (question.kind === "pictures" ? this.#searchPicture(question) : this.#searchSentences(question));
     } catch (fault) {
-      if (isMissing(fault) && "image_id" in asked) await infoOf(asked.image_id); // which says so where it was deleted
+      if (isMissing(fault) && "image_id" in asked) await infoOf(asked.image_id); // with a clearer error
       if (fault instanceof Unreachable && "image" in asked) await checkThere(asked.image);
       throw fault;
     }
   }
 
-  /** The results that follow those that are shown. */
+  /** Access to further results of the answered question. */
   further(): Further {
     const load = async () => {
       await this.#loadMore();
       return this.found;
     };
-    const question = this.#answered; // to which these belong, also once another one is asked
+    const question = this.#answered; // the results belong to it even after another one is asked
     const isCurrent = () => question === this.latest && question === this.#answered;
     return { hasMore: () => isCurrent() && this.#mayHaveMore(this.found.length), load };
   }
@@ -110,7 +110,7 @@ export class Answers {
     return this.steps + 1 < RESULTS.length && shown >= this.#k;
   }
 
-  /** Asks for further results. Error where they cannot be had: those that are shown stay. */
+  /** Requests further results. After an Error the shown ones stay. */
   async #loadMore(): Promise<void> {
     const [question, before] = [this.latest!, this.steps];
     this.steps++;
@@ -123,7 +123,7 @@ export class Answers {
     if (question === this.latest) noteSeen({ steps: this.steps });
   }
 
-  /** A button for further results, where there may be some. */
+  /** A button for further results; none if there are no more. */
   #more(shown: number): HTMLElement[] {
     if (!this.#mayHaveMore(shown)) return [];
     const load = async () => {
@@ -185,7 +185,7 @@ export class Answers {
     );
   }
 
-  /** Shows the stored captions that describe a picture best, or why there are none. */
+  /** Shows the stored captions that best describe a picture, or why there are none. */
   async #searchSentences(question: PictureQuestion): Promise<void> {
     const { asked, title } = question;
     const [how, form] = [this.#howAsked(), pictureForm(question, this.options.models[0], this.options, this.#k)];
@@ -202,14 +202,14 @@ export class Answers {
     );
   }
 
-  /** One request, or two of different models: each of the models chosen answers. */
+  /** The answers of the selected models, one or two. */
   async #byEachModel<T>(request: (model: string | null) => Promise<T>): Promise<T[]> {
     const [first, second] = this.options.models;
     const answer = await request(first);
     return second ? [answer, await request(second)] : [answer];
   }
 
-  /** How a question is asked just now. Error where an option has a value that is none. */
+  /** The current options that notes depend on. Error if an option has an invalid value. */
   #howAsked(): HowAsked {
     const { match, filter, cutOff } = this.options;
     return {

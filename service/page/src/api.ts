@@ -4,7 +4,7 @@ import { inWords } from "./problems";
 import { keptKey } from "./tab";
 
 export class Refusal extends Error {
-  /** `retryAfter` are the seconds after which the service wants to be asked again; NaN where it names none. */
+  /** `retryAfter`: the seconds after which the service asks for a retry; NaN if it names none. */
   constructor(
     readonly status: number,
     readonly problem: Partial<ProblemAnswer> & Record<string, unknown>,
@@ -14,47 +14,47 @@ export class Refusal extends Error {
   }
 }
 
-/** No answer came: the service is away, or the connection to it. */
+/** No answer came: the service is down, or the connection to it. */
 export class Unreachable extends Error {
   constructor() {
     super("The service does not answer.");
   }
 }
 
-const WATCH_MS = 15_000; // without an answer, after which it is looked whether the service answers anything
+const WATCH_MS = 15_000; // without an answer, after which to check whether the service responds at all
 const PAUSE_MS = 1000;
 const PASSING = [429, 502, 504];
-const MENDED = [503, 507]; // what the service lacks, as a disk that it may write to
+const MENDED = [503, 507]; // the service lacks something, such as a writable disk, that somebody may fix
 
 /**
- * Whether the same request may succeed when it is sent again after a while. What the service lacks and names no time for
- * comes by somebody's doing, not by waiting.
+ * Whether the same request may succeed after a while. A 503 of the service without a time to retry needs somebody to
+ * fix the cause.
  */
 export function isPassing(fault: unknown): fault is Error {
   if (!(fault instanceof Refusal)) return fault instanceof Unreachable;
-  const fromProxy = fault.problem.type === undefined; // which finds no service behind it, as while one is started again
+  const fromProxy = fault.problem.type === undefined; // a proxy without its service, for example during a restart
   return PASSING.includes(fault.status) || (fault.status === 503 && (fromProxy || !Number.isNaN(fault.retryAfter)));
 }
 
-/** Whether somebody who was told of it may want the same request sent again. */
+/** Whether to offer the user a retry of the same request. */
 export function canBeTriedAgain(fault: unknown): fault is Error {
   return isPassing(fault) || (fault instanceof Refusal && MENDED.includes(fault.status));
 }
 
-/** Waits for a moment, or for as long as a refusal asks for. */
+/** Waits for a moment, or as long as a refusal demands. */
 export function pause(fault: unknown): Promise<void> {
   const asked = fault instanceof Refusal ? fault.retryAfter : NaN;
   return new Promise((resolve) => setTimeout(resolve, Math.max(PAUSE_MS, 1000 * asked || 0)));
 }
 
-/** Whether a request was refused because there is no such thing. */
+/** Whether a request was refused because its subject does not exist. */
 export function isMissing(fault: unknown): boolean {
   return fault instanceof Refusal && fault.status === 404;
 }
 
-const SAVED_MS = 40_000; // after which a file is in the hands of the browser
+const SAVED_MS = 40_000; // after which the browser has surely fetched a file to save
 
-let filesSent = 0; // requests with files that are under way
+let filesSent = 0; // running requests with files
 
 type KeyDialog = (why: string) => Promise<boolean>;
 let askForKey: KeyDialog = async () => false;
@@ -70,18 +70,18 @@ export interface Options {
   signal?: AbortSignal;
 }
 
-/** The answer's JSON; Refusal where the service says no, after the user had the chance to give a key. */
+/** The answer's JSON. Throws Refusal if the service refuses, after the user had the chance to enter a key. */
 export async function ask<T>(path: string, options: Options = {}): Promise<T> {
   const response = await accepted(path, options);
   return (response.status === 204 ? undefined : await answered(response.json(), options)) as T;
 }
 
-/** A file of the service, for those whom the cookie of pictures is not enough: an element would not send the key. */
+/** A file of the service that needs the key: an element with its address would only send the cookie for pictures. */
 export async function fetchFile(path: string): Promise<Blob> {
   return answered((await accepted(path, {})).blob(), {});
 }
 
-/** Has the browser save a file of the service by a name. */
+/** Makes the browser save a file of the service under a name. */
 export async function saveFile(path: string, name: string): Promise<void> {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await fetchFile(path));
@@ -90,7 +90,7 @@ export async function saveFile(path: string, name: string): Promise<void> {
   setTimeout(() => URL.revokeObjectURL(link.href), SAVED_MS); // Safari fetches it after the click has returned
 }
 
-/** A good answer; Refusal where there is none. */
+/** A successful answer; throws Refusal otherwise. */
 async function accepted(path: string, options: Options): Promise<Response> {
   for (;;) {
     const key = keptKey();
@@ -99,12 +99,12 @@ async function accepted(path: string, options: Options): Promise<Response> {
     const retryAfter = secondsOf(response.headers.get("Retry-After"));
     const refusal = new Refusal(response.status, await response.json().catch(() => ({})), retryAfter);
     const needsKey = response.status === 401 || "needed" in refusal.problem;
-    const isKeyNew = key !== keptKey(); // somebody signed in while it was under way
+    const isKeyNew = key !== keptKey(); // the user signed in meanwhile
     if (!needsKey || !(isKeyNew || (await askForKey(refusal.message)))) throw refusal;
   }
 }
 
-/** The seconds that `Retry-After` says, which may name a moment, as proxies do; NaN without it. */
+/** The seconds in `Retry-After`, which may be a date if it comes from a proxy; NaN without it. */
 function secondsOf(retryAfter: string | null): number {
   if (retryAfter === null) return NaN;
   const seconds = Number(retryAfter);
@@ -120,12 +120,12 @@ async function send(path: string, { method, json, form, signal }: Options): Prom
   const hung = new AbortController();
   const giveUp = () => hung.abort();
   if (signal?.aborted) giveUp();
-  signal?.addEventListener("abort", giveUp); // AbortSignal.any does it in Safari from 17.4 on alone
+  signal?.addEventListener("abort", giveUp); // Safari has AbortSignal.any only from 17.4 on
   const hasFiles = [...(form?.values() ?? [])].some((value) => value instanceof File);
   if (hasFiles) filesSent++;
   let isOver = false;
   const look = async () => {
-    // Where files fill a slow line, nothing else gets through.
+    // While uploads fill a slow connection, the check itself would time out.
     if (!filesSent && !(await isAnswering()) && !isOver && !filesSent) giveUp();
   };
   const watch = setInterval(() => void look(), WATCH_MS);
@@ -137,7 +137,7 @@ async function send(path: string, { method, json, form, signal }: Options): Prom
   });
 }
 
-/** Whether the service answers, were it with nothing but that. */
+/** Whether the service responds at all. */
 export function isAnswering(): Promise<boolean> {
   return fetch("/livez", { signal: AbortSignal.timeout(WATCH_MS) }).then(
     ({ ok }) => ok,
@@ -145,7 +145,7 @@ export function isAnswering(): Promise<boolean> {
   );
 }
 
-/** What comes from the service; Unreachable where it breaks off, unless the page itself gave it up. */
+/** The result of a request; Unreachable if the connection fails, unless the page itself aborted the request. */
 function answered<T>(answer: Promise<T>, { signal }: Options): Promise<T> {
   return answer.catch((fault) => {
     throw signal?.aborted ? fault : new Unreachable();

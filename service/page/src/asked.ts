@@ -1,8 +1,8 @@
-// The picture that was asked with, small, before what else can be asked with it.
+// The picture of a question, shown small, with controls for further questions about it.
 import { button, el, imageOf } from "./dom";
 import type { Asked, PictureQuestion, Question } from "./history";
 
-/** Whether a limit that was chosen for the scores of one makes sense for the other: likeness and words are no likeness alone. */
+/** Whether a minimum score of one question makes sense for the other: words change the scale of similarities. */
 export function areScoredAlike(one: Question, other: Question): boolean {
   const hasWords = (question: Question) => question.kind === "pictures" && !!question.words;
   return one.kind === other.kind && hasWords(one) === hasWords(other);
@@ -13,16 +13,16 @@ export function askedPicture(asked: Asked, title: string, ...besides: HTMLElemen
 }
 
 function small(asked: Asked, title: string): HTMLElement {
-  // Browsers show no RAW and few HEIC files, which can be asked with all the same.
+  // Browsers show no RAW and few HEIC files, but these can be searched with.
   return imageOf("image" in asked ? asked.image : `/images/${asked.image_id}/thumbnail`, `Asked with: ${title}`);
 }
 
 /**
- * The picture that others are asked for with, above them, and a line for what they should show besides, which stays where
- * it is from one answer to the next, so that what is being written is not lost.
+ * The picture of a question, above the similar ones, and a field for what these should also show. The field is kept
+ * from one answer to the next, so that text being typed is not lost.
  */
 export class LikePicture {
-  #question: PictureQuestion | null = null; // that is answered below
+  #question: PictureQuestion | null = null; // answered below
   #picture: HTMLElement | null = null;
   readonly #line = el("input", {
     type: "search",
@@ -47,7 +47,7 @@ export class LikePicture {
     this.#element = el("div", { class: "asked" }, form, sentences);
   }
 
-  /** Has the line say what a question that is being asked says; what is written from then on stays. */
+  /** Sets the field to the words of a new question. */
   begin(question: Question): void {
     this.#line.value = (question.kind !== "text" && question.words) || "";
   }

@@ -1,4 +1,4 @@
-// A stored picture as a card of the library: looked at, edited in place, and deleted, which can be undone there.
+// A stored picture as a card of the library: it can be enlarged, edited in place, and deleted, with undo.
 import { deletePicture, reasonOf, restorePicture, retryPicture } from "./changes";
 import { breakable, button, el, find, isStillAt, workButton } from "./dom";
 import { Editor } from "./editing";
@@ -10,13 +10,13 @@ import { day, failedTo, messageOf, spoken, titleOf } from "./text";
 
 export class Card {
   readonly element: HTMLElement;
-  /** Whether it is among those that are chosen, to be changed together; shown in a grid where several are. */
+  /** The checkbox that selects it, visible while several pictures are being selected. */
   readonly pick = el("input", { type: "checkbox", class: "pick" });
   readonly #fault = el("p", { class: "fault", role: "alert" });
   #form: Editor | null = null;
   #deleted = false;
 
-  /** `onchanged` hears of a deletion, and of its undoing. */
+  /** `onchanged` is called after a deletion, and after its undoing. */
   constructor(
     private image: ImageListed,
     private readonly like: (image: ImageListed) => void,
@@ -27,12 +27,12 @@ export class Card {
     this.#look();
   }
 
-  /** Whether it stands there however the list changes: it is being edited, or its deletion can be undone here. */
+  /** Whether it stays when the list changes: it is being edited, or its deletion can be undone here. */
   get isHeld(): boolean {
     return this.#deleted || this.#form !== null;
   }
 
-  /** The picture, where it can be shown. */
+  /** The picture; null if it cannot be enlarged. */
   get shown(): ImageListed | null {
     return this.#deleted || this.image.state !== "ready" ? null : this.image;
   }
@@ -45,7 +45,7 @@ export class Card {
     return this.image.image_id;
   }
 
-  /** Whether it can be changed together with others: not what is deleted, or being edited by itself. */
+  /** Whether it can be selected: not while it is deleted or being edited. */
   get canBeChosen(): boolean {
     return !this.isHeld;
   }
@@ -58,7 +58,7 @@ export class Card {
     return this.image.state === "queued";
   }
 
-  /** Shows what is known of the picture by now; what is held stays as it stands. */
+  /** Shows the picture's current state, unless the card is held. */
   update(image: ImageListed): void {
     if (!this.isHeld && JSON.stringify(image) !== JSON.stringify(this.image)) this.#replace(image);
   }
@@ -110,16 +110,16 @@ export class Card {
     return el("div", { class: "picture none" }, state === "queued" ? "waiting" : state);
   }
 
-  /** Says what a press on the picture does: where several are chosen, whether it is one of them. */
+  /** Updates what a press on the picture does: while several are being selected, it selects. */
   showChoice(isChoosing: boolean): void {
     const picture = this.element.querySelector<HTMLElement>("button.picture");
     if (!picture) return;
     picture.ariaLabel = isChoosing ? this.#selects : this.#opens;
     picture.ariaPressed = isChoosing ? String(this.pick.checked) : null;
-    picture.tabIndex = isChoosing ? -1 : 0; // the box is on the way of the keys
+    picture.tabIndex = isChoosing ? -1 : 0; // the tab key reaches the checkbox instead
   }
 
-  /** Opens the picture, or chooses it, or not, where several are. */
+  /** Opens the picture, or toggles its selection while several are being selected. */
   #press({ shiftKey, detail }: MouseEvent): void {
     if (!this.element.closest(".selecting")) this.open(this.image);
     else if (this.canBeChosen)
@@ -135,7 +135,7 @@ export class Card {
     );
   }
 
-  /** Why it cannot be found, where it was set aside; without an answer it stands there without. */
+  /** The reason if it was set aside; empty if that cannot be fetched. */
   #reason(): HTMLElement[] {
     const { state, image_id } = this.image;
     if (state !== "failed") return [];
@@ -179,7 +179,7 @@ export class Card {
       };
       const changed = (image: ImageListed) => {
         if (this.#form || this.#deleted) this.image = image;
-        else this.#replace(image); // somebody cancelled while it was being saved
+        else this.#replace(image); // cancelled while it was being saved
       };
       const form = new Editor(this.image, { changed, done: close, failed: (why) => this.#tell("Saving", why) });
       form.element.addEventListener("keydown", ({ key }) => {
@@ -205,7 +205,7 @@ export class Card {
 
   /** Deletes the picture, which can be undone here. */
   async remove(): Promise<void> {
-    this.#deleted = true; // before the service knows: a list that lacks it meanwhile must not take the card away
+    this.#deleted = true; // before the request: a refreshed list without it must not remove the card
     try {
       await deletePicture(this.image.image_id);
     } catch (fault) {
@@ -234,7 +234,7 @@ export class Card {
     this.#look();
   }
 
-  /** Does what somebody asked of this card alone, where it is told why it was not done. */
+  /** Does work on this card alone; an error is shown on it. */
   async #told(name: string, work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -247,7 +247,7 @@ export class Card {
     this.onchanged();
   }
 
-  /** Says what was not done where nobody sees this card any more. */
+  /** Reports a failure in the status line if this card is no longer shown. */
   #tell(work: string, why: string): void {
     if (!this.element.isConnected) find("status").textContent = failedTo(work, this.image, why);
   }

@@ -1,14 +1,14 @@
-// Deletion of a picture, its undoing, and what is said of one that is missing.
+// Deleting and restoring pictures, and the message about missing ones.
 import { ask, isMissing } from "./api";
 import type { ImageInfo, ImageListed } from "./openapi";
 import { mayChange } from "./session";
 
-/** What is said of a picture that is missing. */
+/** The message about a missing picture. */
 export const GONE = "This picture is not there any more: somebody deleted it";
 
 const WHERE = "“Deleted pictures”, below the library, may still bring it back.";
 
-/** What is known of a picture. Error in the page's words where it is missing. */
+/** All properties of a picture. Error in the page's words if it is missing. */
 export async function infoOf(image_id: string): Promise<ImageInfo> {
   try {
     return await ask<ImageInfo>(`/images/${encodeURIComponent(image_id)}/info`);
@@ -18,7 +18,7 @@ export async function infoOf(image_id: string): Promise<ImageInfo> {
   }
 }
 
-/** Deletes a picture; one that is gone already, by somebody else's doing, is what was wanted. */
+/** Deletes a picture. It is no error if it is already deleted. */
 export async function deletePicture(image_id: string): Promise<void> {
   try {
     await ask(`/images/${image_id}`, { method: "DELETE" });
@@ -27,17 +27,17 @@ export async function deletePicture(image_id: string): Promise<void> {
   }
 }
 
-/** Why a picture was set aside; "" where it was not. */
+/** Why a picture was set aside; "" if it was not. */
 export async function reasonOf(image_id: string): Promise<string> {
   return (await infoOf(image_id)).failure?.reason ?? "";
 }
 
-/** Has a picture that was set aside looked at once more. */
+/** Retries a picture that was set aside. */
 export async function retryPicture(image_id: string): Promise<void> {
   await ask(`/failures/${image_id}/retry`, { method: "POST" });
 }
 
-/** The picture, whose deletion is undone. */
+/** Undoes the deletion of a picture. Returns the picture. */
 export function restorePicture(image_id: string): Promise<ImageListed> {
   return ask<ImageListed>(`/images/${image_id}/restore`, { method: "POST" });
 }

@@ -1,4 +1,4 @@
-// Two models, one query: both lists side by side, and how far each picture moved from the one to the other.
+// The results of two models for one query side by side, and how the rank of each picture differs.
 import { el } from "./dom";
 import type { PictureHit } from "./openapi";
 import { type Actions, resultGrid } from "./results";

@@ -1,4 +1,4 @@
-// Conditions on tags, as they are written and as the service takes them.
+// Conditions on tags, in the notation of the page and in that of the service.
 type Value = string | number;
 interface Range {
   gte?: Value;
@@ -9,15 +9,15 @@ export interface Condition {
   is: Value | Range;
 }
 
-const RELATED = /^\s*(:|>=|<=|=)(.+)$/su; // what a condition says of its tag
-const QUOTED = /^"((?:[^"]|"")*)"$/su; // as it stands, with each quotation mark inside written twice
+const RELATED = /^\s*(:|>=|<=|=)(.+)$/su; // the part of a condition after the tag's name
+const QUOTED = /^"((?:[^"]|"")*)"$/su; // a literal value, with each quotation mark inside doubled
 const ENDS = /^("(?:[^"]|"")*"|.*?)\s*\.\.\s*(.*)$/su;
 
 /**
- * What is written as `name: value`, `name: from..to` with one end or both, `name>=from` or `name<=to`; null else. A value
- * in quotation marks is meant as it stands, were it empty or `"1..2"`.
+ * Parses `name: value`, `name: from..to` with one or both ends, `name>=from` or `name<=to`; null for other texts. A
+ * value in quotation marks is literal, even if it is empty or `"1..2"`.
  *
- * What it begins with is the name of a known tag, also where that holds a colon, or else what stands before the first one.
+ * The name is a known tag's, which may contain a colon, or else the text before the first colon or relation.
  */
 export function condition(text: string, known: string[] = []): Condition | null {
   const written = text.trim();
@@ -32,7 +32,7 @@ export function condition(text: string, known: string[] = []): Condition | null 
   return conditionOn(name, rest);
 }
 
-/** The condition on a tag that is written behind its name and a colon; null for none. */
+/** Parses the text after a tag's name and colon; null for an empty text. */
 export function conditionOn(name: string, said: string): Condition | null {
   const rest = said.trim();
   if (!rest) return null;
@@ -41,19 +41,19 @@ export function conditionOn(name: string, said: string): Condition | null {
   return { name, is: { ...(ends[1] && { gte: meant(ends[1]) }), ...(ends[2] && { lte: meant(ends[2]) }) } };
 }
 
-/** What stands behind the name and the colon of a condition, so that it is read as the same: in quotation marks if need be. */
+/** The text of a condition after its name and colon, with quotation marks where parsing would otherwise differ. */
 export function asWritten(one: Condition): string {
   const plain = joined(one, String);
   const read = conditionOn(one.name, plain);
   return read && isSame(read, one) ? plain : joined(one, quoted);
 }
 
-/** A condition as people write it. */
+/** The whole text of a condition. */
 export function inFull(one: Condition): string {
   return `${one.name}: ${asWritten(one)}`;
 }
 
-/** Whether two conditions let the same pictures through: a number and its text are the same to the service. */
+/** Whether two conditions select the same pictures: the service treats a number and its text alike. */
 export function isSame(one: Condition, other: Condition): boolean {
   const texts = ({ is }: Condition) =>
     typeof is === "object" ? [is.gte, is.lte].map((end) => end?.toString()) : String(is);
@@ -69,13 +69,13 @@ function quoted(value: Value): string {
   return `"${String(value).replaceAll('"', '""')}"`;
 }
 
-/** The value that is written: what stands in quotation marks as it is, all else as in the editor. */
+/** Parses a value: literally if it is quoted, otherwise as in the editor. */
 function meant(written: string): Value {
   const inside = QUOTED.exec(written)?.[1];
   return inside === undefined ? value(written) : inside.replaceAll('""', '"');
 }
 
-/** All conditions as the service takes them; values of one name are alternatives. Error where two cannot be joined. */
+/** All conditions as a filter for the service; values of one name are alternatives. Error for incompatible ones. */
 export function together(conditions: Condition[]): Record<string, Value[] | Range> {
   const filter: Record<string, Value[] | Range> = Object.create(null); // a tag may be called `constructor`
   for (const { name, is } of conditions) {
@@ -90,7 +90,7 @@ export function together(conditions: Condition[]): Record<string, Value[] | Rang
   return filter;
 }
 
-/** What is written as a number is one, but for what only programs call numbers, as NaN. */
+/** A finite number if the text is one in its usual notation, otherwise the text. */
 export function value(written: string): string | number {
   const text = written.trim();
   const number = Number(text);

@@ -1,16 +1,16 @@
-// The limit that results have to reach: a least score, or a least probability in percent.
+// The cut-off of results: a minimum score, or a minimum probability in percent.
 import { readNumber } from "./text";
 
-/** An option has a value that cannot be read, so that nothing could be asked. */
+/** An option has an invalid value, so that no request was made. */
 export class Unreadable extends Error {}
 
-/** As the service takes it; of no limit nothing. */
+/** The cut-off as fields of a request; empty without one. */
 export interface CutOff {
   min_score?: number;
   min_probability?: number;
 }
 
-/** The limit that is written, of the score or in percent; none for "". Unreadable for what is no such number. */
+/** Parses a minimum score, or a percentage; no cut-off for "". Throws Unreadable for other texts. */
 export function readCutOff(text: string, isScore: boolean): CutOff {
   const written = text.trim();
   if (!written) return {};

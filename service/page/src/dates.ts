@@ -1,22 +1,22 @@
-// Dates as people write them, in words or numbers, for the service, which takes 2024, 2024-05, 2024-05-06 and moments.
+// Parses dates as people write them, in words or numbers, into the service's 2024, 2024-05, 2024-05-06 and timestamps.
 import { withoutAccents } from "./text";
 
-const LANGUAGES = ["en", "de", "fr", "es", "it"]; // whose names of months are known
+const LANGUAGES = ["en", "de", "fr", "es", "it"]; // languages whose names of months are known
 const MOMENT = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/;
 const TIME = /^(.*\d)(?:,?\s+|T)(\d{1,2}):(\d\d)(?::(\d\d))?$/i;
 const YEAR_FIRST = /^(\d{4})(?:[./-](\d{1,2})(?:[./-](\d{1,2}))?)?$/;
-const YEAR_LAST = /^(?:(\d{1,2})[./-])?(\d{1,2})[./-](\d{4})$/; // the day first where both could be one
+const YEAR_LAST = /^(?:(\d{1,2})[./-])?(\d{1,2})[./-](\d{4})$/; // the day comes first if it is ambiguous
 const SHORT_YEAR = /^(\d{1,2}[./-]\d{1,2}[./-])(\d\d)$/;
 const DAY_LETTERS = "2024-05-06".length;
-const FIRST_SHORT_YEAR = 70; // which is 1970, and 69 is 2069
+const FIRST_SHORT_YEAR = 70; // 70 is 1970, and 69 is 2069
 const DAY_AND_MONTH = /^(?:(\d{1,2})(?:st|nd|rd|th|\.)?\s+(?:(?:of|de)\s+)?)?(\p{L}{3,10})\.?,?\s+(?:de\s+)?(\d{4})$/iu;
 const MONTH_AND_DAY = /^(\p{L}{3,10})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})$/iu;
 
-const EITHER_FIRST = /^(\d{1,2})([/-])(\d{1,2})\2\d{2,4}\b/; // a day and a month, which some countries write the other way
+const EITHER_FIRST = /^(\d{1,2})([/-])(\d{1,2})\2\d{2,4}\b/; // a day and a month, in an order that differs by country
 
 export const EXPECTED = "write a date as 2024, 2024-05, 2024-05-06, 06.05.2024, 6 May 2024 or 2024-05-06 10:00.";
 
-/** The date as the service takes it; "" for nothing, null for what is none. A time that names no zone is one of UTC. */
+/** The date in the service's notation; "" for an empty text, null for an invalid one. Times without a zone are UTC. */
 export function readDate(text: string): string | null {
   const written = text.trim();
   if (!written || MOMENT.test(written)) return written;
@@ -27,7 +27,7 @@ export function readDate(text: string): string | null {
   return `${date}T${hour.padStart(2, "0")}:${minute}:${second ?? "00"}Z`;
 }
 
-/** The day in words, where it could be read as another one: 5 June 2024 for 5/6/2024; "" where it could not. */
+/** An ambiguous day in words: 5 June 2024 for 5/6/2024; "" for unambiguous dates. */
 export function dayMeant(text: string, language?: string): string {
   const [, first, , second] = EITHER_FIRST.exec(text.trim()) ?? [];
   const date = readDate(text);
@@ -35,7 +35,7 @@ export function dayMeant(text: string, language?: string): string {
   return new Date(date.slice(0, DAY_LETTERS)).toLocaleDateString(language, { dateStyle: "long", timeZone: "UTC" });
 }
 
-/** Why a text is no date: the calendar has no such day, or which forms there are. */
+/** Why a text is no date: the calendar has no such day, or else the accepted formats. */
 export function whyNoDate(text: string): string {
   const [, said] = TIME.exec(text.trim()) ?? [];
   const [year, month, day] = partsOf(said ?? text.trim()) ?? [];
@@ -44,7 +44,7 @@ export function whyNoDate(text: string): string {
   return `there is no ${Number(day)} ${nameOf(Number(month) - 1, "en")} ${year}.`;
 }
 
-/** A moment as one may write it: its day, with the time where it has one. */
+/** A timestamp in a form that can be parsed: its day, with the time unless that is midnight. */
 export function written(moment: string | null): string {
   if (!moment) return "";
   const [date, time] = new Date(moment).toISOString().split("T") as [string, string];
@@ -56,7 +56,7 @@ function calendarDate(said: string): string | null {
   return asDate(year, month, day);
 }
 
-/** Year, month and day as they are written; null for what has no such form. */
+/** Year, month and day of a text, unchecked; null if it has no known format. */
 function partsOf(said: string): (string | undefined)[] | null {
   const inNumbers = YEAR_FIRST.exec(said);
   if (inNumbers) return inNumbers.slice(1);
@@ -75,7 +75,7 @@ function partsOf(said: string): (string | undefined)[] | null {
   return monthFirst && [monthFirst[3], monthOf(monthFirst[1]!), monthFirst[2]];
 }
 
-/** The number of a month by its name, of which three letters are enough where no other begins so; "0" for no month. */
+/** The number of a month by its name or an unambiguous beginning of it; "0" for other words. */
 function monthOf(name: string): string {
   const wanted = withoutAccents(name);
   for (const language of LANGUAGES) {
@@ -90,7 +90,7 @@ function nameOf(month: number, language: string): string {
   return new Date(Date.UTC(2024, month, 1)).toLocaleDateString(language, { month: "long", timeZone: "UTC" });
 }
 
-/** A year, month or day in the numbers that are given; null where the calendar has none such. */
+/** A year, month or day in ISO notation; null if the calendar has none such. */
 function asDate(year?: string, month?: string, day?: string): string | null {
   if (month === undefined) return year ?? null;
   const [wanted, inMonth] = [Number(month), new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()];

@@ -1,4 +1,4 @@
-// Deleted pictures below the library, small: each can be brought back as long as its deletion is not final.
+// The list of deleted pictures below the library: each can be restored until its deletion is final.
 import { ask, fetchFile } from "./api";
 import { restorePicture } from "./changes";
 import { el, imageOf, isStillAt, workButton } from "./dom";
@@ -7,14 +7,14 @@ import type { ImageListed, ImagesAnswer } from "./openapi";
 import { mayChange } from "./session";
 import { day, isolated, messageOf, spoken, time, titleOf } from "./text";
 
-const MOST = 1000; // that the service lists at once
+const MOST = 1000; // pictures that the service lists at once
 
 export class Deleted {
   readonly #list = el("ul", { class: "deleted" });
   readonly #told = el("p", { class: "quiet", role: "status" });
   readonly #looks = new Latest();
   #listed = "";
-  #isFault = false; // what is told is why they could not be listed
+  #isFault = false; // whether the message is an error of listing them
   readonly element: HTMLDetailsElement = el(
     "details",
     { class: "change", ontoggle: () => void this.refresh() },
@@ -23,12 +23,12 @@ export class Deleted {
     this.#list,
   );
 
-  /** `onback` hears the id of a picture that is there again. */
+  /** `onback` gets the id of a restored picture. */
   constructor(private readonly onback: (image_id: string) => void) {}
 
-  /** Lists them anew, where they are looked at. */
+  /** Lists them again if the list is open. */
   async refresh(): Promise<void> {
-    if (!this.element.open || !mayChange()) return; // who may not is not asked for another key
+    if (!this.element.open || !mayChange()) return; // without permission, a request would ask for another key
     try {
       await this.#looks.run(
         (signal) => ask<ImagesAnswer>(`/images?deleted=true&sort=latest&limit=${MOST}`, { signal }),
@@ -36,7 +36,7 @@ export class Deleted {
           if (this.#isFault) this.#tell("");
           const before = this.#listed;
           this.#listed = JSON.stringify([images, next]);
-          if (this.#listed === before) return; // what has the focus stays
+          if (this.#listed === before) return; // keeps the focus
           const focused = document.activeElement?.closest<HTMLElement>("li")?.dataset.deleted;
           const besides = !images.length
             ? "None can be brought back."
@@ -57,7 +57,7 @@ export class Deleted {
     [this.#told.textContent, this.#isFault] = [what, isFault];
   }
 
-  /** Gives the focus to the button of a picture, or to what the list is opened by. */
+  /** Focuses the button of a picture, or the element that opens the list. */
   #focus(image_id = ""): void {
     const found = this.#list.querySelector<HTMLElement>(`[data-deleted="${image_id}"] button`);
     (found ?? this.element.querySelector("summary")!).focus({ preventScroll: true });
@@ -93,7 +93,7 @@ export class Deleted {
   }
 }
 
-/** A small picture, had with the key once it comes into sight; none where its file cannot be read. */
+/** A small picture, fetched with the key once it becomes visible; empty if that fails. */
 function thumbnail(url: string): HTMLElement {
   const place = el("span", { class: "small" });
   const show = async () => {
@@ -102,7 +102,7 @@ function thumbnail(url: string): HTMLElement {
   const sight = new IntersectionObserver((seen) => {
     if (!seen.some((one) => one.isIntersecting)) return;
     sight.disconnect();
-    void show().catch(() => {}); // it is brought back without
+    void show().catch(() => {}); // it can be restored without
   });
   sight.observe(place);
   return place;

@@ -1,4 +1,4 @@
-// One picture large: its regions and why it was found, where it was, and all that is known of it, to be changed there.
+// The dialog with one enlarged picture: its regions, why it was found, and its description, which can be edited.
 import { deletePicture, restorePicture } from "./changes";
 import { breakable, button, type Child, el, find, isStillAt, workButton } from "./dom";
 import { Editor } from "./editing";
@@ -11,16 +11,16 @@ import { tagButtons } from "./tagged";
 import { day, failedTo, messageOf, titleOf } from "./text";
 import { whyOf } from "./why";
 
-const PANORAMA = 2.5; // times as wide as high
-const NAMED_MS = 200; // after which the address names the picture: Safari takes 100 addresses in ten seconds, and throws
+const PANORAMA = 2.5; // ratio of width to height
+const NAMED_MS = 200; // until the address names the picture: Safari throws after 100 changes of it in ten seconds
 
 /** A picture of the library, or a result. */
 export type Shown = ImageListed | PictureHit;
 
-/** How a list of pictures goes on beyond what is shown of it. */
+/** Access to the pictures of a list that are not shown yet. */
 export interface Further {
   hasMore(): boolean;
-  /** The pictures with further ones behind them. Error where they cannot be had. */
+  /** Loads further pictures. Returns all pictures. Error if that fails. */
   load(): Promise<Shown[]>;
 }
 
@@ -59,20 +59,20 @@ export class Detail {
   #naming = 0;
   #changed = false;
   readonly #deleted = new Set<string>();
-  readonly #forms = new Map<string, Editor>(); // of edits that are not done with, also of other pictures
+  readonly #forms = new Map<string, Editor>(); // unfinished edits, also of other pictures
 
-  /** `onchanged` hears that pictures were changed or deleted, once it is closed. */
+  /** `onchanged` is called on closing if pictures were changed or deleted. */
   constructor(
     private readonly like: (picture: Shown) => void,
     private readonly onchanged: () => void,
   ) {
     document.body.append(this.#dialog);
-    // Of the whole page: a click on what takes no focus must not make the keys deaf.
+    // On the whole page: after a click on something that takes no focus, the keys must still work.
     document.addEventListener("keydown", (event) => this.#key(event));
     onSwipe(this.#shown, (by) => this.#step(by));
   }
 
-  /** Shows one of some pictures; `further` are those that follow the last of them. */
+  /** Shows one of several pictures; `further` gives access to those after the last. */
   open(pictures: Shown[], at: number, further: Further | null = null): void {
     [this.#pictures, this.#place, this.#openedAt, this.#further] = [[...pictures], at, place(), further];
     this.#deleted.clear();
@@ -87,35 +87,35 @@ export class Detail {
     this.#dialog.close();
   }
 
-  /** Closes it where the browser went back to what it lies over; false where it went elsewhere, or it is not open. */
+  /** Closes it if the browser went back to the question below it; false if it went elsewhere, or it is not open. */
   closesFor(): boolean {
     const isBeneath = this.#dialog.open && this.#openedAt === place();
     if (isBeneath) this.close();
     return isBeneath;
   }
 
-  /** Closes it as Back does, so that Back leads on from there. */
+  /** Closes it as Back does, without leaving an entry in the history. */
   async leave(): Promise<void> {
     if (this.#dialog.open) await leaveLarge();
     this.close();
   }
 
   #cancel(event: Event): void {
-    event.preventDefault(); // it closes once the history is at what it lies over
+    event.preventDefault(); // it closes once the history has gone back
     void this.leave();
   }
 
   #closed(): void {
     const { image_id } = this.#pictures[this.#place]!;
     document.querySelector<HTMLElement>(`#main [data-image="${image_id}"] button.picture`)?.focus();
-    this.#further = null; // what still comes is wanted no more
+    this.#further = null; // pictures still loading are no longer needed
     if (this.#changed) this.onchanged();
     this.#changed = false;
   }
 
   #key(event: KeyboardEvent): void {
     if (!this.#dialog.open || event.altKey || event.ctrlKey || event.metaKey) return;
-    if (event.target instanceof Element && event.target.matches("input, textarea")) return; // where arrows move in a text
+    if (event.target instanceof Element && event.target.matches("input, textarea")) return; // arrows move the caret
     if (event.key === "ArrowRight") this.#step(1);
     if (event.key === "ArrowLeft") this.#step(-1);
   }
@@ -127,13 +127,13 @@ export class Detail {
     this.#place = next;
     clearTimeout(this.#naming);
     this.#naming = setTimeout(() => this.#dialog.open && enterLarge(this.#pictures[this.#place]!.image_id), NAMED_MS);
-    const inShown = this.#shown.contains(document.activeElement); // which is replaced
+    const inShown = this.#shown.contains(document.activeElement); // the focused element is replaced
     this.#show();
     if (inShown || document.activeElement === document.body)
       (this.#next.disabled ? this.#previous : this.#next).focus();
   }
 
-  /** Goes on with the pictures that follow those that are listed, unless somebody went elsewhere meanwhile. */
+  /** Loads further pictures and shows the first of them, unless the user moved on meanwhile. */
   async #goOn(): Promise<void> {
     const [further, place] = [this.#further, this.#place];
     if (!further?.hasMore() || this.#isGoingOn) return;
@@ -157,7 +157,7 @@ export class Detail {
     }
   }
 
-  /** Allows the steps that there are; the focus goes on from a button that is none any more. */
+  /** Enables the possible steps; the focus leaves a button that becomes disabled. */
   #allow(): void {
     const isFirst = this.#place === 0;
     const isLast = this.#place === this.#pictures.length - 1 && !this.#further?.hasMore();
@@ -244,19 +244,19 @@ export class Detail {
     form.focus();
   }
 
-  /** Says what was not done to a picture that is not looked at any more. */
+  /** Reports a failure if its picture is no longer shown. */
   #tell(picture: Shown, work: string, why: string): void {
     if (this.#isShown(picture)) return;
     const place = this.#dialog.open ? this.#notice : find("status");
     place.textContent = failedTo(work, picture, why);
   }
 
-  /** Whether it is what is looked at: somebody may have gone on while the service answered. */
+  /** Whether the picture is still shown: the user may have moved on during a request. */
   #isShown({ image_id }: Pick<Shown, "image_id">): boolean {
     return this.#dialog.open && this.#pictures[this.#place]!.image_id === image_id;
   }
 
-  /** Keeps what is said of a picture by now, beside why it is found by the question of today. */
+  /** Updates the description of a picture, and keeps its explanation. */
   #keep({ image_id, captions, tags, taken_at, filename }: ImageListed): void {
     const said = { captions, tags, taken_at, filename };
     this.#pictures = this.#pictures.map((one) => (one.image_id === image_id ? { ...one, ...said } : one));
@@ -286,7 +286,7 @@ export class Detail {
     if (isStillAt(this.#shown)) undo.focus();
   }
 
-  /** Says that the picture is gone, with the button that brings it back. */
+  /** Shows that the picture is deleted, with a button to undo that. */
   #showDeleted(picture: Shown): HTMLElement {
     this.#full.hidden = true;
     const told = el("p", { class: "fault", role: "alert" });
@@ -316,12 +316,12 @@ export class Detail {
   }
 }
 
-/** Whether what is said of a picture stands below it, since beside it there would be little of it and much of nothing. */
+/** Whether the picture is so wide that its description should be below it. */
 function isPanorama({ width, height }: Shown): boolean {
   return !!width && !!height && width > PANORAMA * height;
 }
 
-/** The picture large; its thumbnail, until it is there. */
+/** The enlarged picture; its thumbnail until it has loaded. */
 function large(picture: Shown, src: string): HTMLElement {
   const { width, height, thumbnail_url } = picture;
   const image = el("img", {

@@ -1,4 +1,4 @@
-// Elements made in one call. Styles are set by class alone: the page's policy allows no inline ones.
+// Helpers that create elements. Styles are set only by classes: the page's policy forbids inline styles.
 
 export type Child = Node | string | null | undefined | false;
 export type Properties = Record<string, string | number | boolean | null | undefined | ((event: never) => void)>;
@@ -21,10 +21,10 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return filled(document.createElementNS(SVG, tag), properties, children);
 }
 
-/** An image of a file, or of what is at an address; it goes where the browser cannot show it. */
+/** An image of a file, or from an address; it is removed if the browser cannot show it. */
 export function imageOf(source: Blob | string, alt: string): HTMLImageElement {
   const src = typeof source === "string" ? source : URL.createObjectURL(source);
-  const done = () => URL.revokeObjectURL(src); // which does nothing to an address of the service
+  const done = () => URL.revokeObjectURL(src); // no effect on an address of the service
   const fail = () => {
     done();
     image.remove();
@@ -38,8 +38,8 @@ export function find<T extends HTMLElement>(id: string): T {
 }
 
 /**
- * Has an element hold these alone. Those that it holds already in this order keep the focus, as none does that is put in
- * anew. That of what is gone goes to the same button of the same picture, or to the element where there is none.
+ * Makes these the only children of an element. Children that are already in place are not moved, so that they keep the
+ * focus. The focus of a removed one goes to the same button of the same picture, or to the element itself.
  */
 export function refill(parent: HTMLElement, ...children: Element[]): void {
   const focused = document.activeElement as HTMLElement | null;
@@ -53,12 +53,12 @@ export function refill(parent: HTMLElement, ...children: Element[]): void {
   if (isInside && !parent.contains(document.activeElement)) (buttons()[place] ?? parent).focus({ preventScroll: true });
 }
 
-/** Has an element say this: nobody is told once more of what it says already. */
+/** Sets the text of an element if it differs, so that screen readers do not announce it again. */
 export function renew(element: HTMLElement, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Marks a field whose value cannot be read, of which the element `toldBy` tells, or that can be read again. */
+/** Marks a field as invalid, described by the message in the element `toldBy`, or as valid. */
 export function mark(field: HTMLElement, isInvalid: boolean, toldBy: string): void {
   field.ariaInvalid = isInvalid ? "true" : null;
   if (isInvalid) field.setAttribute("aria-describedby", toldBy);
@@ -66,15 +66,15 @@ export function mark(field: HTMLElement, isInvalid: boolean, toldBy: string): vo
 }
 
 /**
- * Whether the focus may be given for what was done in an element: nobody has gone on to another one meanwhile. What lies
- * around it has the focus in Safari, where a button that is pressed takes none.
+ * Whether the focus may be moved after an action in an element: the user has not moved on. In Safari an ancestor has
+ * the focus, since a pressed button takes none.
  */
 export function isStillAt(element: Element): boolean {
   const focused = document.activeElement;
   return !focused || focused.contains(element) || element.contains(focused);
 }
 
-/** A name that is broken between lines behind the marks in it, and elsewhere only where it has none. */
+/** A name with line breaks allowed after its punctuation. */
 export function breakable(name: string): Child[] {
   return name.split(/(?<=[/_.-])(?=.)/su).flatMap((part, n) => (n ? [el("wbr"), part] : [part]));
 }
@@ -83,7 +83,7 @@ export function button(text: string, onclick: () => void, properties: Properties
   return el("button", { type: "button", onclick, ...properties }, text);
 }
 
-/** A button that begins its work anew only once that has ended. It keeps the focus meanwhile, as a disabled one does not. */
+/** A button that ignores presses while its work runs. Unlike a disabled button it keeps the focus meanwhile. */
 export function workButton(text: string, work: () => Promise<void>, properties: Properties = {}): HTMLButtonElement {
   const start = async () => {
     if (one.hasAttribute("aria-disabled")) return;

@@ -1,18 +1,18 @@
-// Dropped and pasted pictures: two targets while something is dragged over the page, and folders read to their bottom.
+// Dropped and pasted pictures: two drop targets while something is dragged, and folders read recursively.
 import { find } from "./dom";
 import type { Found } from "./finding";
 
-/** Whether something can be dropped: a finger drags nothing from elsewhere. */
+/** Whether files can be dropped: not on touch screens. */
 export const CAN_DROP = !matchMedia("(pointer: coarse)").matches;
 
 const ADDRESS = "Only its address came: save or copy the picture first.";
 
 export interface Takers {
   search(file: File): void;
-  /** `unread` are the paths of what was dropped with them and cannot be read. */
+  /** `unread` are the paths of dropped files and folders that cannot be read. */
   add(files: Found[], unread: string[]): void;
   mayAdd(): boolean;
-  /** Puts away what lies over the page, before something that comes is taken. */
+  /** Closes what lies over the page before dropped or pasted files are used. */
   begin(): Promise<void>;
 }
 
@@ -54,7 +54,7 @@ export function onDrop(takers: Takers): void {
   });
 }
 
-/** Whether an address comes alone, as of another page's picture in Firefox, which would go there. */
+/** Whether only an address is dragged, such as that of another page's picture in Firefox, which would open it. */
 function isAddress({ target, dataTransfer }: DragEvent): boolean {
   const has = (type: string) => dataTransfer!.types.includes(type);
   return has("text/uri-list") && !has("Files") && !(isField(target) && has("text/plain"));
@@ -64,12 +64,12 @@ function isField(target: EventTarget | null): boolean {
   return target instanceof Element && target.matches("input, textarea");
 }
 
-/** Whether a dialog lies over the page that is not put away, such as one that asks for a key. */
+/** Whether a dialog that must stay open, such as the one for a key, covers the page. */
 function isCovered(): boolean {
   return document.querySelector("dialog[open]:not(#detail)") !== null;
 }
 
-/** Whether text is pasted where text is written: programs add a picture of it, which is not what is wanted there. */
+/** Whether text is pasted into a field: some programs add a picture of it, which is not wanted there. */
 function isText(event: ClipboardEvent): boolean {
   return isField(event.target) && !!event.clipboardData?.getData("text/plain");
 }
@@ -80,7 +80,7 @@ interface Dropped {
 }
 
 async function dropped(transfer: DataTransfer): Promise<Dropped> {
-  // Entries are gone once the event is over, so they are taken before anything is waited for.
+  // Entries are only available during the event, so they are collected before the first await.
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
   if (!entries.length) return { files: [...transfer.files].map((file) => ({ file, path: file.name })), unread: [] };
   const found: Dropped = { files: [], unread: [] };
@@ -88,7 +88,7 @@ async function dropped(transfer: DataTransfer): Promise<Dropped> {
   return found;
 }
 
-/** Adds the files of an entry; what cannot be read, as a folder of another user, costs the others nothing. */
+/** Adds the files of an entry; an unreadable one, such as another user's folder, does not stop the others. */
 async function collect(entry: FileSystemEntry, found: Dropped): Promise<void> {
   const path = entry.fullPath.slice(1);
   try {
@@ -99,7 +99,7 @@ async function collect(entry: FileSystemEntry, found: Dropped): Promise<void> {
     }
     const reader = (entry as FileSystemDirectoryEntry).createReader();
     for (;;) {
-      // A reader gives a hundred entries at a time, and none at the end.
+      // A reader returns up to a hundred entries at a time, and none at the end.
       const part = await new Promise<FileSystemEntry[]>((take, fail) => reader.readEntries(take, fail));
       if (!part.length) return;
       for (const one of part) await collect(one, found);

@@ -7,37 +7,37 @@ import { changedCaptions, changedTags, oneLine, tagLines } from "./lines";
 import type { ImageInfo, ImageListed } from "./openapi";
 import { titleOf } from "./text";
 
-/** What can be edited of a picture. */
+/** The properties of a picture that can be edited, with its id. */
 export type Editable = Pick<ImageListed, "image_id" | "filename" | "captions" | "tags" | "taken_at">;
 
-let made = 0; // forms
-const unsaved = new Set<Editor>(); // in which something was written
+let made = 0; // number of forms, for their ids
+const unsaved = new Set<Editor>(); // forms with unsaved changes
 
 addEventListener("beforeunload", (event) => {
   if (unsaved.size) event.preventDefault(); // the browser asks whether to leave
 });
 
-/** Who hears of a picture that is edited. */
+/** Listeners of a form. */
 export interface Hearers {
-  /** Of the picture as it is after a change. */
+  /** Gets the picture after a change. */
   changed(image: ImageListed): void;
-  /** That the form is done with. */
+  /** Called when the form is to be removed. */
   done(): void;
-  /** Why a change was not made, which stands in the form, too. */
+  /** Gets the reason why a change failed, which the form shows, too. */
   failed(why: string): void;
 }
 
-/** A form with what is known of a picture. */
+/** A form to edit a picture's description. */
 export class Editor {
   readonly #captions = el("textarea", { rows: 3, dir: "auto" });
-  readonly #tags = el("textarea", { rows: 3, dir: "auto", autocapitalize: "none" }); // a name with a capital is another one
+  readonly #tags = el("textarea", { rows: 3, dir: "auto", autocapitalize: "none" }); // names are case-sensitive
   readonly #date = el("input", { type: "text", placeholder: "2024, 2024-05 or 2024-05-01" });
   readonly #fault = el("p", { id: `fault-${made++}`, class: "fault", role: "alert" });
   readonly #submit = el("button", { type: "submit", class: "main" }, "Save");
   readonly #captionsBefore: (readonly [line: string, caption: string])[];
-  readonly #untouched: string; // lines of captions
+  readonly #untouched: string; // the original text of the captions
   readonly #dateBefore: string;
-  #isOver = false; // by "Cancel", also while it was being saved
+  #isOver = false; // after saving or "Cancel", also while it was being saved
   readonly element: HTMLFormElement;
 
   constructor(
@@ -73,12 +73,12 @@ export class Editor {
     );
   }
 
-  /** Whether something was written that is not saved. */
+  /** Whether it has unsaved changes. */
   get isWritten(): boolean {
     return unsaved.has(this);
   }
 
-  /** Lets go of what was written, as of a picture that was deleted. */
+  /** Gives up unsaved changes, for example of a deleted picture. */
   giveUp(): void {
     unsaved.delete(this);
   }
@@ -102,14 +102,14 @@ export class Editor {
     this.#end();
   }
 
-  /** What became of the picture, as a merge patch. Error where a field cannot be read, which is marked. */
+  /** The changes as a merge patch. Error for an invalid field, which is marked. */
   async #change(): Promise<Record<string, unknown>> {
     const [captions, date, fault] = [this.#captions, this.#date, this.#fault];
     const taken_at = readDate(date.value);
     mark(date, taken_at === null, fault.id);
     if (taken_at === null) throw new Error(`Date: ${whyNoDate(date.value)}`);
     mark(this.#tags, true, fault.id);
-    const tags = changedTags(this.image.tags, this.#tags.value); // Error where they cannot be read
+    const tags = changedTags(this.image.tags, this.#tags.value); // may throw, so the mark comes first
     mark(this.#tags, false, fault.id);
     const wanted = captions.value !== this.#untouched && changedCaptions(this.#captionsBefore, captions.value);
     return {
@@ -128,13 +128,13 @@ export class Editor {
 
   #refuse(fault: Error): void {
     this.#fault.textContent = isMissing(fault) ? `${GONE} meanwhile.` : fault.message;
-    this.element.scrollIntoView({ block: "nearest" }); // the buttons, which it stands above, may cover a field by it
+    this.element.scrollIntoView({ block: "nearest" }); // the message makes the buttons higher, which may cover a field
     this.hearers.failed(this.#fault.textContent);
   }
 
   #showSaving(isSaving: boolean): void {
     this.#submit.textContent = isSaving ? "Saving…" : "Save";
-    for (const one of [this.#captions, this.#tags, this.#date]) one.readOnly = isSaving; // what was written meanwhile would be lost
+    for (const one of [this.#captions, this.#tags, this.#date]) one.readOnly = isSaving; // typing would be lost
     if (isSaving) this.#submit.setAttribute("aria-disabled", "true");
     else this.#submit.removeAttribute("aria-disabled");
   }
@@ -144,7 +144,7 @@ function field(text: string, control: HTMLElement): Child {
   return el("label", {}, text, control);
 }
 
-/** The captions as they are to be by now: what somebody else added or took away since the form was opened stays so. */
+/** The captions to save: changes that somebody else made since the form was opened are kept. */
 async function captionsNow({ image_id, captions: before }: Editable, wanted: string[]): Promise<string[]> {
   const { captions: now } = await ask<ImageInfo>(`/images/${image_id}/info`);
   const others = now.filter((one) => !before.includes(one) && !wanted.includes(one));

@@ -1,16 +1,16 @@
-// What an explanation says, in numbers: how strongly a region answers a word, and contributions as they are shown.
+// Numbers from explanations: how strongly a region answers a word, and contributions for display.
 import type { ExplanationAnswer, PictureHit } from "./openapi";
 import { offered, type Part, partsOf, sumsOf } from "./parts";
 
-export const FAINTEST = 0.08; // of the strongest: what is weaker is not lit
-const COMPARED = 24; // results that others are compared with: as many as are shown at first, also once there are more
+export const FAINTEST = 0.08; // share of the strongest; weaker regions are not lit
+const COMPARED = 24; // results to compare with: the first page, even if more are shown
 
-/** Whether it says what each word did, so that a word can light its regions. */
+/** Whether it explains single words, so that a word can light its regions. */
 export function tellsWordsApart(explanation: ExplanationAnswer): boolean {
   return explanation.kind !== "text" && !!(explanation.shares ?? explanation.attention);
 }
 
-/** How strongly each region answers a word: by what both added to the score, or else by where the model looked. */
+/** How strongly each region answers a word: their share of the score, or else the attention. */
 export function strengths(explanation: ExplanationAnswer, word: number): number[] {
   return explanation.shares?.[word] ?? explanation.attention?.[word] ?? [];
 }
@@ -24,7 +24,7 @@ export function strongest(explanations: ExplanationAnswer[], word: number): numb
   return Math.max(0, ...explanations.flatMap((one) => strengths(one, word)));
 }
 
-/** What a result has regions for that are lit among `all` of them, word by word. */
+/** A text with the words that light regions of this result, compared with `all` results; none if there are none. */
 export function litWords(one: ExplanationAnswer, all: ExplanationAnswer[]): string[] {
   const isLit = (word: number) => strongest([one], word) / strongest(all, word) >= FAINTEST;
   const words = offered(one.words)
@@ -34,8 +34,8 @@ export function litWords(one: ExplanationAnswer, all: ExplanationAnswer[]): stri
 }
 
 /**
- * What each part of the question added to a result's score, less its mean over `num` other results; `total` is the sum,
- * `most` the largest of such numbers, up or down, of any of these results.
+ * The contribution of each part of the question to a result's score minus its mean over `num` other results. `total` is
+ * their sum, `most` the largest absolute value among all these results.
  */
 export interface Compared {
   parts: Part[];
@@ -46,10 +46,10 @@ export interface Compared {
 }
 
 /**
- * What each part added to a result beside the best others that the question found; alone, where it found none. Null where
- * the model's score is no sum over the words.
+ * The contributions to a result compared with the best other results, if any. Null if the model's score is not a sum
+ * over words.
  *
- * Scores have no zero that means something: a word that fits well may add less than nothing, to all results alike.
+ * The zero of scores has no meaning: a word that fits well may contribute negative amounts to all results.
  */
 export function aboveOthers(hit: PictureHit, results: PictureHit[]): Compared | null {
   if (hit.score === null || !hit.explanation?.contributions) return null;

@@ -1,14 +1,14 @@
-// Files that were found to be taken in: what each is sent as, and in which order.
-const LONGEST_ALBUM = 512; // characters, as of any tag
+// Files chosen or dropped for upload: their names and their order.
+const LONGEST_ALBUM = 512; // characters, the limit of tags
 const NATURAL = new Intl.Collator(undefined, { numeric: true }); // 9 before 10
 
-/** A file and where it was: its name, or its path from the folder that was chosen or dropped, with that one's name. */
+/** A file and its path, which begins with the name of the chosen or dropped folder, if any. */
 export interface Found {
   file: File;
   path: string;
 }
 
-/** What a file is sent as: within a folder the path from there, with the folder that holds it as its album. */
+/** The name under which a file is sent, its path inside the folder, and its album, the path of its parent folder. */
 export function named(path: string): { name: string; album: string | null } {
   const [folder, ...below] = path.split("/");
   if (!below.length) return { name: path, album: null };
@@ -16,12 +16,12 @@ export function named(path: string): { name: string; album: string | null } {
   return { name: below.join("/"), album: [...album].slice(-LONGEST_ALBUM).join("") };
 }
 
-/** What is shown of a file that was found. */
+/** The name to show for a file. */
 export function nameOf({ path }: Found): string {
   return named(path).name;
 }
 
-/** The files in the order of their names, those of a folder before its folders: browsers give them as the disk has them. */
+/** The files sorted by name, those of a folder before its subfolders: browsers return them in the order of the disk. */
 export function inOrder(files: Found[]): Found[] {
   return files
     .map((one) => ({ one, parts: one.path.split("/") }))
@@ -38,7 +38,7 @@ function byPath({ parts }: { parts: string[] }, { parts: others }: { parts: stri
   }
 }
 
-/** What tells a file from all others, also where it is chosen once more. */
+/** A key that identifies a file, even if it is chosen again. */
 export function identity({ file, path }: Found): string {
   return [path, file.size, file.lastModified].join("\n");
 }

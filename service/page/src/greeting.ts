@@ -1,4 +1,4 @@
-// What stands in the place of a library without pictures.
+// The greeting shown instead of an empty library.
 
 import { button, el } from "./dom";
 import { CAN_DROP } from "./dropping";

@@ -1,10 +1,10 @@
-// Questions in the browser's history, so that Back goes to the one before, and an address is that of its question, with
-// the options that it was asked with.
+// Questions in the browser's history: Back returns to the previous one, and the address contains the question and its
+// options.
 
 /** A picture to ask with: a file, or a stored one. */
 export type Asked = { image: File } | { image_id: string };
 
-/** A picture that others, or stored sentences, are compared with. The others may have to show something besides. */
+/** A picture to find similar pictures or stored sentences for. `words`: what similar pictures should also show. */
 export interface PictureQuestion {
   kind: "pictures" | "sentences";
   asked: Asked;
@@ -12,14 +12,14 @@ export interface PictureQuestion {
   words?: string;
 }
 
-/** A sentence, "" for the library; or a picture. */
+/** A sentence ("" shows the library), or a picture. */
 export type Question = { kind: "text"; text: string } | PictureQuestion;
 
-/** Options by the names that addresses give them. */
+/** Options by their names in an address. */
 export type Chosen = [name: string, value: string][];
 
-/** What was seen of an answer: how many `steps` of further results, `shown` of the library, `scrolled` where it was left,
- * by a button of the picture `focused`. */
+/** What to restore of an answer: `steps` of further results, number of pictures `shown` in the library, scroll
+ * position, and the picture with the focus. */
 interface Seen {
   steps?: number;
   shown?: number;
@@ -28,8 +28,8 @@ interface Seen {
 }
 
 /**
- * What an entry of the history keeps: `typing` while its sentence may still grow, the place of a file among `files`,
- * `large` where a picture is shown large over what its question found, so that Back puts that away alone.
+ * The state of a history entry: `typing` while its sentence may still grow, `file` a key of `files`, and `large` if a
+ * picture is enlarged over the question's results, so that Back closes only that.
  */
 interface Entry extends Seen {
   typing?: boolean;
@@ -39,27 +39,27 @@ interface Entry extends Seen {
 }
 
 const LARGE = "picture"; // the parameter of an address that names the picture shown large
-const REST_MS = 100; // after which scrolling is over
-const files = new Map<string, File>(); // an address cannot hold them, so that a page that is loaded anew has none
-let leaving: Promise<void> | null = null; // the entry of a picture shown large
+const REST_MS = 100; // without scroll events, after which scrolling has ended
+const files = new Map<string, File>(); // lost on reload, since an address cannot hold files
+let leaving: Promise<void> | null = null; // while the entry of an enlarged picture is being left
 const STORED = { pictures: "like", sentences: "sentences" } as const;
 
-/** Makes a question the newest entry. One that is being typed takes the place of its own beginning, and any that of a
- * picture shown large, which nobody goes back to. */
+/** Makes a question the newest entry. A question being typed replaces its own beginning, and any question replaces the
+ * entry of an enlarged picture. */
 export function remember(question: Question, chosen: Chosen, typing = false): void {
   const address = addressOf(question, chosen);
   if (questionAddress() === new URL(address, location.href).hash && !("asked" in question)) return;
   const goesOn = (typing && entry().typing) || entry().large;
-  if (!goesOn) settle(); // one that is left is not typed any more, also if it did not rest
+  if (!goesOn) settle(); // the question that is left is complete
   history[goesOn ? "replaceState" : "pushState"](entryOf(question, typing), "", address);
 }
 
-/** Notes what was seen of the answer to the question that the browser is at, for when it comes back to it. */
+/** Adds to the current entry what to restore when the browser comes back to it. */
 export function noteSeen(what: Seen): void {
   note(what);
 }
 
-/** Has the place noted where scrolling rests; `scrollend` tells of that, too, but in Safari from 26.2 on alone. */
+/** Records the position whenever scrolling ends. (Safari has the event `scrollend` only from 26.2 on.) */
 export function noteScrolling(): void {
   let rest = 0;
   document.addEventListener("scroll", () => {
@@ -68,11 +68,11 @@ export function noteScrolling(): void {
   });
   addEventListener("pageshow", ({ persisted }) => {
     const { scrolled } = entry();
-    if (persisted && scrolled !== undefined) setTimeout(() => scrollTo(0, scrolled)); // Safari goes to the field in focus
+    if (persisted && scrolled !== undefined) setTimeout(() => scrollTo(0, scrolled)); // Safari scrolls to the focused field
   });
 }
 
-/** Notes where the answer is left. */
+/** Records the scroll position and the focused picture when the answer is left. */
 export function noteLeft(): void {
   noteSeen({
     scrolled: scrollY,
@@ -80,12 +80,12 @@ export function noteLeft(): void {
   });
 }
 
-/** What was noted. */
+/** What to restore of the current entry. */
 export function seen(): Seen {
   return entry();
 }
 
-/** Begins an entry for a picture shown large, or has the one that there is name another. */
+/** Adds an entry for an enlarged picture, or changes the picture of the current one. */
 export function enterLarge(image_id: string): void {
   const address = `#${new URLSearchParams([...addressParameters(LARGE), [LARGE, image_id]])}`;
   if (entry().large) {
@@ -97,17 +97,17 @@ export function enterLarge(image_id: string): void {
   history.pushState({ ...entry(), large: true }, "", address);
 }
 
-/** The picture that the address wants to be shown large over what its question found. */
+/** The id of the picture to enlarge according to the address; null for none. */
 export function wantedLarge(): string | null {
   return new URLSearchParams(location.hash.slice(1)).get(LARGE);
 }
 
-/** Puts the entry of the question alone below that of a picture, where somebody came to its address at once. */
+/** Turns the entry into that of the question alone, if the page was opened with the address of an enlarged picture. */
 export function putQuestionBelow(): void {
   if (!entry().large) history.replaceState(entry(), "", questionAddress() || location.pathname);
 }
 
-/** Leaves the entry of a picture shown large, if the browser is at one: once, as often as that is wanted until it is left. */
+/** Goes back from the entry of an enlarged picture, if it is current; only once even if called repeatedly. */
 export function leaveLarge(): Promise<void> | null {
   if (leaving || !entry().large) return leaving;
   leaving = new Promise((resolve) => {
@@ -121,23 +121,23 @@ export function leaveLarge(): Promise<void> | null {
   return leaving;
 }
 
-/** The question's entry in short: the same for a question and a picture shown large over what it found. */
+/** A key for the question's entry: the same for a question and for a picture enlarged over its results. */
 export function place(): string {
   return `${questionAddress()} ${entry().file ?? ""}`;
 }
 
-/** Ends the typing: what comes next is another question. */
+/** Ends the typing: further input is a new question. */
 export function settle(): void {
   note({ typing: false });
 }
 
-/** Has the entry that the browser is at keep this; what it keeps already costs nothing of the few changes that Safari takes. */
+/** Merges this into the state of the current entry; only if it changes, since Safari limits the number of changes. */
 function note(what: Entry): void {
   const [before, now] = [entry(), { ...entry(), ...what }];
   if (JSON.stringify(now) !== JSON.stringify(before)) history.replaceState(now, "");
 }
 
-/** The question of the entry that the browser is at. */
+/** The question of the current entry. */
 export function current(): Question {
   const { file, title } = entry();
   const image = file === undefined ? undefined : files.get(file);
@@ -148,24 +148,24 @@ export function current(): Question {
     const words = kind === "pictures" ? (hash.get("q") ?? "") : "";
     if (image_id) return { kind, asked: { image_id }, title: title ?? "this one", words };
     if (image) return { kind, asked: { image }, title: title ?? image.name, words };
-    return { kind: "text", text: "" }; // the file is gone, and its words alone are another question
+    return { kind: "text", text: "" }; // the file is lost, and its words alone would be another question
   }
   return { kind: "text", text: hash.get("q") ?? "" };
 }
 
-/** Whether it asks for nothing, which the library answers. */
+/** Whether the question is empty, so that the library is shown. */
 export function isLibrary(question: Question): boolean {
   return question.kind === "text" && !question.text;
 }
 
-/** What the address says, of the question and of its options, and without the name given. */
+/** The address's parameters, of the question and its options, except for the one named. */
 export function addressParameters(without = ""): URLSearchParams {
   const all = new URLSearchParams(location.hash.slice(1));
   all.delete(without);
   return all;
 }
 
-/** The fragment of the address, as far as it says what is asked. */
+/** The fragment of the address without the enlarged picture. */
 function questionAddress(): string {
   const all = addressParameters(LARGE);
   return `${all}` && `#${all}`;
@@ -181,7 +181,7 @@ function entryOf(question: Question, typing: boolean): Entry {
   return "image" in asked ? { title, file: keep(asked.image) } : { title };
 }
 
-/** The name under which a file is kept: one that no page of this tab gave before. */
+/** Stores a file. Returns its key, which is unique among all pages of this tab. */
 function keep(file: File): string {
   const name = `${performance.timeOrigin} ${files.size}`;
   files.set(name, file);

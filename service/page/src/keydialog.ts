@@ -2,13 +2,14 @@
 import { button, el, mark, workButton } from "./dom";
 import { messageOf } from "./text";
 
-/** The service does not take the key. */
+/** The service refuses the key. */
 export class KeyRefused extends Error {}
 
 /**
- * True once a key was taken, false where the user gave up. `why` it is asked for, or who is here so far.
+ * Shows the dialog. Resolves to true once a key was accepted, false if the user gave up. `why`: the reason, or who is
+ * signed in.
  *
- * `signIn` takes a key: KeyRefused, or any Error where it was not heard of; `signOut` is null where nobody is here.
+ * `signIn` throws KeyRefused, or another Error if the service did not answer; `signOut` is null if nobody is signed in.
  */
 export function keyDialog(
   title: string,
@@ -64,19 +65,19 @@ export function keyDialog(
   return shown(dialog);
 }
 
-/** For password managers, which keep no secret without a name. */
+/** For password managers, which store no password without a user name. */
 function userName(): HTMLElement {
   const hidden = { class: "hidden", readonly: true, tabindex: -1, "aria-hidden": "true" };
   return el("input", { type: "text", autocomplete: "username", value: "Regard", ...hidden });
 }
 
-/** Shows a dialog until it is closed: whether that was since a key was taken. */
+/** Shows a dialog until it is closed. Resolves to whether a key was accepted. */
 function shown(dialog: HTMLDialogElement): Promise<boolean> {
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => {
       dialog.remove();
       const focused = document.activeElement as HTMLElement | null;
-      focused?.blur(); // what was given the focus behind a dialog takes no text in some browsers
+      focused?.blur(); // in some browsers an element focused behind a dialog takes no text
       focused?.focus();
       resolve(dialog.returnValue === "taken");
     });

@@ -1,22 +1,22 @@
-// Work of which only the latest counts, as an answer to what is typed.
+// Work of which only the latest result counts, such as searches while typing.
 
-/** At most one piece of work at a time: a newer one ends the one before, whose outcome is never shown. */
+/** Runs at most one piece of work at a time: a newer one aborts the previous one, whose result is never shown. */
 export class Latest {
   #running: AbortController | null = null;
   #ended: Promise<void> = Promise.resolve();
 
-  /** Whether anything was asked so far. */
+  /** Whether any work was started so far. */
   get begun(): boolean {
     return this.#running !== null;
   }
 
-  /** Ends what runs, whose outcome is never shown. */
+  /** Aborts the running work, whose result is never shown. */
   end(): void {
     this.#running?.abort();
     this.#running = new AbortController();
   }
 
-  /** Waits until nothing runs, also not what was begun meanwhile. */
+  /** Waits until nothing is running, including work started meanwhile. */
   async settled(): Promise<void> {
     let last: Promise<void>;
     do {

@@ -1,4 +1,4 @@
-// What is stored, page by page. Listed anew, it changes in place: what is being edited stays, and so does the place.
+// The stored pictures, page by page. A refresh updates the list in place: open editors and the scroll position stay.
 import { ask } from "./api";
 import { Card } from "./card";
 import type { Further } from "./detail";
@@ -9,8 +9,8 @@ import { Selection } from "./selection";
 import { messageOf } from "./text";
 
 const PAGE = 48;
-const MOST = 1000; // that the service lists at once
-const WAITING_MS = 3000; // after which pictures that wait are looked at again
+const MOST = 1000; // pictures that the service lists at once
+const WAITING_MS = 3000; // interval for refreshing while pictures are queued
 const MORE = "Show more";
 
 export interface Listed {
@@ -24,8 +24,8 @@ export class Library {
   readonly #cards = new Map<string, Card>();
   #listed: Listed = { sort: "", filter: null };
   #after: string | null = null;
-  shown = 0; // which the history keeps once there are more, for when the page is loaded anew
-  #queued = 0; // of all that are listed, shown or not
+  shown = 0; // number of pictures, kept in the history after the first page, for reloads
+  #queued = 0; // among all listed pictures, shown or not
   #timer = 0;
   readonly #selection = new Selection(
     this.#grid,
@@ -34,21 +34,21 @@ export class Library {
   );
   readonly element = el("div", {}, this.#selection.element, this.#grid, this.#more);
 
-  /** `open` shows one of some pictures large; `onchange` hears that the list may be another by now. */
+  /** `open` enlarges one of several pictures; `onchange` is called when the list may have changed. */
   constructor(
     private readonly like: (image: ImageListed) => void,
     private readonly open: (images: ImageListed[], place: number, further: Further) => void,
     private readonly onchange: () => void,
   ) {}
 
-  /** Whether somebody is editing one of its pictures, or can undo a deletion. */
+  /** Whether a picture is being edited, or a deletion can be undone. */
   get isHeld(): boolean {
     return [...this.#cards.values()].some((card) => card.isHeld);
   }
 
-  /** The first page, or as many pictures as are shown where the same is listed again. */
+  /** Loads the first page, or as many pictures as are shown if the same list is refreshed. */
   async load(listed: Listed, signal: AbortSignal): Promise<ImagesAnswer> {
-    const wanted = () => (isSame(listed, this.#listed) ? this.shown : (seen().shown ?? 0)); // more, once somebody asked for more meanwhile
+    const wanted = () => (isSame(listed, this.#listed) ? this.shown : (seen().shown ?? 0)); // may grow meanwhile
     const load = (after: string | null, missing: number): Promise<ImagesAnswer> =>
       ask(path(listed, Math.min(MOST, Math.max(PAGE, missing)), after), { signal });
     const answer = await load(null, wanted());
@@ -62,7 +62,7 @@ export class Library {
 
   show(listed: Listed, { images, next, queued }: ImagesAnswer): void {
     const isNew = !this.element.isConnected;
-    if (isNew || !isSame(listed, this.#listed)) this.#more.textContent = MORE; // what failed was of another list
+    if (isNew || !isSame(listed, this.#listed)) this.#more.textContent = MORE; // without an error of another list
     this.#listed = listed;
     this.shown = images.length;
     this.#queued = queued ?? 0;
@@ -75,18 +75,18 @@ export class Library {
       card.element.remove();
       this.#cards.delete(image_id);
     }
-    if (focused !== document.activeElement) find("main").focus({ preventScroll: true }); // it was in one that is gone
+    if (focused !== document.activeElement) find("main").focus({ preventScroll: true }); // its card was removed
     this.#place(images);
     this.#selection.recount();
   }
 
-  /** Takes away the card of a picture, which may be listed again as it is by then. */
+  /** Removes the card of a picture; the next refresh may add a new one. */
   forget(image_id: string): void {
     this.#cards.get(image_id)?.element.remove();
     this.#cards.delete(image_id);
   }
 
-  /** Puts the pictures into this order; what is held and none of them stays where it stands. */
+  /** Puts the pictures into this order; held cards that are not among them keep their places. */
   #place(images: ImageListed[]): void {
     const focused = document.activeElement;
     const inOrder = images.map((image) => this.#card(image).element);
@@ -100,7 +100,7 @@ export class Library {
     if (focused !== document.activeElement) (focused as HTMLElement).focus({ preventScroll: true }); // it was moved
   }
 
-  /** The card of a picture, which says what is known of it by now. */
+  /** The card of a picture, updated or new. */
   #card(image: ImageListed): Card {
     const before = this.#cards.get(image.image_id);
     before?.update(image);
@@ -109,12 +109,12 @@ export class Library {
     return card;
   }
 
-  /** The cards as they stand. */
+  /** The cards in their order on the page. */
   #inOrder(): Card[] {
     return [...this.#grid.children].flatMap((one) => this.#cards.get((one as HTMLElement).dataset.image!) ?? []);
   }
 
-  /** The pictures that can be shown large, as they stand. */
+  /** The pictures that can be enlarged, in their order on the page. */
   get pictures(): ImageListed[] {
     return this.#inOrder().flatMap((card) => card.shown ?? []);
   }
@@ -128,7 +128,7 @@ export class Library {
     );
   }
 
-  /** The pictures that follow those that are shown. */
+  /** Access to the pictures after those that are shown. */
   further(): Further {
     const load = async () => {
       await this.#nextPage();
@@ -161,8 +161,8 @@ export class Library {
   async #nextPage(): Promise<void> {
     const [listed, after] = [this.#listed, this.#after];
     const { images, next } = await ask<ImagesAnswer>(path(listed, PAGE, after));
-    if (!isSame(listed, this.#listed)) return; // something else is listed by now
-    if (after !== this.#after) return this.#nextPage(); // pictures came meanwhile
+    if (!isSame(listed, this.#listed)) return; // another list is shown by now
+    if (after !== this.#after) return this.#nextPage(); // the list was refreshed meanwhile
     const fresh = images.filter(({ image_id }) => !this.#cards.has(image_id)).map((image) => this.#card(image));
     this.#grid.append(...fresh.map(({ element }) => element));
     this.shown += images.length;

@@ -1,10 +1,10 @@
-// Captions and tags as the editor shows them, one a line, and what became of them.
+// Captions and tags as lines of the editor, and the changes made to them.
 import { value } from "./conditions";
 import type { ImageListed } from "./openapi";
 
 type Tags = ImageListed["tags"];
 
-/** The captions; those whose line was not touched are as they were, with what no line can show. */
+/** The edited captions. Unchanged lines give the original captions, including line breaks that a line cannot show. */
 export function changedCaptions(before: readonly (readonly [string, string])[], text: string): string[] {
   const original = new Map(before);
   return lines(text).map((line) => original.get(line) ?? line);
@@ -16,13 +16,13 @@ export function tagLines(tags: Tags): [line: string, name: string][] {
 }
 
 /**
- * What became of the tags, as a merge patch: those that are gone are null. What is written as a number is one.
+ * The changes of the tags as a merge patch: null for removed ones. Numbers are recognized by their notation.
  *
- * A tag whose line was not touched is left alone, also where its name holds a colon.
+ * A tag whose line is unchanged is left alone, even if its name contains a colon.
  */
 export function changedTags(before: Tags, text: string): Record<string, string | number | null> {
   const written = [...new Set(lines(text))];
-  const untouched = tagLines(before).filter(([line]) => written.includes(line)); // two tags may have one line
+  const untouched = tagLines(before).filter(([line]) => written.includes(line)); // two tags may have the same line
   const isTouched = (line: string) => !untouched.some(([one]) => one === line);
   const changed = written.filter(isTouched).map((line) => tagOf(line, Object.keys(before)));
   const names = [...untouched.map(([, name]) => name), ...changed.map(([one]) => one)];
@@ -34,8 +34,8 @@ export function changedTags(before: Tags, text: string): Record<string, string |
 }
 
 /**
- * The name and value that a line says; what it begins with is the name of a known tag, up to its first colon another.
- * Error where it has no colon.
+ * The name and value of a line. The name is a known tag's, if the line begins with one, or else the text before the
+ * first colon. Error without a colon.
  */
 function tagOf(line: string, known: string[]): [name: string, value: string | number] {
   const named = known

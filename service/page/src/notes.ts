@@ -1,24 +1,24 @@
-// What is said of an answer, above its pictures or sentences.
+// The notes on an answer, shown above its pictures or sentences.
 import type { CutOff } from "./cutoff";
 import type { CaptionHit, ImageAnswer, PictureHit, TextAnswer } from "./openapi";
 import { counted, isByText, isolated, loadedFirst } from "./text";
 
-/** How something was asked, as far as what is said of the answer depends on it. */
+/** The options of a question that its notes depend on. */
 export interface HowAsked {
-  /** Results wanted, at most. */
+  /** The largest number of results wanted. */
   k: number;
   /** What a sentence is compared with. */
   match: "both" | "pictures" | "text";
   isFiltered: boolean;
-  /** Whether more is written than the service takes. */
+  /** Whether the text was longer than the service accepts. */
   isShortened: boolean;
-  /** What results must reach: a score, or a probability. */
+  /** The minimum score or probability of results. */
   cutOff: CutOff;
-  /** Whether a cut-off was taken away, since it was chosen for scores of another scale. */
+  /** Whether a minimum score was removed, since it was meant for scores of another scale. */
   isCutOffGone: boolean;
-  /** Options that are set and mean nothing to what was asked. */
+  /** Options that are set but have no effect on this kind of question. */
   idle: string[];
-  /** Whether captions can be written by whoever asks. */
+  /** Whether the user may write captions. */
   mayChange: boolean;
 }
 
@@ -26,7 +26,7 @@ const CUT_OFF_GONE = "“At least” was a score of another kind, and was taken 
 const NO_PERCENTAGE = "How alike pictures are is no percentage: for “At least” choose “score”.";
 const NO_CAPTIONS = "No captions are stored that could describe it.";
 
-/** What is said of the pictures that a sentence found. */
+/** The notes on pictures found for a sentence. */
 export function noteOfText(answer: TextAnswer, how: HowAsked): string {
   const shortened = how.isShortened && "The question is long: its beginning alone was asked.";
   const gone = how.isCutOffGone && CUT_OFF_GONE;
@@ -43,7 +43,7 @@ export function noteOfText(answer: TextAnswer, how: HowAsked): string {
     .join(" ");
 }
 
-/** What is said of the pictures that each of some models finds like one. */
+/** The notes on similar pictures, found by one or several models. */
 export function noteOfPictures(answers: ImageAnswer[], title: string, how: HowAsked): string {
   const { left_out, results } = answers[0]!;
   const { query } = answers[0]!;
@@ -58,30 +58,30 @@ export function noteOfPictures(answers: ImageAnswer[], title: string, how: HowAs
   return [...notes, noteOfIdle(how.idle), ...answers.map(loadedFirst)].filter(Boolean).join(" ");
 }
 
-/** What is said of the stored sentences that describe a picture. */
+/** The notes on stored sentences found for a picture. */
 export function noteOfSentences(answer: ImageAnswer, title: string, how: HowAsked): string {
   const none = belowCutOff(answer)[0] ?? nothing("No sentences were found.", how);
   const found = (answer.results as CaptionHit[]).length ? `Sentences for ${asName(title)}.` : none;
   const nearest = answer.matched === false && answer.results.length ? "Nothing matches well. These come nearest:" : "";
   const gone = how.isCutOffGone && CUT_OFF_GONE;
-  // The one note that an answer with captions has says, for programs, that none are stored.
+  // The only note of such answers says, in words for programs, that no captions are stored.
   const told = answer.note ? [NO_CAPTIONS, how.mayChange && "Write captions with “Edit”."] : [found];
   return [...told, gone, nearest, noteOfIdle(how.idle), loadedFirst(answer)].filter(Boolean).join(" ");
 }
 
-/** What is said of options that are set and mean nothing to what was asked, or before anything is; "" where there are none. */
+/** The note on options that are set but have no effect; "" if there are none. */
 export function noteOfIdle(idle: string[], isLibrary = false): string {
   if (!idle.length) return "";
   const names = idle.map((one) => `“${one}”`).join(", ");
   return `${isLibrary ? "Until something is asked" : "Here"} these options change nothing: ${names}.`;
 }
 
-/** The answer without words that were not understood where some picture's text has them, as every one found by it has. */
+/** The answer without unknown words if a picture was found by its text, which then contains them. */
 function inText(answer: TextAnswer): TextAnswer {
   return answer.results.some(isByText) ? { ...answer, unknown_words: [] } : answer;
 }
 
-/** What is said of words: how they were read. */
+/** The notes on unknown and misspelt words. */
 function readings({ unknown_words, read_as, note }: Pick<ImageAnswer, "unknown_words" | "read_as" | "note">): string[] {
   const notes = unknown_words?.length ? [`Not understood: ${unknown_words.map(isolated).join(", ")}.`] : [];
   for (const [word, other] of Object.entries(read_as ?? {}))
@@ -90,7 +90,7 @@ function readings({ unknown_words, read_as, note }: Pick<ImageAnswer, "unknown_w
 }
 
 function howMany({ matched, matched_by_pictures, left_out, results }: TextAnswer, how: HowAsked): string[] {
-  if (!results.length && left_out) return []; // which was said
+  if (!results.length && left_out) return []; // another note says so
   const byText = results.filter(isByText).length;
   if (byText && byText < results.length && matched_by_pictures === false)
     return [
@@ -118,7 +118,7 @@ function belowCutOff({ left_out, results }: { left_out: number; results: unknown
   ];
 }
 
-/** Why pictures are shown that do not reach what is wanted, where there are some. */
+/** The note on pictures that are shown although they are below the cut-off. */
 function keptByText(results: PictureHit[], { min_score = -Infinity, min_probability = 0 }: CutOff): string[] {
   const isBelow = ({ score, probability }: PictureHit) =>
     score !== null && (score < min_score || (probability ?? 1) < min_probability);
@@ -129,12 +129,12 @@ function keptByText(results: PictureHit[], { min_score = -Infinity, min_probabil
   ];
 }
 
-/** What is said where nothing was found: that of the filter, too, since on a phone it is out of sight, else `why`. */
+/** The note if nothing was found: a reminder of the filter, which is out of sight on phones, or else `why`. */
 function nothing(why: string, { isFiltered }: HowAsked): string {
   return isFiltered ? "Nothing was found that passes the filter." : why;
 }
 
-/** A title inside a sentence, which ends by itself. */
+/** A title inside a sentence, without its own full stop. */
 function asName(title: string): string {
   return isolated(title.replace(/\.$/, ""));
 }

@@ -1,5 +1,5 @@
-// How to search: model and second model, order, dates, tags, a least score. `onchange` hears of every change, and whether it is
-// of what is being typed.
+// The search options: models, order, dates, tags, cut-off. `onchange` is called after each change, with whether it is
+// being typed.
 import { ask } from "./api";
 import { inFull } from "./conditions";
 import { type CutOff, readCutOff, Unreadable } from "./cutoff";
@@ -14,7 +14,7 @@ import { readNumber } from "./text";
 
 type Control = HTMLInputElement | HTMLSelectElement;
 
-/** Options by their names in an address, as the page calls them. */
+/** Option names in an address -> their labels on the page. */
 const SHOWN: Record<string, string> = {
   model: "Model",
   beside: "beside",
@@ -23,7 +23,7 @@ const SHOWN: Record<string, string> = {
   alike: "Show near duplicates as one",
   least: "At least",
 };
-/** Options that mean nothing to what is asked, by what that is. */
+/** Kind of question -> options that have no effect on it. */
 const MEANT_FOR_OTHERS: Record<Question["kind"] | "library", string[]> = {
   library: ["model", "beside", "look", "alike", "least"],
   text: [],
@@ -31,11 +31,11 @@ const MEANT_FOR_OTHERS: Record<Question["kind"] | "library", string[]> = {
   sentences: ["beside", "sort", "look", "alike"],
 };
 
-const OPEN = "regard-options"; // by which it is kept for this tab whether they are to be seen
+const OPEN = "regard-options"; // key in the tab's storage for whether the options are shown
 
 const MOST_TAGS = 50;
-const TAG = "tag."; // before the name of a tag, in an address
-const TYPING_MS = 200; // a pause after which what was typed is looked up
+const TAG = "tag."; // prefix of a tag's name in an address
+const TYPING_MS = 200; // pause in typing before the text is used
 
 export class SearchOptions {
   readonly #model = el("select", {});
@@ -44,11 +44,11 @@ export class SearchOptions {
   readonly #sort = el("select", {}, this.#usual, el("option", { value: "date" }, "date"));
   readonly #from = el("input", { type: "text", placeholder: "2023", size: 10, title: "The earliest date" });
   readonly #until = el("input", { type: "text", placeholder: "2024-05", size: 10, title: "The latest date" });
-  readonly #meant = el("span", { class: "quiet", "aria-live": "polite" }); // which days those are read as
+  readonly #meant = el("span", { class: "quiet", "aria-live": "polite" }); // how ambiguous dates are read
   readonly #tags: TagFilter;
   readonly #suggesting = new Latest();
-  #looking = 0; // the pause after which it is looked up which tags may be meant
-  #typing = 0; // the pause after which it is told what was typed
+  #looking = 0; // timer for looking up matching tags
+  #typing = 0; // timer for reporting what was typed
   readonly #least = el("input", { type: "text", class: "few", placeholder: "any" });
   readonly #unit = el(
     "select",
@@ -94,12 +94,12 @@ export class SearchOptions {
     this.#listen(changed);
     this.#tags.input.addEventListener("input", () => {
       clearTimeout(this.#looking);
-      this.#looking = setTimeout(() => void this.#suggest().catch(() => {}), TYPING_MS); // those of before stay
+      this.#looking = setTimeout(() => void this.#suggest().catch(() => {}), TYPING_MS); // after an error the previous ones stay
     });
   }
 
   #fill(): void {
-    // What is filtered by goes on together where the line is too short for all.
+    // The fields of the filter wrap to a new line together.
     const filters = [labelled("From", this.#from), labelled("to", this.#until), labelled("Tag", this.#tags.input)];
     this.#panel.append(
       el(
@@ -128,13 +128,13 @@ export class SearchOptions {
     tabStorage()[OPEN] = this.#panel.hidden ? "" : "open";
   }
 
-  /** Shows all of them, or none but the conditions on tags. */
+  /** Shows all options, or only the conditions on tags. */
   #unfold(isOpen: boolean): void {
     this.#panel.hidden = !isOpen;
     this.#shows.ariaExpanded = String(isOpen);
   }
 
-  /** Has changes told: of what is typed once it may be complete, and of all else once it is chosen. */
+  /** Reports changes: of typed values once they may be complete, of all others at once. */
   #listen(changed: (isTyped: boolean) => void): void {
     const isDate = (text: string) => readDate(text) !== null;
     const isNumber = (text: string) => !text || readNumber(text) !== null;
@@ -143,7 +143,7 @@ export class SearchOptions {
       [this.#until, isDate],
       [this.#least, isNumber],
     ] as const;
-    let told: HTMLInputElement | null = null; // whose value was told while it was typed
+    let told: HTMLInputElement | null = null; // the field whose value was already reported while typing
     for (const [input, isComplete] of typed)
       input.addEventListener("input", () => {
         clearTimeout(this.#typing);
@@ -155,18 +155,18 @@ export class SearchOptions {
         }, TYPING_MS);
       });
     find("options").addEventListener("change", ({ target }) => {
-      if (target === this.#tags.input) return; // which tells of it by itself
+      if (target === this.#tags.input) return; // it reports changes itself
       clearTimeout(this.#typing);
       if (told === null || target !== told) changed(false);
       told = null;
     });
   }
 
-  /** Fills in the models that can be asked, and has the tags in use come. */
+  /** Loads the models that can be used, and starts loading the tags in use. */
   async load(): Promise<void> {
     const { models } = await ask<ModelsAnswer>("/models");
     const ready = models.filter((one) => one.state !== "not built");
-    const [first, second] = [this.#model.value, this.#second.value]; // of an address
+    const [first, second] = [this.#model.value, this.#second.value]; // from the address
     this.#model.replaceChildren(...ready.map((one) => choice(one)));
     this.#second.replaceChildren(
       el("option", { value: "" }, "no other"),
@@ -175,10 +175,10 @@ export class SearchOptions {
     this.#second.parentElement!.hidden = ready.length < 2;
     if (first) choose(this.#model, first);
     if (second) choose(this.#second, second);
-    void this.#suggest().catch(() => {}); // nothing waits for them, and they are looked up again with what is written
+    void this.#suggest().catch(() => {}); // not needed yet, and loaded again when a tag is typed
   }
 
-  /** Offers the tags that fit what is written. */
+  /** Suggests tags that match the typed text. */
   async #suggest(): Promise<void> {
     clearTimeout(this.#looking);
     const search = this.#tags.input.value.split(":").at(-1)!.trim().replace(/^"|"$/g, "");
@@ -194,17 +194,17 @@ export class SearchOptions {
         this.#known.replaceChildren(...found.slice(0, MOST_TAGS).map((one) => el("option", { value: inFull(one) })));
       },
     );
-    await this.#suggesting.settled(); // a later look-up that this one was given up for
+    await this.#suggesting.settled(); // also for a later look-up that replaced this one
   }
 
-  /** Has pictures of a tag alone found, too; false where that is so already, or cannot be. */
+  /** Adds a condition that pictures have this tag; false if it exists already or is not possible. */
   addTag(name: string, value: string | number): boolean {
     const isNew = this.#tags.put(name, value);
-    if (this.#tags.input.ariaInvalid) this.#unfold(true); // why is told there
+    if (this.#tags.input.ariaInvalid) this.#unfold(true); // to show the reason
     return isNew;
   }
 
-  /** What is not as it was at first. */
+  /** The options that differ from their defaults. */
   get chosen(): Chosen {
     const controls = Object.entries(this.#controls).filter(([, one]) => one.value.trim() !== initial(one));
     return [
@@ -216,10 +216,10 @@ export class SearchOptions {
     ];
   }
 
-  /** Chooses what an address says, which is to be seen, and all else as it was at first. */
+  /** Sets the options of an address, which are then shown, and resets the others. */
   restore(said: URLSearchParams): void {
     const before = `${this.chosen}`;
-    clearTimeout(this.#typing); // which is of what was left
+    clearTimeout(this.#typing); // of the previous question
     for (const [name, one] of Object.entries(this.#controls)) choose(one, said.get(name) ?? initial(one));
     this.#grouped.checked = said.has("alike");
     const conditions = [...said].filter(([name]) => name.startsWith(TAG));
@@ -228,12 +228,12 @@ export class SearchOptions {
     if (this.chosen.length && `${this.chosen}` !== before) this.#unfold(true);
   }
 
-  /** Names the order of what is looked at: nothing in the library answers a question. */
+  /** Labels the default order: in the library there is no relevance. */
   lookAt(asked: Question["kind"] | "library"): void {
     this.#usual.textContent = asked === "library" ? "last added" : "relevance";
   }
 
-  /** Says how many are not as they were at first, what is meant by a date that could be another one, and what cannot be read. */
+  /** Shows the number of changed options, the meaning of ambiguous dates, and which values are invalid. */
   #count(): void {
     const days = [
       ["from", dayMeant(this.#from.value)],
@@ -242,12 +242,12 @@ export class SearchOptions {
     this.#meant.textContent = days.length ? `read as ${days.flat().join(" ")}` : "";
     for (const one of [this.#from, this.#until]) mark(one, readDate(one.value) === null, "status");
     mark(this.#least, !this.#isLeastRead, "status");
-    this.#least.inputMode = this.#unit.value === "min_score" ? "text" : "decimal"; // which has no minus on some phones
+    this.#least.inputMode = this.#unit.value === "min_score" ? "text" : "decimal"; // "decimal" has no minus on some phones
     const num = this.chosen.filter(([name]) => name !== "in").length;
     this.#shows.textContent = num ? `Options (${num})` : "Options";
   }
 
-  /** The model asked, and the one shown beside it, null for none. */
+  /** The selected model, and the one to compare it with; null for the default and for none. */
   get models(): [string | null, string | null] {
     const first = this.#model.value || null;
     return [first, this.#second.value && this.#second.value !== first ? this.#second.value : null];
@@ -257,17 +257,17 @@ export class SearchOptions {
     return this.#sort.value as "relevance" | "date";
   }
 
-  /** What a sentence is compared with. */
+  /** What a sentence is matched with. */
   get match(): "both" | "pictures" | "text" {
     return this.#looked.value as "both" | "pictures" | "text";
   }
 
-  /** Whether pictures that look the same are shown as one. */
+  /** Whether near duplicates are shown as one result. */
   get groups(): boolean {
     return this.#grouped.checked;
   }
 
-  /** The limit that results have to reach, as the service takes it; none where nothing is written. Unreadable for no limit. */
+  /** The cut-off as fields of a request; empty without one. Throws Unreadable for an invalid value. */
   get cutOff(): CutOff {
     return readCutOff(this.#least.value, this.#unit.value === "min_score");
   }
@@ -280,7 +280,7 @@ export class SearchOptions {
     }
   }
 
-  /** Takes a limit of the score away, which means nothing to scores of another scale; false where none is set. */
+  /** Removes a minimum score, which is meaningless for scores of another scale; false if none is set. */
   forgetLeastScore(): boolean {
     if (this.#unit.value !== "min_score" || !this.#least.value) return false;
     this.#least.value = "";
@@ -288,13 +288,13 @@ export class SearchOptions {
     return true;
   }
 
-  /** The names of options that are set and mean nothing to what is asked. */
+  /** The labels of options that are set but have no effect on this kind of question. */
   idleFor(asked: Question["kind"] | "library"): string[] {
     const set = new Set(this.chosen.map(([name]) => name));
     return MEANT_FOR_OTHERS[asked].filter((name) => set.has(name)).map((name) => SHOWN[name]!);
   }
 
-  /** The filter as the service takes it; null for none. Unreadable where a date is none. */
+  /** The filter of a request; null for none. Throws Unreadable for an invalid date. */
   get filter(): Record<string, unknown> | null {
     const [gte, lte, tags] = [dateOf("From", this.#from), dateOf("To", this.#until), this.#tags.filter];
     const filter = {
@@ -305,13 +305,13 @@ export class SearchOptions {
   }
 }
 
-/** What is chosen at first. */
+/** The default value of a control. */
 function initial(control: Control): string {
   if (control instanceof HTMLInputElement) return "";
   return [...control.options].find((one) => one.defaultSelected)?.value ?? "";
 }
 
-/** Chooses a value; one that is not offered becomes an option, so that the service tells what is wrong with it. */
+/** Sets a value. An unknown one becomes an option, so that the service reports what is wrong with it. */
 function choose(control: Control, value: string): void {
   const isOffered = control instanceof HTMLInputElement || [...control.options].some((one) => one.value === value);
   if (!isOffered) control.append(el("option", { value }, value));

@@ -1,4 +1,4 @@
-// The button that saves a picture's file as it was uploaded, for those who may.
+// The button that downloads a picture's original file, for users with permission.
 import { saveFile } from "./api";
 import { workButton } from "./dom";
 import { messageOf, spoken } from "./text";
@@ -11,7 +11,7 @@ interface Stored {
   taken_at: string | null;
 }
 
-/** None where features alone are stored. `fault` tells why it could not be had. */
+/** The button; null if only features are stored. `fault` shows errors. */
 export function downloadButton(picture: Stored, fault: HTMLElement, looks: string): HTMLButtonElement | null {
   const download = async () => {
     fault.textContent = "";

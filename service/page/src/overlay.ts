@@ -1,11 +1,11 @@
-// Regions drawn over a picture. The drawing has the picture's own pixels as its coordinates, so that boxes sit right at
-// any size; it lies over an <img> whose `object-fit` is `contain`, as its `preserveAspectRatio` is `meet`.
+// Regions drawn over a picture. The drawing uses the picture's pixels as coordinates, so that boxes fit at any size;
+// its `preserveAspectRatio` `meet` corresponds to the `object-fit` `contain` of the <img> below it.
 import { svg } from "./dom";
 import { FAINTEST, strengths } from "./explanation";
 import type { Box, ExplanationAnswer } from "./openapi";
 
 const LABEL_PX = 15;
-const CEILING = 0.6; // of opacity, however many regions lie one over the other: the picture stays to be seen
+const CEILING = 0.6; // maximum opacity of overlapping regions, so that the picture stays visible
 
 export interface Explained {
   width: number | null;
@@ -19,7 +19,7 @@ export class Overlay {
   readonly #lights = svg("g", { opacity: CEILING });
   readonly #name = svg("text", { class: "name" });
 
-  /** `names`: the strongest of the regions that are lit bears its label. */
+  /** `names`: the strongest lit region shows its label. */
   constructor(
     private readonly hit: Explained,
     private readonly names = false,
@@ -47,7 +47,7 @@ export class Overlay {
     this.#lights.append(rect);
   }
 
-  /** Light the regions that answer a word, as brightly as they do compared with `most`; none for null. */
+  /** Lights the regions that answer a word, with a brightness relative to `most`; none for null. */
   lightWord(word: number | null, most: number): void {
     const shown = word === null || !this.hit.explanation ? [] : strengths(this.hit.explanation, word);
     this.#light(shown, most);
@@ -60,7 +60,7 @@ export class Overlay {
     );
   }
 
-  /** Writes a region's label at its upper edge, inside the picture and as large on any screen; none for null. */
+  /** Shows a region's label at its upper edge, inside the picture, in a fixed size on screen; none for null. */
   #label(region: Box | null): void {
     const [left, top, right] = region?.box ?? [0, 0, 0];
     const one = LABEL_PX / (this.element.getScreenCTM()?.a || 1);
@@ -83,7 +83,7 @@ export class Overlay {
       rect.classList.toggle("strongest", isBest);
       if (!isBest && rect.parentNode !== this.#lights) this.#lights.append(rect);
       if (isBest) {
-        const edge = rect.cloneNode() as Element; // darker than any ground, around an outline that is lighter
+        const edge = rect.cloneNode() as Element; // a dark outline around the light one, visible on any background
         edge.setAttribute("class", "edge");
         this.#name.before(edge, rect); // over all other regions
       }
@@ -93,7 +93,7 @@ export class Overlay {
     if (this.names) this.#label(most > 0 && best >= FAINTEST * most ? this.#regions[shown.indexOf(best)]! : null);
   }
 
-  /** The smallest region at a place of the screen; null where there is none. */
+  /** The smallest region at a point of the screen; null if there is none. */
   regionAt(x: number, y: number): number | null {
     const matrix = this.element.getScreenCTM();
     if (!matrix) return null;

@@ -1,4 +1,4 @@
-// The page: what is asked, by what is written, chosen or gone back to, and what is shown for it.
+// The page: it asks questions from the query field, controls and the history, and shows the answers.
 import { Adding } from "./adding";
 import { Answers } from "./answers";
 import { canBeTriedAgain } from "./api";
@@ -34,7 +34,7 @@ import { asTaken, inLibrary, titleOf } from "./text";
 import { tried } from "./trying";
 
 const TYPING_MS = 200;
-const SETTLED_MS = 3000; // after which what is typed is another question, and Back goes to the one before
+const SETTLED_MS = 3000; // pause after which further typing is a new question with its own history entry
 
 const query = find<HTMLInputElement>("query");
 const main = find("main");
@@ -66,27 +66,27 @@ const answers = new Answers(options, like, {
 });
 let typing = 0;
 let settling = 0;
-let again = () => begin(); // what was asked last, asked with the options as they are then
+let again = () => begin(); // asks the last question again, with the options at that time
 let prepared: Promise<void> | null = null;
-let isRefreshing = false; // soon: changes meanwhile are part of it
+let isRefreshing = false; // a refresh is scheduled, which will include changes until then
 
 /** Asks a new question, whose answer begins at the top. */
 async function askAnew(question: Question, isTyped = false): Promise<void> {
   clearTimeout(typing);
   if (!isTyped) clearTimeout(settling);
   noteLeft();
-  const staysSo = isTyped && answers.isUnlimited; // a sentence that grows
+  const staysSo = isTyped && answers.isUnlimited; // the same sentence, still being typed
   if (areScoredAlike(question, current()) ? staysSo : options.forgetLeastScore()) answers.unlimited = question;
   remember(question, options.chosen, isTyped);
   if (question.kind !== "text") query.value = "";
   if (!isTyped) scrollTo(0, 0);
   await answer(question);
-  if (document.activeElement === document.body) main.focus({ preventScroll: true }); // what asked is gone
+  if (document.activeElement === document.body) main.focus({ preventScroll: true }); // the focused element was removed
 }
 
 /**
- * Asks for what was asked last, with other options. The history keeps those that are typed as it keeps a sentence that
- * is, and each choice as a step of its own.
+ * Asks the last question again, with other options. In the history, typed options are treated like a sentence being
+ * typed; each other choice is a step of its own.
  */
 function optionsChanged(isTyped: boolean): void {
   clearTimeout(settling);
@@ -98,7 +98,7 @@ function optionsChanged(isTyped: boolean): void {
   void again();
 }
 
-/** Answers a question that stands in the history, with few results at first. */
+/** Answers the question of the current history entry, with few results at first. */
 function answer(question: Question): Promise<void> {
   answers.begin(question);
   adding.fold(!isLibrary(question));
@@ -110,22 +110,22 @@ function answer(question: Question): Promise<void> {
   return again();
 }
 
-/** Answers a question, or tells why not. What stood there answers another one, or the same with other options. */
+/** Answers a question, or shows why that failed; then previous results are removed unless they still make sense. */
 function attempt(question: Question, waiting: string): Promise<void> {
   const work = async () => {
     await answerAsIs(question);
-    void prepare().catch(() => {}); // what failed at the start
+    void prepare().catch(() => {}); // if it failed at the start
   };
   const clear = (fault: unknown) => {
-    answers.searches.end(); // what was asked before, where this could not be asked at all
+    answers.searches.end(); // the previous request, if this one was not even sent
     const comesLater = fault instanceof Unreadable || canBeTriedAgain(fault);
-    if (isLibrary(question) && library.element.isConnected && comesLater) return; // it comes to no harm
-    const kept = fault instanceof Unreadable ? main.querySelectorAll(":scope > :not(.asked)") : []; // though it answers another one
+    if (isLibrary(question) && library.element.isConnected && comesLater) return; // the library is still valid
+    const kept = fault instanceof Unreadable ? main.querySelectorAll(":scope > :not(.asked)") : []; // although they answer another question
     if (!kept.length) {
       showWords(null);
       answers.forget();
     }
-    const above = comesLater && question.kind === "pictures" ? [like.above(question)] : []; // where words besides may be written meanwhile
+    const above = comesLater && question.kind === "pictures" ? [like.above(question)] : []; // its field can be used meanwhile
     refill(main, ...above, ...kept);
   };
   return tried(work, waiting, clear, () => void again());
@@ -135,7 +135,7 @@ function answerAsIs(question: Question): Promise<void> {
   return isLibrary(question) ? showLibrary() : answers.ask(question);
 }
 
-/** Shows what the entry of the history that the browser came to asks. */
+/** Shows the question of the history entry that the browser came to. */
 async function goTo(question: Question): Promise<void> {
   clearTimeout(typing);
   clearTimeout(settling);
@@ -146,7 +146,7 @@ async function goTo(question: Question): Promise<void> {
   await answerWhereLeft(question);
 }
 
-/** Answers the question of an entry of the history, at the place where it was left. */
+/** Answers the question of a history entry, and restores scroll position and focus. */
 async function answerWhereLeft(question: Question): Promise<void> {
   const { scrolled, focused } = seen();
   await answer(question);
@@ -157,14 +157,14 @@ async function answerWhereLeft(question: Question): Promise<void> {
   await openWanted();
 }
 
-/** Shows the picture large that the address names, over what its question found. */
+/** Enlarges the picture that the address names, over its question's results. */
 async function openWanted(): Promise<void> {
   const image_id = wantedLarge();
   if (image_id === null) return;
   const work = async () => {
     const at = answers.found.findIndex((one) => one.image_id === image_id);
     const all = at < 0 ? [await infoOf(image_id)] : answers.found;
-    if (wantedLarge() !== image_id) return; // somebody went on meanwhile
+    if (wantedLarge() !== image_id) return; // the user moved on meanwhile
     putQuestionBelow();
     const further = isLibrary(current()) ? library.further() : answers.further();
     detail.open(all, Math.max(at, 0), at < 0 ? null : further);
@@ -181,7 +181,7 @@ function searchFile(image: File): Promise<void> {
   return askAnew({ kind: "pictures", asked: { image }, title: image.name || "the one you pasted" });
 }
 
-/** Without a question: the library, or a greeting where it is empty. What is on the page already changes in place. */
+/** Shows the library, or a greeting if it is empty. A library on the page is updated in place. */
 async function showLibrary(): Promise<void> {
   const { filter, order } = options;
   const listed = { sort: order === "date" ? "date" : "latest", filter };
@@ -206,7 +206,7 @@ async function showLibrary(): Promise<void> {
   );
 }
 
-/** Shows what became of the library meanwhile, where it is what is looked at, once what is being asked is answered. */
+/** Refreshes the library after running requests, if it is shown. */
 async function refreshLibrary(): Promise<void> {
   if (isRefreshing) return;
   isRefreshing = true;
@@ -216,7 +216,7 @@ async function refreshLibrary(): Promise<void> {
   if (!document.hidden && answers.searches.begun && isLibrary(question)) void attempt(question, "");
 }
 
-/** What is written in the line. */
+/** The question in the query field. */
 function written(): Question {
   return { kind: "text", text: asTaken(query.value) };
 }
@@ -226,7 +226,7 @@ function showNoQuestion(): void {
   void askAnew(written());
 }
 
-/** Asks what is written, while it is and once it is sent. */
+/** Asks the typed question, while typing and on submission. */
 function listenToQuery(): void {
   query.addEventListener("input", () => {
     clearTimeout(typing);
@@ -250,23 +250,23 @@ function listenToQuery(): void {
 function listenToHistory(): void {
   addEventListener("popstate", () => {
     if (wantedLarge() !== null || !detail.closesFor()) void goTo(current());
-    else noteSeen({ steps: answers.steps, shown: library.shown }); // as were asked for while one was shown large
+    else noteSeen({ steps: answers.steps, shown: library.shown }); // loaded while a picture was enlarged
   });
   noteScrolling();
   document.addEventListener("visibilitychange", () => void refreshLibrary());
 }
 
-/** Follows links and buttons that lead from one view to another. */
+/** Handles links and buttons that lead from one view to another. */
 function listenToViews(): void {
   find("skip").addEventListener("click", (event) => {
-    event.preventDefault(); // an address of its own would be another question
+    event.preventDefault(); // its address would be another question
     main.focus();
   });
   find("show-add").addEventListener("click", () => adding.open());
   find("show-library").addEventListener("click", showNoQuestion);
   find("home").addEventListener("click", (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // wanted in another tab or window
-    event.preventDefault(); // to load the page anew would end what is being taken in
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // opens another tab or window
+    event.preventDefault(); // reloading the page would end running uploads
     options.restore(new URLSearchParams());
     showNoQuestion();
   });
@@ -276,7 +276,7 @@ function start(): void {
   const first = current();
   settle();
   if (first.kind === "text") query.value = first.text;
-  if (!matchMedia("(min-width: 30rem)").matches) query.placeholder = "Search pictures"; // the other would be cut
+  if (!matchMedia("(min-width: 30rem)").matches) query.placeholder = "Search pictures"; // the longer one would be cut off
   options.restore(addressParameters());
   listenToQuery();
   listenToHistory();
@@ -297,7 +297,7 @@ function start(): void {
   void again();
 }
 
-/** Learns who looks, and which models can be asked; once, unless it fails. */
+/** Loads the session and the models, once unless it fails. */
 function prepare(): Promise<void> {
   const learn = async () => {
     await checkSession();
@@ -311,7 +311,7 @@ function prepare(): Promise<void> {
   return prepared;
 }
 
-/** Answers what the address asks, unless somebody typed meanwhile. */
+/** Answers the question in the address, unless the user typed meanwhile. */
 function begin(): Promise<void> {
   const work = async () => {
     await prepare();

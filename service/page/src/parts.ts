@@ -1,32 +1,32 @@
-// The parts of a question that are told of: each content word, and all that stands between them as one. A function word's
-// vector means what the sentence around it means, so what it adds is often much, and nothing that can be pointed at.
+// The parts of a question in explanations: each content word, and all other words as one part. The vector of a function
+// word represents the sentence around it, so it often contributes much, but nothing that can be located.
 import type { ExplanationAnswer } from "./openapi";
 
-export const REST = "the rest"; // of a question: what names nothing
+export const REST = "the rest"; // label of the words that name nothing
 
-/** Words of a question that are told of together, by their numbers. */
+/** Words of a question, by number, that are explained together. */
 export interface Part {
   text: string;
   words: number[];
-  /** Whether it is what stands between content words, with the marks of the question's start and end. */
+  /** Whether it consists of the words between content words, and the start and end tokens. */
   isRest: boolean;
 }
 
 type Word = ExplanationAnswer["words"][number];
 
-/** Whether a word is told of by itself: as a content word; where there is none, as any word. */
+/** Whether a word is explained by itself: a content word, or any word if there is none. */
 function isTold(word: Word, words: Word[]): boolean {
   return words.some((one) => one.content) ? word.content : !word.special;
 }
 
-/** The words that can be looked at, by their numbers. `byText`: numbers were looked up in names and dates, and are left out. */
+/** The numbers of the words to show. `byText`: without numerals, which were looked up in names and dates. */
 export function offered(words: Word[], byText = false): number[] {
   const told = words.flatMap((word, n) => (isTold(word, words) ? [n] : []));
   const shown = byText ? told.filter((n) => !/^\d+$/.test(words[n]!.text)) : told;
   return shown.length ? shown : told;
 }
 
-/** The content words in their order, then the rest; where there is no content word, each word instead. */
+/** The content words (all words if there are none) in order, then the rest. */
 export function partsOf(words: Word[]): Part[] {
   const isOwn = (word: Word) => isTold(word, words);
   const own: Part[] = words.flatMap((word, n) => (isOwn(word) ? [{ text: word.text, words: [n], isRest: false }] : []));
@@ -34,7 +34,7 @@ export function partsOf(words: Word[]): Part[] {
   return rest.length ? [...own, { text: REST, words: rest, isRest: true }] : own;
 }
 
-/** Sums of values of words over the words of each part. */
+/** The sums of word values over each part. */
 export function sumsOf(parts: Part[], values: number[]): number[] {
   return parts.map((one) => one.words.reduce((sum, n) => sum + values[n]!, 0));
 }

@@ -1,9 +1,9 @@
-// Problems in the words of the page, which names fields otherwise than requests do.
+// Problem messages in the page's words: its fields have other names than those of requests.
 import type { ProblemAnswer } from "./openapi";
 
-const KEY_NEEDED = "urn:regard:problem:no-key"; // whose words are for programs
+const KEY_NEEDED = "urn:regard:problem:no-key"; // its message is written for programs
 
-const TIMEZONES = /, or a date and time with its timezone.*$/s; // which the page's fields do not take
+const TIMEZONES = /, or a date and time with its timezone.*$/s; // the page's fields do not accept these
 
 const NAMES: [RegExp, string][] = [
   [/^(?:filter\.)?taken_at\.gte$/, "From"],
@@ -15,7 +15,7 @@ const NAMES: [RegExp, string][] = [
   [/^(?:query|model|filter)$/, ""],
 ];
 
-/** What is wrong with each field, by its name on the page; undefined where the service said nothing. */
+/** The errors of all fields, with their labels on the page, or else the detail; undefined if there is none. */
 export function inWords(problem: Partial<ProblemAnswer> & { needed?: unknown }): string | undefined {
   if (problem.needed) return `This wants a key that may ${problem.needed}.`;
   if (problem.type === KEY_NEEDED) return "This service wants a key.";

@@ -1,4 +1,4 @@
-// Names of regions: the word that each answered most, and where it lies in the picture.
+// Names of regions: the word that each answers most, and its position in the picture.
 import { FAINTEST, strengths, strongest, wordStrengths } from "./explanation";
 import type { Box, ExplanationAnswer } from "./openapi";
 import { offered, REST } from "./parts";
@@ -9,9 +9,9 @@ interface Size {
   height: number | null;
 }
 
-const MOST = 0.8; // of a side of the picture, from which on a region lies nowhere on it more than elsewhere
+const MOST = 0.8; // share of the picture's side from which on a region has no position along it
 
-/** A name for each of the regions by their numbers: "dog · upper left"; those that would be equal are numbered. */
+/** A name for each region, such as "dog · upper left"; equal names get a number. */
 export function regionNames(size: Size, why: ExplanationAnswer, numbers: number[]): string[] {
   const names = numbers.map((n) => [answered(why, n), placeOf(why.regions[n]!, size)].filter(Boolean).join(" · "));
   return names.map((name, n) => {
@@ -20,7 +20,7 @@ export function regionNames(size: Size, why: ExplanationAnswer, numbers: number[
   });
 }
 
-/** A sentence on where each of some words was answered: hardly anywhere, where nothing is lit beside `all` results. */
+/** A sentence on where words were answered: "hardly anywhere" for regions too weak to be lit compared with `all`. */
 export function whereAnswered(size: Size, why: ExplanationAnswer, all: ExplanationAnswer[], words: number[]): string {
   const [fits, fit, best] = why.shares ? ["fits", "fit", "best "] : ["was looked for", "were looked for", "most "];
   const places: Record<string, Set<string>> = {};
@@ -39,21 +39,21 @@ export function whereAnswered(size: Size, why: ExplanationAnswer, all: Explanati
   return parts.length ? `${parts.join(", ")}.` : "";
 }
 
-/** A place of a region, as a sentence names it. */
+/** The phrase for a region's position in a sentence. */
 function inside(place: string): string {
   if (!place) return "in a part of it";
   if (place === "all of it") return "all over it";
   return /part|middle/.test(place) ? `in the ${place}` : `at the ${place}`;
 }
 
-/** The word that a region answered most; where it answered none, all that it added is the rest's. */
+/** The word that a region answers most, or REST if it answers none. */
 function answered(why: ExplanationAnswer, region: number): string {
   const strengths = wordStrengths(why, region);
   const best = offered(why.words).sort((one, other) => strengths[other]! - strengths[one]!)[0];
   return best !== undefined && strengths[best]! > 0 ? why.words[best]!.text : REST;
 }
 
-/** Where a region lies, by the third of the picture that its middle is in; "" where that is not known. */
+/** The position of a region, by the thirds of the picture that its centre lies in; "" if unknown. */
 function placeOf({ box }: Box, { width, height }: Size): string {
   if (!box || !width || !height) return "";
   const [left, top, right, bottom] = box;

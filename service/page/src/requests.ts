@@ -1,10 +1,10 @@
-// What is sent for a question, with the options as they are.
+// Requests for questions with the current options.
 import type { PictureQuestion } from "./history";
 import type { SearchOptions } from "./options";
 
-export const MOST_EXPLAINED = 100; // results of one answer
+export const MOST_EXPLAINED = 100; // results in one answer
 
-/** The body that asks for pictures with a sentence, of whatever model; with explanations where they are not too many. */
+/** The body of a search with a sentence, without the model; with explanations unless there are too many results. */
 export function textRequest(query: string, options: SearchOptions, k: number): Record<string, unknown> {
   return {
     query,
@@ -18,7 +18,7 @@ export function textRequest(query: string, options: SearchOptions, k: number): R
   };
 }
 
-/** The form that asks with a picture for others, or for sentences. */
+/** The form of a search with a picture for similar ones or for sentences. */
 export function pictureForm(
   question: PictureQuestion,
   model: string | null,

@@ -39,7 +39,7 @@ export function resultGrid(
   return { grid: el("ol", { class: "grid", "aria-label": label }, ...cards), words };
 }
 
-/** Shows the words of a query above the results; nothing where there are none. The focus stays on the same word, or goes to what is found. */
+/** Shows the words of a query above the results. The focus stays on the same word, or goes to the results. */
 export function showWords(words: Words | null): void {
   const hint = CAN_HOVER.matches ? "Hover a word: " : "Tap a word: ";
   const [line, focused] = [find("words"), document.activeElement];
@@ -96,7 +96,7 @@ function card(
   );
 }
 
-/** The album of a picture, which its name lacks. */
+/** The album of a picture, since its name omits the folder. */
 function albumOf({ tags: { album } }: PictureHit): Child[] {
   return album === undefined ? [] : tagButtons({ album });
 }

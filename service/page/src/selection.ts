@@ -1,4 +1,4 @@
-// Several pictures of the library at once: chosen one by one or in a row, given a tag, deleted, brought back.
+// Changes of several pictures in the library: selecting them, tagging, deleting, undo.
 import { ask, canBeTriedAgain, isMissing, isPassing, pause } from "./api";
 import type { Card } from "./card";
 import { button, el, renew, workButton } from "./dom";
@@ -6,7 +6,7 @@ import { changedTags } from "./lines";
 import type { ImageListed } from "./openapi";
 import { counted, isolated, messageOf } from "./text";
 
-const ATTEMPTS = 5; // while the service is busy or away
+const ATTEMPTS = 5; // while the service is busy or down
 const GONE = "somebody deleted it meanwhile";
 const CHANGED = "its tag is another by now";
 
@@ -15,13 +15,13 @@ type Tags = ReturnType<typeof changedTags>;
 export class Selection {
   readonly #begin = button("Select several", () => this.#turn(true), { class: "link" });
   readonly #count = el("span", { role: "status" });
-  readonly #progress = el("span", { class: "quiet" }); // which nobody wants to hear step by step
+  readonly #progress = el("span", { class: "quiet" }); // no status role: screen readers should not announce each step
   readonly #told = el("span", { role: "status" });
   readonly #undo = el("span");
   readonly #tag = el("input", {
     type: "text",
     placeholder: "album: Summer",
-    list: "tags", // those in use, so that one is not written in two ways
+    list: "tags", // existing tags, to keep spellings consistent
     "aria-label": "Tag for those selected",
     autocapitalize: "none",
   });
@@ -40,8 +40,8 @@ export class Selection {
     button("Done", () => this.#turn(false)),
     this.#progress,
   );
-  #last: Card | null = null; // that was chosen or not, from which a row begins
-  #isShift = false; // with the last key: Firefox's clicks by keys lack it
+  #last: Card | null = null; // the card toggled last, where a range starts
+  #isShift = false; // state at the last key: clicks by keys lack it in Firefox
   #isBusy = false;
   readonly element = el(
     "div",
@@ -51,7 +51,7 @@ export class Selection {
     el("p", {}, this.#told, " ", this.#undo),
   );
 
-  /** Pictures of `grid`, whose `cards` come in its order; `onchanged` hears that some were changed or deleted. */
+  /** `cards` returns the cards of `grid` in order; `onchanged` is called after changes and deletions. */
   constructor(
     private readonly grid: HTMLElement,
     private readonly cards: () => Card[],
@@ -65,7 +65,7 @@ export class Selection {
       document.addEventListener(kind, ({ shiftKey }) => (this.#isShift = shiftKey));
   }
 
-  /** Counts those that are chosen, and has each say so, after the list has changed. */
+  /** Updates the count and the cards after the list has changed. */
   recount(): void {
     for (const card of this.cards()) card.showChoice(!this.#bar.hidden);
     const all = this.cards().filter(({ canBeChosen }) => canBeChosen);
@@ -83,7 +83,7 @@ export class Selection {
     else this.#begin.focus();
   }
 
-  /** What becomes of one that was pressed becomes, with Shift, of all from the one pressed before. */
+  /** Handles the toggling of a card; with Shift, the cards since the last toggled one get the same state. */
   #chosen(card: Card, isRow: boolean): void {
     const cards = this.cards();
     const [from, to] = [cards.indexOf(this.#last ?? card), cards.indexOf(card)].sort((one, other) => one - other);
@@ -104,7 +104,7 @@ export class Selection {
     this.recount();
   }
 
-  /** Does one thing at a time with what is chosen. */
+  /** Runs one action at a time. */
   async #work(work: () => Promise<void>): Promise<void> {
     if (this.#isBusy) return;
     this.#isBusy = true;
@@ -132,7 +132,7 @@ export class Selection {
     };
     const done = await this.#each("tagged", tag, { besides: () => replaced([...before.values()], tags) });
     if (!done.length) return;
-    if (this.#tag.value === written) this.#tag.value = ""; // else it is the next one
+    if (this.#tag.value === written) this.#tag.value = ""; // unless another one is being typed
     const back = async (card: Card) => {
       if (!hasAll(card.tags, tags)) throw new Error(CHANGED);
       await change(card, before.get(card)!);
@@ -144,10 +144,10 @@ export class Selection {
     const done = await this.#each("deleted", (card) => card.remove());
     if (!done.length) return;
     const undo = this.#offerUndo("brought back", (card) => card.bringBack(), done);
-    if (this.element.contains(document.activeElement)) undo.focus({ preventScroll: true }); // unless somebody went on
+    if (this.element.contains(document.activeElement)) undo.focus({ preventScroll: true }); // unless the user moved on
   }
 
-  /** A button beside what is told, which does `back` with each that something was done with. */
+  /** Shows an undo button beside the message, which calls `back` for each card. */
   #offerUndo(done: string, back: (card: Card) => Promise<void>, cards: Card[]): HTMLElement {
     const undo = workButton("Undo", () => this.#work(async () => void (await this.#each(done, back, { cards }))));
     this.#undo.replaceChildren(undo);
@@ -155,8 +155,8 @@ export class Selection {
   }
 
   /**
-   * Does something with each that is chosen, or with `cards`, says how many that were, what `besides` has to say of them, and
-   * why not all, and gives those.
+   * Does something with each selected card, or with `cards`. Shows how many succeeded, the message of `besides`, and
+   * the errors. Returns the successful cards.
    */
   async #each(
     done: string,
@@ -173,7 +173,7 @@ export class Selection {
         well.push(card);
       } catch (fault) {
         const why = isMissing(fault) ? GONE : messageOf(fault);
-        const num = canBeTriedAgain(fault) ? cards.length - n : 1; // those that follow would fare no better
+        const num = canBeTriedAgain(fault) ? cards.length - n : 1; // the others would fail, too
         faults.set(why, (faults.get(why) ?? 0) + num);
         if (num > 1) break;
       }
@@ -185,7 +185,7 @@ export class Selection {
     return well;
   }
 
-  /** Says what was done, in the place of what was done before and can be undone no more here. */
+  /** Shows a message, which replaces the previous one and its undo button. */
   #tell(what: string): void {
     this.#told.textContent = what;
     if (this.#undo.contains(document.activeElement)) this.#bar.querySelector("button")!.focus({ preventScroll: true });
@@ -197,18 +197,18 @@ async function change(card: Card, tags: Tags): Promise<void> {
   card.update(await ask<ImageListed>(`/images/${card.image_id}`, { method: "PATCH", json: { tags } }));
 }
 
-/** What a picture has for each of some tags; null for none. */
+/** The picture's values of the `named` tags; null for missing ones. */
 function valuesOf(tags: ImageListed["tags"], named: Tags): Tags {
   return Object.fromEntries(Object.keys(named).map((name) => [name, Object.hasOwn(tags, name) ? tags[name]! : null]));
 }
 
-/** Whether a picture has these tags: a number and its text are the same to the service. */
+/** Whether a picture has these tags; the service treats a number and its text alike. */
 function hasAll(tags: ImageListed["tags"], wanted: Tags): boolean {
   const had = valuesOf(tags, wanted);
   return Object.entries(wanted).every(([name, value]) => had[name] !== null && String(had[name]) === String(value));
 }
 
-/** How many of some pictures had another value of a tag that was given to them; "" for none. */
+/** The message on how many pictures had another value of the given tags before; "" for none. */
 function replaced(before: Tags[], given: Tags): string {
   const others = Object.entries(given).map(([name, value]) => {
     const num = before.filter((had) => had[name] !== null && String(had[name]) !== String(value)).length;
@@ -217,7 +217,7 @@ function replaced(before: Tags[], given: Tags): string {
   return others.filter(Boolean).join(" ");
 }
 
-/** The work, once more while the service is busy or away. */
+/** Does the work, and retries while the service is busy or down. */
 async function patiently(work: () => Promise<void>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -1,4 +1,4 @@
-// The session of this browser: by which key somebody is here, whether pictures load by it, and what it allows.
+// The session of this browser: the key signed in with, the cookie for pictures, and the permissions.
 import { ask, onKeyNeeded } from "./api";
 import { find } from "./dom";
 import { KeyRefused, keyDialog } from "./keydialog";
@@ -9,35 +9,35 @@ import { isolated } from "./text";
 const KEY_WANTED = "This service wants a key.";
 
 let open: Promise<boolean> | null = null;
-let signedIn = ""; // by which key, in words; "" for none
+let signedIn = ""; // a description of the key; "" if nobody is signed in
 
-/** Lets requests ask for a key; `onother` hears that somebody signed in with another key. */
+/** Lets requests ask for a key; `onother` is called after signing in with another key. */
 export function offerKeys(onother: () => void): void {
   onKeyNeeded(askForKey);
   find("other-key").addEventListener("click", () => void askForKey(signedIn).then((taken) => taken && onother()));
 }
 
-/** Asks who looks, and for a key where one is needed. Error where none is given. */
+/** Loads the session, and asks for a key if one is needed. Error if none is given. */
 export async function checkSession(): Promise<void> {
   const key = keptKey();
-  // Pictures are loaded by the cookie, which is gone where another tab signed out, or in with another key.
-  if (key) await sendKey(key); // a wrong one is told by what is asked next
+  // Renews the cookie for pictures, which is lost if another tab signed out or in with another key.
+  if (key) await sendKey(key); // the next request reports a wrong key
   const session = await ask<SessionAnswer>("/session");
-  if (key !== keptKey()) return checkSession(); // somebody signed in while it was under way
+  if (key !== keptKey()) return checkSession(); // the user signed in meanwhile
   tell(session);
   if (session.required && !session.permission && !(await askForKey(KEY_WANTED))) throw new Error(KEY_WANTED);
 }
 
 /**
- * Has pictures load once more that could not be loaded since another tab signed out, and so took the cookie: once for each
- * time that the tab is looked at, as what else keeps a picture from loading stays.
+ * Reloads pictures that failed because another tab signed out and so removed the cookie: once each time the tab becomes
+ * visible, since other errors would persist.
  */
 export function keepPictures(): void {
   let isTried = false;
   const renew = async () => {
     if (isTried || document.hidden || !signedIn || !lost().length) return;
     isTried = true;
-    await checkSession().catch(() => {}); // told by what is asked next
+    await checkSession().catch(() => {}); // the next request reports errors
     loadLost();
   };
   document.addEventListener("error", () => void renew(), true); // such events do not bubble
@@ -57,14 +57,14 @@ function lost(): HTMLImageElement[] {
   return [...document.images].filter((one) => one.src.startsWith(`${location.origin}/images/`) && isLost(one));
 }
 
-/** Whether whoever is here may change the library. */
+/** Whether the user may change the library. */
 export function mayChange(): boolean {
   return !document.body.classList.contains("read-only");
 }
 
-/** One dialog at a time: whoever asks meanwhile waits for the same key. */
+/** Shows one dialog at a time: concurrent requests wait for the same key. */
 function askForKey(why: string): Promise<boolean> {
-  find("other-key").hidden = false; // whoever gives up can come back to it
+  find("other-key").hidden = false; // to try again after giving up
   const title = signedIn ? "Another key, or none" : KEY_WANTED.replace(/\.$/, "");
   const said = why === KEY_WANTED ? "" : why;
   open ??= keyDialog(title, said, signIn, signedIn ? signOut : null).finally(() => {
@@ -73,7 +73,7 @@ function askForKey(why: string): Promise<boolean> {
   return open;
 }
 
-/** Hides what the key does not allow (see frame.css), and keeps by which key somebody is here. */
+/** Hides controls that the key does not permit (see frame.css), and shows who is signed in. */
 function tell({ required, permission, name }: SessionAnswer): void {
   document.body.classList.toggle("read-only", permission !== "write" && permission !== "admin");
   signedIn = required && permission ? `Signed in as ${isolated(name ?? "")}, which may ${permission}` : "";
@@ -83,14 +83,14 @@ function tell({ required, permission, name }: SessionAnswer): void {
   find("viewing").hidden = !required || !permission || mayChange() || !!keptKey();
 }
 
-/** Forgets the key, and loads the page anew, which then has nothing of what it showed. */
+/** Forgets the key, and reloads the page to remove what it shows. */
 async function signOut(): Promise<void> {
   await ask("/session", { method: "DELETE" });
   forgetKey();
   location.reload();
 }
 
-/** The answer to a key, with which the cookie comes; null where there is none. */
+/** The answer to a key, which sets the cookie; null without an answer. */
 function sendKey(key: string): Promise<Response | null> {
   const headers = { "Content-Type": "application/json" };
   return fetch("/session", { method: "POST", headers, body: JSON.stringify({ key }) }).catch(() => null);

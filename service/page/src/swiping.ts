@@ -1,15 +1,15 @@
-// Swipes of one finger from side to side, as pictures are turned over on a touch screen.
+// Horizontal swipes with one finger, which turn over pictures on a touch screen.
 const LEAST_PX = 50;
-const STEEPEST = 0.5; // of the way across, up or down: what is steeper scrolls
+const STEEPEST = 0.5; // largest ratio of vertical to horizontal distance; steeper gestures scroll
 
-/** `onswipe` hears 1 of a swipe to the left, which leads on, and -1 of one to the right. */
+/** `onswipe` gets 1 for a swipe to the left (forward), and -1 for one to the right. */
 export function onSwipe(element: HTMLElement, onswipe: (by: 1 | -1) => void): void {
   let from: Touch | null = null;
   element.addEventListener(
     "touchstart",
     ({ touches, target }) => {
-      const isField = target instanceof Element && target.matches("input, textarea"); // where a finger moves in a text
-      const isWhole = (visualViewport?.scale ?? 1) < 1.01; // else it moves what was drawn larger
+      const isField = target instanceof Element && target.matches("input, textarea"); // swipes select text there
+      const isWhole = (visualViewport?.scale ?? 1) < 1.01; // otherwise it pans the zoomed page
       from = touches.length === 1 && isWhole && !isField ? touches[0]! : null;
     },
     { passive: true },

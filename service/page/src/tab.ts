@@ -1,9 +1,9 @@
-// What is kept for this tab: the API key, and what else outlasts a page that is loaded anew.
+// Storage for this tab: the API key and other values that survive a reload.
 const KEY = "regard-key";
 
 const inPage: Record<string, string> = {};
 
-/** What the browser keeps for this tab, or, where it keeps nothing, the page. */
+/** The browser's storage for this tab, or a substitute in the page if there is none. */
 export function tabStorage(): Record<string, string> {
   try {
     return sessionStorage;
@@ -16,7 +16,7 @@ export function keepKey(key: string): void {
   tabStorage()[KEY] = key;
 }
 
-/** The key that this tab was given; "" for none. */
+/** The API key of this tab; "" for none. */
 export function keptKey(): string {
   return tabStorage()[KEY] ?? "";
 }

@@ -1,4 +1,4 @@
-// Tags of a picture as buttons, each of which asks for those that have it, too.
+// Tags of a picture as buttons, each of which filters by its tag.
 import { button, type Child } from "./dom";
 import type { ImageListed } from "./openapi";
 import { tagLine } from "./text";
@@ -7,7 +7,7 @@ type Tag = [name: string, value: string | number];
 
 let filterBy: (tag: Tag) => void = () => {};
 
-/** `listener` hears of the tag that pictures should have. */
+/** `listener` gets the tag to filter by. */
 export function onTag(listener: (tag: Tag) => void): void {
   filterBy = listener;
 }

@@ -1,4 +1,4 @@
-// The filter by tags: conditions are written one at a time, and each stands as a button that takes it away again.
+// The filter by tags: conditions are typed one at a time; each becomes a button that removes it.
 import { asWritten, type Condition, condition, conditionOn, inFull, isSame, together } from "./conditions";
 import { button, el, find, refill } from "./dom";
 import { isolated, messageOf, withoutAccents } from "./text";
@@ -13,46 +13,46 @@ export class TagFilter {
     "aria-describedby": "tag-fault",
     autocapitalize: "none",
   });
-  /** The conditions, which stay in sight where the input is not. */
+  /** The conditions, which are visible even if the input is hidden. */
   readonly chips = el("span", { class: "chips", role: "group", "aria-label": "Conditions" });
   readonly fault = el("span", { id: "tag-fault", class: "fault", role: "alert" });
   readonly #known = new Set<string>();
   #written: Condition[] = [];
   #offered: Condition[] = [];
-  #replaced = 0; // times that all conditions were
+  #replaced = 0; // how often all conditions were replaced
 
-  /** `onchange` hears of conditions that were put or taken away; `lookUp` has those offered that fit what is written. */
+  /** `onchange` is called after conditions change; `lookUp` loads suggestions for the typed text. */
   constructor(
     private readonly onchange: () => void,
     private readonly lookUp: () => Promise<void>,
   ) {
     this.input.addEventListener("change", () => void this.#take());
     this.input.addEventListener("input", (event) => {
-      const isChosen = (event as InputEvent).inputType === "insertReplacementText"; // with no change after it, in Firefox
+      const isChosen = (event as InputEvent).inputType === "insertReplacementText"; // Firefox sends no change event for it
       if (isChosen && this.#offered.some((one) => inFull(one) === this.input.value)) void this.#take();
     });
   }
 
   /**
-   * Hears of names that there are: one may hold a colon, which tells it from its value only where it is known. `offered`
-   * are conditions that may be meant: what differs from one by capitals and accents alone means that.
+   * Sets known names, needed to parse names that contain a colon, and suggested conditions: a text that differs from
+   * one only by case and accents means that condition.
    */
   know(names: string[], offered: Condition[]): void {
     for (const name of names) this.#known.add(name);
     this.#offered = offered;
   }
 
-  /** The conditions, each by its name and what stands behind its colon. */
+  /** The conditions, each as its name and the text after the colon. */
   get conditions(): [name: string, said: string][] {
     return this.#written.map((one) => [one.name, asWritten(one)]);
   }
 
-  /** The conditions as the service takes them; null for none. */
+  /** The conditions as a filter for the service; null for none. */
   get filter(): Record<string, unknown> | null {
     return this.#written.length ? together(this.#written) : null;
   }
 
-  /** Has these conditions in the place of those that there are. */
+  /** Replaces all conditions. */
   replace(conditions: [name: string, said: string][]): void {
     this.#replaced++;
     this.#written = [];
@@ -62,8 +62,8 @@ export class TagFilter {
   }
 
   /**
-   * Takes what is written, once it is known what may be meant by it, or cannot be. What is written meanwhile is taken
-   * beside it; all conditions that were replaced meanwhile hold.
+   * Adds the typed condition, after looking up what it may mean. Text typed meanwhile is kept; if all conditions were
+   * replaced meanwhile, it is dropped.
    */
   async #take(): Promise<void> {
     const typed = this.input.value.trim();
@@ -73,30 +73,30 @@ export class TagFilter {
     if (!this.#offered.some((one) => inFull(one) === typed)) await this.lookUp().catch(() => {});
     const one = this.#meantBy(typed);
     const stands = this.input.value.trim() === typed;
-    if (before !== this.#replaced || (one ? this.#has(one) : !stands)) return; // what is none may have been put right since
+    if (before !== this.#replaced || (one ? this.#has(one) : !stands)) return; // an invalid text may have been corrected since
     if (!this.#add(one)) return;
     if (stands) {
       this.input.value = "";
-      void this.lookUp().catch(() => {}); // what is offered was narrowed to it
+      void this.lookUp().catch(() => {}); // the suggestions were narrowed to it
     }
     this.#show();
     this.onchange();
   }
 
-  /** The condition offered that is written so, or differs by capitals and accents alone, or the one that is written. */
+  /** The suggested condition with this text, ignoring case and accents if need be, or else the parsed one. */
   #meantBy(typed: string): Condition | null {
     const exact = this.#offered.find((one) => inFull(one) === typed);
     const alike = exact ?? this.#offered.find((one) => folded(inFull(one)) === folded(typed));
     return alike ?? condition(typed, [...this.#known]) ?? this.#withValue(typed);
   }
 
-  /** The one condition offered that has a value which is written without its name; null where there are none or more. */
+  /** The only suggested condition with this value, typed without its name; null if there is none or several. */
   #withValue(typed: string): Condition | null {
     const found = this.#offered.filter((one) => folded(asWritten(one)) === folded(typed));
     return found.length === 1 ? found[0]! : null;
   }
 
-  /** Adds the condition that a tag has a value; false where that is asked for already, or cannot be. */
+  /** Adds the condition that a tag has a value; false if it exists already or is not possible. */
   put(name: string, value: string | number): boolean {
     const one = { name, is: value };
     this.#tell("");
@@ -106,7 +106,7 @@ export class TagFilter {
     return true;
   }
 
-  /** Says why what is written is no condition; "" that it is one. */
+  /** Shows why the typed text is no condition; "" if it is one. */
   #tell(why: string): void {
     this.fault.textContent = why;
     this.input.ariaInvalid = why ? "true" : null;
@@ -116,7 +116,7 @@ export class TagFilter {
     return this.#written.some((other) => isSame(one, other));
   }
 
-  /** Adds a condition; false, with the reason beside the input, where it is none or cannot be joined to the others. */
+  /** Adds a condition; false, with the reason beside the input, if it is invalid or incompatible with the others. */
   #add(one: Condition | null): boolean {
     try {
       if (!one) throw new Error("Write name: value, or name: 2020..2024 for a range.");
@@ -133,7 +133,7 @@ export class TagFilter {
     this.#written = this.#written.filter((other) => !isSame(other, one));
     this.#tell("");
     this.#show();
-    for (const one of [find("show-options"), this.input]) one.focus(); // which is out of sight where they are folded away
+    for (const one of [find("show-options"), this.input]) one.focus(); // the input is hidden if the options are
     this.onchange();
   }
 
@@ -147,7 +147,7 @@ export class TagFilter {
   }
 }
 
-/** A condition by which it is looked up: spaces about colons tell it from no other. */
+/** The text of a condition for comparison, without case, accents, and spaces around colons. */
 function folded(text: string): string {
   return withoutAccents(text).replace(/\s*:\s*/g, ":");
 }

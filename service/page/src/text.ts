@@ -1,19 +1,19 @@
-// Numbers, dates and lists as people read them.
+// Numbers, dates and other values as text for people.
 import type { ImageAnswer, ImagesAnswer, PictureHit, TextAnswer } from "./openapi";
 
 export function day(moment: string | null): string {
-  // A camera that names no zone is taken to show UTC, so that is what is shown.
+  // Times of cameras without a zone are taken as UTC, so dates are shown in UTC.
   return moment ? new Date(moment).toLocaleDateString(undefined, { dateStyle: "medium", timeZone: "UTC" }) : "no date";
 }
 
-/** The number that is written, with a point or a comma, also of percent; null for what is none. */
+/** Parses a number with a decimal point or comma, and an optional percent sign; null for other texts. */
 export function readNumber(text: string): number | null {
   const written = text.trim().replace(/\s*%$/, "").replace(",", ".");
   const number = Number(written);
   return /^[-+.\de]+$/i.test(written) && Number.isFinite(number) ? number : null;
 }
 
-/** When something was done, by the clock of whoever looks. */
+/** A time in the user's time zone. */
 export function time(moment: string): string {
   return new Date(moment).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
@@ -23,16 +23,16 @@ export function percent(probability: number): string {
   return value > 0 && value < 1 ? "under 1 %" : `${Math.round(value)} %`;
 }
 
-// Letters that are written from right to left, by the blocks that Unicode keeps for them, and marks that turn the line.
+// Unicode's blocks of right-to-left letters, and direction marks.
 const RIGHT_TO_LEFT =
   /[\u0590-\u08ff\u200f\u202b\u202e\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
-/** Somebody's text that stands in a line of the page: one from right to left must not turn what stands around it. */
+/** A user's text for a sentence of the page, isolated if it is right-to-left, so that it does not reorder the rest. */
 export function isolated(text: string): string {
   return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
 }
 
-/** A text in small letters without accents, by which it is looked up. */
+/** A text in lower case without accents, for comparison. */
 export function withoutAccents(text: string): string {
   return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 }
@@ -47,21 +47,21 @@ interface Named {
   tags?: Record<string, string | number>;
 }
 
-/** Says what was not done to a picture that is not looked at any more. */
+/** The message about a failure for a picture that is no longer shown. */
 export function failedTo(work: string, picture: Named, why: string): string {
   return `${work} ${isolated(titleOf(picture))} failed: ${why}`;
 }
 
-/** What a picture is called: by its caption, or its file without the folder that its album names already. */
+/** The title of a picture: its caption, or its file name without a folder that the album names already. */
 export function titleOf({ captions, filename, tags }: Named): string {
   const own = filename.slice(filename.lastIndexOf("/") + 1);
   const isAlbum = tags?.album !== undefined && `/${filename}`.endsWith(`/${tags.album}/${own}`);
   return captions[0] ?? (isAlbum ? own : filename);
 }
 
-const named = new Map<string, string>(); // the first picture that was called so
+const named = new Map<string, string>(); // name -> id of the first picture with it
 
-/** What a picture is called where nobody sees it: its title, with what tells it from those that were called so before. */
+/** A name for screen readers: the title, with a suffix that distinguishes it from other pictures with this title. */
 export function spoken(picture: Named & { image_id: string; taken_at: string | null }): string {
   const { image_id, filename, taken_at } = picture;
   const title = titleOf(picture);
@@ -73,12 +73,12 @@ export function spoken(picture: Named & { image_id: string; taken_at: string | n
   return name;
 }
 
-/** Whether a picture was found by its text, also where it was by what it shows. */
+/** Whether a picture was found by its text, perhaps also by what it shows. */
 export function isByText(hit: Pick<PictureHit, "found_by">): boolean {
   return hit.found_by.includes("text");
 }
 
-/** How well a picture fits, in a few words; "" where that is a score, which has no unit and stands in its details. */
+/** How well a picture fits, in a few words; "" if there is only a score, which the details show. */
 export function said(hit: Hit): string {
   const { similarity, probability } = hit;
   const sure =
@@ -87,10 +87,10 @@ export function said(hit: Hit): string {
   return sure ? `by its text; ${sure} by the picture` : "by its text";
 }
 
-/** A result, of pictures like one with how alike they are. */
+/** A result; `similarity` is set for similar pictures. */
 export type Hit = PictureHit & { similarity?: number };
 
-/** Pictures like one; how alike they are is what the score says, unless words were asked for besides. */
+/** Similar pictures. Their score is the similarity, unless the question had words, too. */
 export function withSimilarities(answer: ImageAnswer): { model: string; results: Hit[] } {
   const results = answer.results as PictureHit[];
   return {
@@ -100,40 +100,40 @@ export function withSimilarities(answer: ImageAnswer): { model: string; results:
 }
 
 /**
- * An answer without probabilities unless it is told that a picture matches: they are those of pictures one of which is
- * the one described, so that some are high where nothing matches, and where what was ruled out is there.
+ * An answer without probabilities unless pictures match: they assume that one picture is the one described, and so can
+ * be high even if nothing matches, or if something excluded is there.
  */
 export function withoutMisleadingProbabilities(answer: TextAnswer): TextAnswer {
   if (answer.matched_by_pictures) return answer;
   return { ...answer, results: answer.results.map((hit) => ({ ...hit, probability: null })) };
 }
 
-/** An answer with the explanations that another one has of the same pictures. */
+/** An answer with the explanations of the same pictures in another one. */
 export function withExplanations(answer: TextAnswer, explained: TextAnswer): TextAnswer {
   const known = new Map(explained.results.map((hit) => [hit.image_id, hit.explanation]));
   const results = answer.results.map((hit) => ({ ...hit, explanation: known.get(hit.image_id) ?? hit.explanation }));
   return { ...answer, results };
 }
 
-/** How many near duplicates a result stands for besides itself. */
+/** The number of a result's near duplicates as text. */
 export function alike(hit: PictureHit): string {
   return hit.near_duplicates?.length ? `and ${hit.near_duplicates.length} alike` : "";
 }
 
-/** What is said of an answer that waited for its model; "" for any other. */
+/** The note on an answer that waited for its model to load; "" for others. */
 export function loadedFirst(answer: { model: string; timings_ms: { load?: number | null } }): string {
   const { load } = answer.timings_ms;
   return load ? `${answer.model} was loaded first, in ${(load / 1000).toFixed(1)} s.` : "";
 }
 
-/** Why something failed, for whoever wanted it. */
+/** The message of an error. */
 export function messageOf(fault: unknown): string {
   return fault instanceof Error ? fault.message : String(fault);
 }
 
-const MOST_LETTERS = 512; // of a question, which the service takes
+const MOST_LETTERS = 512; // the service's limit for a question
 
-/** A question, as far as the service takes it. */
+/** A question, shortened to the service's limit. */
 export function asTaken(question: string): string {
   return [...question.trim()].slice(0, MOST_LETTERS).join("").trim();
 }
@@ -150,7 +150,7 @@ export function inLibrary({ total, queued }: Pick<ImagesAnswer, "total" | "queue
   return `${counted(total, "picture")}${pass}${waiting}.`;
 }
 
-/** Where another model, which was asked for the best `k`, has a picture, compared with its rank here. */
+/** The rank of a picture by another model, which was asked for the best `k`, compared with its rank here. */
 export function movement(
   rank: number,
   there: number | undefined,

@@ -1,10 +1,10 @@
-// Work that is waited for: that it takes a moment is seen, and what failed is told and tried again.
+// Work with feedback: long waits are shown, and errors are shown and retried.
 import { canBeTriedAgain, isAnswering, isPassing, Refusal, Unreachable } from "./api";
 import { button, el, find } from "./dom";
 import { messageOf } from "./text";
 
-const MOMENT_MS = 400; // after which a wait is told of
-const AGAIN_MS = 2000; // between two looks whether the service is back
+const MOMENT_MS = 400; // after which a wait is shown
+const AGAIN_MS = 2000; // between checks whether the service is back
 
 const main = find("main");
 const status = find("status");
@@ -13,9 +13,9 @@ let moment = 0;
 let back = 0;
 
 /**
- * Does the work; `waiting` is said where it takes longer than a moment, unless it is "".
+ * Does the work; shows `waiting`, unless it is "", if it takes longer than a moment.
  *
- * `onfault` hears of what failed before it is told; `again` does what is wanted by then once more.
+ * `onfault` is called before an error is shown; `again` retries what is wanted at that time.
  */
 export async function tried(
   work: () => Promise<void>,
@@ -24,7 +24,7 @@ export async function tried(
   again: () => void,
 ): Promise<void> {
   const told = begin(waiting);
-  const hadFocus = status.contains(document.activeElement); // as “Try again” has that was pressed
+  const hadFocus = status.contains(document.activeElement); // for example on “Try again”
   try {
     await work();
   } catch (fault) {
@@ -40,7 +40,7 @@ export async function tried(
   }
 }
 
-/** Begins to wait; the timer that tells of it after a moment in the place of what was waited for before, 0 for none. */
+/** Starts a wait. Returns the timer that shows its text after a moment; 0 if it has none. */
 function begin(waiting: string): number {
   running++;
   clearTimeout(back);
@@ -54,7 +54,7 @@ function begin(waiting: string): number {
   return moment;
 }
 
-/** Ends a wait, which is not told of any more. */
+/** Ends a wait, whose text is no longer shown. */
 function end(told: number): void {
   if (told === moment) {
     clearTimeout(moment);
@@ -65,8 +65,8 @@ function end(told: number): void {
 }
 
 /**
- * Tries again after the seconds that the service asks for; a page that nobody looks at waits on. What is tried meanwhile
- * ends the waiting, what was begun before does not.
+ * Retries after the seconds that the service asks for; a hidden page waits longer. Work started meanwhile cancels it,
+ * work started before does not.
  */
 function afterPause(again: () => void, seconds: number): void {
   clearTimeout(back);
@@ -76,7 +76,7 @@ function afterPause(again: () => void, seconds: number): void {
   }, 1000 * seconds);
 }
 
-/** Tries again as soon as the service answers; what is tried meanwhile ends the waiting. */
+/** Retries as soon as the service answers; work started meanwhile cancels it. */
 function whenBack(again: () => void): void {
   clearTimeout(back);
   const look = async () => {

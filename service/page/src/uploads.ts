@@ -6,8 +6,8 @@ import { messageOf } from "./text";
 
 const BATCH_FILES = 20;
 const BATCH_BYTES = 64 * 2 ** 20;
-const ESCAPES = /%(22|[01][0-9a-f])/i; // what stands for another character in a form, unless the manifest has it
-const OF_ONE_FILE = [413, 422]; // statuses of refusals that one file may have brought upon all of a request
+const ESCAPES = /%(22|[01][0-9a-f])/i; // decoded in names of form fields, unless the manifest has the name
+const OF_ONE_FILE = [413, 422]; // statuses of refusals that a single file of a request may have caused
 const NO_PICTURE = /^(video|audio|text)\/|^application\/(pdf|zip|json)/;
 
 export interface Outcome {
@@ -20,15 +20,15 @@ export interface Progress {
   total: number;
   done: number;
   known: Outcome[];
-  restored: Outcome[]; // deleted before, and there again
+  restored: Outcome[]; // had been deleted
   skipped: Outcome[];
   failed: Outcome[];
-  refused: Found[]; // by a service that may take them once somebody has put it right
-  faults: string[]; // why some were refused so, or what became of them is not known
-  waiting: string; // why the service is waited for; "" where it is not
+  refused: Found[]; // the service may accept them once somebody has fixed its problem
+  faults: string[]; // why some were refused, or their outcome is unknown
+  waiting: string; // why the service is waited for; "" if it is not
 }
 
-/** Pictures on their way. What is added while others are sent waits for its turn, and is counted with them. */
+/** An upload in progress. Files added while others are sent wait for their turn, and are counted with them. */
 export class Upload {
   readonly progress: Progress = {
     total: 0,
@@ -44,22 +44,22 @@ export class Upload {
   #turn = Promise.resolve();
   #followed = Promise.resolve();
   #unsent = 0;
-  readonly #begun = new Set<string>(); // identities of files, and paths of what could not be read
+  readonly #begun = new Set<string>(); // identities of files, and paths of unreadable ones
 
-  /** `tell` hears of every step, `onsent` of every batch that the service took. */
+  /** `tell` is called after each step, `onsent` after each batch that the service accepted. */
   constructor(
     private readonly tell: (progress: Progress) => void,
     private readonly onsent: () => void,
   ) {}
 
-  /** Whether files would be lost if the page was left now. */
+  /** Whether leaving the page now would lose files. */
   get hasUnsent(): boolean {
     return this.#unsent > 0;
   }
 
   /**
-   * Sends the files and follows them until all can be found. `unread` are left out, and what was chosen before is not counted
-   * again.
+   * Sends the files and follows them until all can be found. `unread` are counted as left out; files chosen before are
+   * ignored.
    */
   async add(files: Found[], unread: string[]): Promise<void> {
     const fresh = inOrder(files.filter((one) => this.#isNew(identity(one))));
@@ -78,7 +78,7 @@ export class Upload {
     return this.#begun.size < this.#begun.add(name).size;
   }
 
-  /** Has a picture that was set aside tried again, and follows it. */
+  /** Retries a picture that was set aside, and follows it. */
   async retry(image_id: string): Promise<void> {
     this.progress.total++;
     this.#changed();
@@ -110,7 +110,7 @@ export class Upload {
     return false;
   }
 
-  /** Sends pictures batch by batch; none after one that was refused for what the service lacks. */
+  /** Sends pictures batch by batch, until one is refused because of the service's state. */
   async #sendAll(pictures: Found[]): Promise<void> {
     const { refused } = this.progress;
     const before = refused.length;
@@ -122,7 +122,7 @@ export class Upload {
     }
   }
 
-  /** Sends a batch. A service that does not answer is waited for. */
+  /** Sends a batch, and retries while the service does not answer. */
   async #send(batch: Found[]): Promise<void> {
     for (let files = batch; files.length; files = await this.#readable(files)) {
       let receipt: IngestAnswer;
@@ -145,8 +145,8 @@ export class Upload {
   }
 
   /**
-   * Leaves out what was refused, or keeps it to be sent again. Where one file may be at fault for all, halves are sent, until
-   * it stands alone.
+   * Handles a refusal: files are left out, or kept to be sent again. If a single file may be the cause, halves are sent
+   * to find it.
    */
   async #refused(files: Found[], fault: unknown): Promise<void> {
     if (canBeTriedAgain(fault)) {
@@ -164,7 +164,7 @@ export class Upload {
     }
   }
 
-  /** Those that can still be read: one that was changed or moved since looks to a request like a lost connection. */
+  /** The files that can still be read: a changed or moved file fails a request like a lost connection. */
   async #readable(files: Found[]): Promise<Found[]> {
     const can = await Promise.all(files.map(({ file }) => isThere(file)));
     const gone = files.filter((_, n) => !can[n]);
@@ -174,15 +174,15 @@ export class Upload {
   }
 
   /**
-   * Follows a job to its end, once those before it are done: a stream keeps one of the few connections that a browser has
-   * to a service, and the worker takes pictures in their order.
+   * Follows a job to its end after the previous ones are done: a stream occupies one of the browser's few connections
+   * to the service, and the worker processes pictures in order.
    */
   #follow(job_id: string, accepted: Accepted[] = []): Promise<void> {
     this.#followed = this.#followed.then(() => this.#hearOf(job_id, accepted)).catch((fault) => this.#fail(fault));
     return this.#followed;
   }
 
-  /** Hears of a job to its end. Where no stream can be had the job itself is asked now and then. */
+  /** Follows a job by events, or by polling if there is no stream. */
   async #hearOf(job_id: string, accepted: Accepted[]): Promise<void> {
     let before = 0;
     let end: (job: JobAnswer) => void;
@@ -207,7 +207,7 @@ export class Upload {
     this.#changed();
   }
 
-  /** Tells what became of the files of a job, which counts pictures: of two files that are copies it counts one. */
+  /** Counts the outcomes of a job's files; the job itself counts copies of a picture once. */
   #end(accepted: Accepted[], failures: Outcome[]): void {
     const { known, restored, failed } = this.progress;
     failed.push(...failures);
@@ -224,7 +224,7 @@ export class Upload {
     }
   }
 
-  /** Asks for the job until it is done; a service that restarts, or is busy, is waited for. */
+  /** Polls the job until it is done, also while the service restarts or is busy. */
   async #poll(job_id: string, hear: (job: JobAnswer) => void): Promise<void> {
     for (;;) {
       let passing: unknown = null;
@@ -242,12 +242,12 @@ export class Upload {
   }
 }
 
-/** Error where the file cannot be read any more, which looks to a request like a lost connection. */
+/** Throws an Error if the file can no longer be read, which fails a request like a lost connection. */
 export async function checkThere(file: File): Promise<void> {
   if (!(await isThere(file))) throw new Error("The picture to search with cannot be read any more: choose it again.");
 }
 
-/** Whether a byte of the file can be read; of one that is gone some browsers give none, and no error. */
+/** Whether a byte of the file can be read; for a deleted file some browsers return none, without an error. */
 function isThere(file: File): Promise<boolean> {
   return file
     .slice(0, 1)
@@ -258,7 +258,7 @@ function isThere(file: File): Promise<boolean> {
     );
 }
 
-/** No batch has a name twice, since the album of a file goes by its name. */
+/** The files in batches, each without repeated names, since albums are assigned by name. */
 function* batches(files: Found[]): Generator<Found[]> {
   let batch: Found[] = [];
   let names = new Set<string>();
@@ -277,7 +277,7 @@ function* batches(files: Found[]): Generator<Found[]> {
   if (batch.length) yield batch;
 }
 
-/** The form that a batch is sent as. */
+/** The form with the files of a batch and their albums. */
 function formOf(batch: Found[]): FormData {
   const form = new FormData();
   const manifest: Record<string, { default_tags?: { album: string } }> = {};
@@ -285,7 +285,7 @@ function formOf(batch: Found[]): FormData {
     const { name, album } = named(path);
     form.append("images", file, name);
     if (album) manifest[name] = { default_tags: { album } };
-    else if (ESCAPES.test(name)) manifest[name] = {}; // which says that the name is to be read as it is
+    else if (ESCAPES.test(name)) manifest[name] = {}; // marks the name as literal
   }
   if (Object.keys(manifest).length) form.append("manifest", JSON.stringify(manifest));
   return form;

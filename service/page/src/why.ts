@@ -1,4 +1,4 @@
-// Why a result stands where it stands: what each word added beside the other results, and what each region did.
+// The explanation of a result: what each word contributed compared with other results, and each region.
 import { type Child, el } from "./dom";
 import { aboveOthers, type Compared, roundedToSum, strongest, tellsWordsApart } from "./explanation";
 import type { ExplanationAnswer, PictureHit } from "./openapi";
@@ -14,7 +14,7 @@ const MOST_REGIONS = 8;
 
 let isDetailed = false; // whether details are shown, also of the next picture
 
-/** What is told of one of some results: where the words were answered and how well; in details its rank, and all numbers. */
+/** The explanation of one of several results: where and how well its words were answered, and details with numbers. */
 export function whyOf(hit: Hit, overlay: Overlay, results: Hit[]): Child[] {
   const why = hit.explanation;
   if (hit.score === null) return byText(hit);
@@ -54,7 +54,7 @@ export function whyOf(hit: Hit, overlay: Overlay, results: Hit[]): Child[] {
         : "This model does not say which word fits where.",
     ),
     isTold && el("div", { class: "words", role: "group", "aria-label": "Words" }, ...words.elements),
-    details(rank), // above all that it shows more of, which would move it away from under a pointer
+    details(rank), // above everything that it reveals, so that it does not move under the pointer
     ...bars(hit.score, aboveOthers(hit, results)),
     ...regionList(hit, why, show),
   ];
@@ -83,8 +83,8 @@ function byText(hit: PictureHit): Child[] {
 }
 
 /**
- * What each word added: more or less than to the other results, where there are some, since below 0 may be much. Numbers,
- * and what is no word, are shown with the details alone (see large.css).
+ * What each word contributed, relative to the other results if there are any, since the zero of scores has no meaning.
+ * Numbers and the rest are only visible with the details (see large.css).
  */
 function bars(score: number, compared: Compared | null): Child[] {
   if (!compared) return [quiet(`Score ${score.toFixed(DIGITS)}. This model's score is no sum over the words.`)];
@@ -96,7 +96,7 @@ function bars(score: number, compared: Compared | null): Child[] {
       role: "img",
       "aria-label": value < 0 ? "worse" : "better",
     });
-    const width = Math.min(50, (50 * Math.abs(value)) / (most || 1)); // of the track, in the middle of which is 0
+    const width = Math.min(50, (50 * Math.abs(value)) / (most || 1)); // of the track, whose middle is 0
     bar.style.width = `${width}%`;
     bar.style.marginLeft = `${value < 0 ? 50 - width : 50}%`;
     return el(

@@ -1,10 +1,10 @@
-// The words of a query as buttons: hovering or focusing one tells the listener, a region lights those that answer it.
+// The words of a query as buttons: hovering or focusing one calls the listener, and a region lights its words.
 import { type Child, el } from "./dom";
 import { FAINTEST, wordStrengths } from "./explanation";
 import type { ExplanationAnswer } from "./openapi";
 import { offered } from "./parts";
 
-/** Whether whoever looks has a pointer that stays where it is, as a mouse does and a finger does not. */
+/** Whether the pointer can hover, as a mouse can and a finger cannot. */
 export const CAN_HOVER = matchMedia("(hover: hover)");
 
 export class Words {
@@ -12,8 +12,8 @@ export class Words {
   #held: number | null = null;
 
   /**
-   * `onword` hears which word is looked at, null for none; a click holds one until the next click. `byText`: some of what
-   * was found was found by its text.
+   * `onword` gets the word that is pointed at, null for none; a click holds one until the next click. `byText`: some
+   * results were found by their text.
    */
   constructor(
     explanation: ExplanationAnswer,
@@ -53,7 +53,7 @@ export class Words {
     this.onword(this.#held ?? (CAN_HOVER.matches ? word : null)); // a mouse is still on the word, a finger is not
   }
 
-  /** Light the words that a region answers; none for null. */
+  /** Lights the words that a region answers; none for null. */
   lightRegion(explanation: ExplanationAnswer, region: number | null): void {
     const shown = region === null ? [] : wordStrengths(explanation, region);
     const most = Math.max(0, ...shown);

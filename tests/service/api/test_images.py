@@ -16,7 +16,7 @@ from service.api.routes.search import SMALL_FORM_BYTES
 from service.api.schemas.resources import ImagesAnswer, IngestAnswer, RegionsAnswer, TagsAnswer
 from service.api.schemas.results import TextAnswer
 from service.media.decode_pool import DecodePool
-from tests.support.api_document import told_responses
+from tests.support.api_document import declared_responses
 from tests.support.library import two_coloured
 from tests.support.pictures import encoded
 from tests.support.web_app import Api, checked, png, problem
@@ -81,7 +81,7 @@ def test_a_file_comes_with_the_headers_that_are_told(api: Api, kind: str, status
     answer = api.request("GET", f"/images/{image_id}{kind}", headers=sent)
     assert answer.status_code == status
     document = api.get("/openapi.json").json()
-    told = told_responses(document["paths"][f"/images/{{image_id}}{kind}"]["get"], document)[str(status)]
+    told = declared_responses(document["paths"][f"/images/{{image_id}}{kind}"]["get"], document)[str(status)]
     assert set(told["headers"]) == {name for name in HEADERS if name in answer.headers}
 
 

@@ -15,12 +15,12 @@ from docs.openapi_document import document
 from service.api import app
 from service.api.access.permissions import needed_permission
 from service.api.schemas.resources import ProblemAnswer
-from tests.support.api_document import told_responses
+from tests.support.api_document import declared_responses
 from tests.support.project_files import ROOT
 
 DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs" / "openapi.json").read_text(encoding="utf-8"))
 OPERATIONS = [
-    (f"{method.upper()} {path}", {**operation, "responses": told_responses(operation, DOCUMENT)})
+    (f"{method.upper()} {path}", {**operation, "responses": declared_responses(operation, DOCUMENT)})
     for path, methods in DOCUMENT["paths"].items()
     for method, operation in methods.items()
 ]

@@ -91,7 +91,7 @@ def test_what_cannot_be_measured_is_said(regard: Regard, given: dict[str, Any], 
     assert (status, "only" in errors) == (2, True)
     (tmp_path / "empty").mkdir()
     status, _, errors = regard(*fixed, "--grounding", given["boxes"], "--images", tmp_path / "empty")
-    assert (status, f"empty holds none of the 9 pictures of {given['boxes']}, as 0.png" in errors) == (1, True)
+    assert (status, f"empty holds none of the 9 pictures of {given['boxes']}, such as 0.png" in errors) == (1, True)
 
 
 def changed_boxes(given: dict[str, Any], name: str, value: dict[str, Any]) -> None:
@@ -110,7 +110,7 @@ def test_pictures_that_are_not_there_are_left_out_and_told(regard: Regard, given
     status, said, noted = regard(*fixed, *both, "--json")
     assert status == 0, noted
     assert json.loads(said)["grounding"]["pictures"] == json.loads(said)["short_questions"]["pictures"] == 9
-    assert noted.count(f"lacks 1 of the 10 pictures of {given['boxes']}, which are left out, as gone.png") == 1
+    assert noted.count(f"lacks 1 of the 10 pictures of {given['boxes']}, such as gone.png: they are left out") == 1
 
 
 def test_captions_of_other_pictures_are_told(regard: Regard, given: dict[str, Any], tmp_path: Path) -> None:

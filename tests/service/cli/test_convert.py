@@ -51,7 +51,7 @@ def test_features_are_converted(regard: Regard, tmp_path: Path) -> None:
     status, _, noted = regard(*arguments)
     assert (status, "converting 100% 2/2" in noted) == (0, True)
     assert open_features(tmp_path / "out").features.shape == (2, 4, 4)
-    noted = f"{tmp_path / 'out'} holds all pictures of these files: nothing is left to do\n"
+    noted = f"{tmp_path / 'out'} already holds all pictures of these files\n"
     assert regard(*arguments) == (0, "", noted)
 
 
@@ -123,7 +123,7 @@ def test_folders_in_scans_layout_train_and_are_evaluated(
     both = ["--model", "run1/best+run2/best", "--precomp", ".", "--split", "testall", "--fold5", "--json"]
     status, said, noted = regard("evaluate", *both, "--device", "cpu")
     assert status == 0
-    few = "recalls on so few pictures (10) tell nothing of a model: take 50 at least"
+    few = "recalls on so few pictures (10) are meaningless: use at least 50"
     assert noted.splitlines() == [few, "scoring pairs 100% 500/500", "computing recalls 100% 3/3"]
     report = json.loads(said)
     assert (report["images"], report["captions"]) == (10, 50)

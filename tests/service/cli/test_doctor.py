@@ -66,15 +66,15 @@ def test_doctor_leaves_a_catalog_of_an_earlier_release_as_it_is(
     status, said, _ = regard("doctor", "--verify", "--data-dir", data, "--json")
     found = {one["part"]: one["found"] for one in json.loads(said)["checks"]}
     assert (data / "catalog.sqlite").read_bytes() == before
-    assert found["catalog"].startswith(f"schema 1, {doctor.BROUGHT_UP}, ")
-    assert (found["regions"], status) == (f"looked at once the catalog is {doctor.BROUGHT_UP}", 1)
+    assert found["catalog"].startswith(f"schema 1, {doctor.UPGRADED}, ")
+    assert (found["regions"], status) == (f"checked once the catalog is {doctor.UPGRADED}", 1)
     assert found["stored"] == f"not compared yet: {doctor.OLD_CATALOG}; ask again then"
 
 
 def test_doctor_says_that_uploads_are_refused_where_the_disk_has_less_than_is_kept_free(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
     check = doctor.CHECKS["data"]
-    assert "can be written" in check(Settings(data_dir=tmp_path, disk_reserve_bytes=0))
+    assert "is writable" in check(Settings(data_dir=tmp_path, disk_reserve_bytes=0))
     found = doctor.run_check("data", check, Settings(data_dir=tmp_path, disk_reserve_bytes=2 * free))
     assert not found["ok"]
     assert "REGARD_DISK_RESERVE_BYTES" in found["found"]

@@ -151,8 +151,8 @@ def test_another_export_follows_names_and_tells_of_pictures_that_went_away(
     found = {line["image"]: line["captions"] for line in descriptions(folder)}
     assert (found["June/new.png"], len(found)) == (["a lawn"], 4)
     status, table, notes = regard("export", folder, "--url", library)
-    assert (status, "left, of former pictures" in table) == (0, True)
-    assert "of a picture that is not there any more: C.jpg" in notes
+    assert (status, "files of former pictures" in table) == (0, True)
+    assert "file of a picture that no longer exists: C.jpg" in notes
 
 
 @pytest.mark.parametrize("entry", [{}, {"image_id": image_id_of(RED)}, {"image_id": ["x"]}])
@@ -276,7 +276,7 @@ def test_what_was_written_is_described_although_the_service_went_away(
 
 def test_a_filter_that_nothing_passes_makes_no_folder(regard: Regard, library: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert regard("export", out, "--url", library, "--tag", "a=b")[:2] == (0, "no pictures are like that\n")
+    assert regard("export", out, "--url", library, "--tag", "a=b")[:2] == (0, "no pictures match\n")
     assert not out.exists()
 
 

@@ -25,7 +25,7 @@ def test_a_picture_that_was_cut_while_others_were_looked_at_is_named_and_then_le
         patch.setattr(photographs, "why_unreadable", lambda _: None)  # as it was when all were checked
         status, _, noted = regard("extract", tmp_path, "--out", out)
     assert (status, f"{cut}: is no picture that can be read" in noted) == (1, True)
-    assert f"the same command leaves it out, and goes on with what {out} holds" in noted
+    assert f"the same command leaves it out, and resumes with what {out} holds" in noted
     status, _, noted = regard("extract", tmp_path, "--out", out)
     assert (status, f"left out: {cut}: is no picture that can be read" in noted) == (1, True)
     assert open_features(out).ids == ("a.png", "c.png")

@@ -90,7 +90,7 @@ def test_mistakes_are_said_in_one_line_and_change_nothing(regard: Regard, tmp_pa
 def test_a_key_in_a_folder_that_no_service_uses_is_told_of(regard: Regard, tmp_path: Path) -> None:
     given = ["--permission", "read", "--data-dir", tmp_path / "other"]
     said = regard("keys", "create", "one", *given)[2]
-    assert f"{tmp_path / 'other'} holds no pictures yet: the key counts for a service of that folder" in said
+    assert f"{tmp_path / 'other'} holds no pictures yet: the key is for a service on that folder" in said
     Catalog(tmp_path / "other" / "catalog.sqlite").close()
     assert "holds no pictures" not in regard("keys", "create", "two", *given)[2]
     (tmp_path / "cluster.json").write_text("{}")  # its pictures lie in its shards
@@ -100,7 +100,7 @@ def test_a_key_in_a_folder_that_no_service_uses_is_told_of(regard: Regard, tmp_p
 def test_doctor_makes_no_folder(regard: Regard, tmp_path: Path) -> None:
     found = run_check("data", CHECKS["data"], Settings(data_dir=tmp_path / "none"))
     assert found["ok"]
-    assert "the first start makes it" in found["found"]
+    assert "the first start creates it" in found["found"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,7 +131,7 @@ def test_doctor_says_how_many_keys_can_be_used(regard: Regard, tmp_path: Path) -
     assert run_check("keys", check, settings) == {
         "part": "keys",
         "ok": False,
-        "found": "none of 2 can be used, so that everybody is refused; `regard keys create` makes one",
+        "found": "none of 2 can be used, so all requests are refused; `regard keys create` makes one",
     }
     (tmp_path / "keys.json").write_text("nonsense")
     assert not run_check("keys", check, settings)["ok"]

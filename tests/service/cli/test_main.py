@@ -119,7 +119,7 @@ def test_a_data_directory_is_verified_and_compacted(
     status, said, _ = regard("doctor", "--verify", "--data-dir", folder)
     assert (status, "everything matches its checksum" in said) == (0, True)
     status, said, _ = regard("compact", "--data-dir", folder)
-    assert (status, said) == (0, "0 region records and 0 rows of views overwritten, 0.0 MB given back\n")
+    assert (status, said) == (0, "0 region records and 0 rows of views overwritten, 0.0 MB freed\n")
     original = next(path for path in (folder / "originals").rglob("*.png"))
     original.write_bytes(b"x")
     status, said, _ = regard("doctor", "--verify", "--data-dir", folder)
@@ -130,8 +130,8 @@ def test_a_data_directory_is_verified_and_compacted(
     ("arguments", "words"),
     [
         ([], "nothing to change"),
-        (["--caption", "a", "--no-captions"], "--no-captions takes them away"),
-        (["--tag", "a=1", "--no-tags"], "--no-tags takes them away"),
+        (["--caption", "a", "--no-captions"], "--no-captions removes them"),
+        (["--tag", "a=1", "--no-tags"], "--no-tags removes them"),
         (["--tag", "year"], "NAME=VALUE"),
     ],
 )
@@ -240,7 +240,7 @@ def test_a_folder_without_pictures_says_what_is_in_it(regard: Regard, url: str, 
         (["similar", "/nowhere.jpg"], 2, "does not exist"),
         (["serve", "--port", "many"], 2, "--port (REGARD_PORT)"),
         (["serve", "--models", "a", "--views", "b"], 2, "views names b"),
-        (["serve", "--role", "worker", "--photos", "EMPTY"], 2, "--photos needs the web side"),
+        (["serve", "--role", "worker", "--photos", "EMPTY"], 2, "--photos needs the web process"),
         (["worker", "--models", "scam", "--detector", "EMPTY"], 1, "regard: "),
         (["evaluate", "--images", "EMPTY", "--captions", "BAD"], 1, "BAD:1: expected"),
         (["train", "bfan-equal-flickr8k", "--captions", "BAD", "--out", "EMPTY"], 2, "--features"),
@@ -320,7 +320,7 @@ def test_doctor_says_of_each_part_whether_it_works(
     status, said, _ = regard("doctor", "--data-dir", tmp_path, "--json")
     assert (status, json.loads(said)["healthy"]) == (0, True)
     with WriterLock(tmp_path):
-        assert "a worker has it: process" in regard("doctor", "--data-dir", tmp_path)[1]
+        assert "a worker uses it: process" in regard("doctor", "--data-dir", tmp_path)[1]
     monkeypatch.setitem(doctor.CHECKS, "thing", broken)
     status, said, _ = regard("doctor", "--data-dir", tmp_path, "--json")
     checks: list[dict[str, Any]] = json.loads(said)["checks"]
@@ -359,7 +359,7 @@ def test_a_model_is_made_and_measured_from_pictures(regard: Regard, tmp_path: Pa
     status, _, noted = regard("extract", folder, "--out", tmp_path / "features")
     assert (status, "cut.png: is" in noted) == (1, True)
     (folder / "cut.png").unlink()
-    assert "holds all 16 pictures: nothing is left" in regard("extract", folder, "--out", tmp_path / "features")[2]
+    assert "already holds all 16 pictures" in regard("extract", folder, "--out", tmp_path / "features")[2]
     changes = ["epochs=1", "warmup_steps=2", "width=8", "word_dim=8", "embed_dim=8", "batch=4", "least_count=1"]
     options = [part for change in changes for part in ("--set", change)]
     given = ["--features", tmp_path / "features", "--captions", captions]
@@ -383,7 +383,7 @@ def test_a_model_is_made_and_measured_from_pictures(regard: Regard, tmp_path: Pa
     assert (report["images"], report["captions"]) == (8, 16)
     assert 0 <= report["exhaustive"]["text_to_image"]["r10"] <= 100
     found = ["--features", tmp_path / "features", *given[2:]]
-    assert "leave --images and --detector out" in regard("evaluate", *given, *found[:2])[2]
+    assert "--features replaces --images" in regard("evaluate", *given, *found[:2])[2]
     assert "every pair" in regard("evaluate", *found)[1]
     second = json.loads(regard("evaluate", *found, "--halves", "--json")[1])["halves"]["second"]
     said = regard("evaluate", *found, "--part", "second", "--json")[1]

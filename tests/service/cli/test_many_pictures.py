@@ -120,7 +120,7 @@ def test_a_deleted_picture_that_is_sent_again_is_told_of(regard: Regard, url: st
 def test_no_ids_change_nothing(regard: Regard, url: str, pipe: Callable[[str], None]) -> None:
     pipe("\n")
     assert regard("delete", "-", "--url", url)[:2] == (0, "")
-    pipe("no pictures are like that\n")
+    pipe("no pictures match\n")
     status, _, error = regard("delete", "-", "--url", url)
     assert (status, "no" in error) == (1, True)
     with Client(url) as client:

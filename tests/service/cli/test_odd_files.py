@@ -10,7 +10,7 @@ import pytest
 from regard_client import Client, JobUnfinished, RequestRefused
 from service.cli.ingesting import sending
 from service.cli.ingesting.descriptions import captions_by_name
-from service.cli.ingesting.sending import followed, send_files
+from service.cli.ingesting.sending import job_states, send_files
 from service.cli.ingesting.still_files import SentFiles
 from service.cli.ingesting.watch import FolderWatch
 from service.errors import UserError
@@ -97,8 +97,8 @@ def test_captions_of_what_is_not_sent_are_told(
     captions.write_text('{"image": "photos/a.png", "captions": ["a wall"]}')
     assert send_files(url, [photos], captions).accepted == 1
     noted = capsys.readouterr().err
-    assert "described, but not among those that are sent: photos/a.png; names" in noted
-    assert "names are those below the folder given, as a.png" in noted
+    assert "described, but not among the files to send: photos/a.png; names" in noted
+    assert "names are paths below the given folder, such as a.png" in noted
 
 
 class WaitingClient:
@@ -120,7 +120,7 @@ class WaitingClient:
 
 def test_what_a_service_waits_for_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     client: Any = WaitingClient(["the disk is full", "the disk is full", "the disk is full", ""])
-    states = list(followed(client, "1"))
+    states = list(job_states(client, "1"))
     assert states[-1]["done"] == 1
     assert capsys.readouterr().err.splitlines() == ["the service waits: the disk is full", "the service goes on"]
     assert sending.STANDSTILL_S > sending.ASK_EVERY_S

@@ -36,6 +36,6 @@ def test_a_second_writer_is_refused_until_the_first_has_ended(tmp_path: Path) ->
 def test_whoever_stops_it_hears_how_it_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt), sole_writer(tmp_path):
         raise KeyboardInterrupt
-    assert f"the same command goes on with what {tmp_path} holds" in capsys.readouterr().err
+    assert f"the same command resumes with what {tmp_path} holds" in capsys.readouterr().err
     with sole_writer(tmp_path):
         pass

@@ -117,8 +117,8 @@ def test_notes_keep_their_lines_and_nothing_that_steers_a_terminal(capsys: pytes
 
 
 PRINTS = """
-from service.cli.terminal.output import print_json, print_note, print_table, spare_streams
-spare_streams()
+from service.cli.terminal.output import print_json, print_note, print_table, replace_unencodable
+replace_unencodable()
 print_table("name", rows=[["Kühe \u96ea"]])
 print_note("Kühe \u96ea")
 print_json({"name": "Kühe \u96ea \U0001f600"})

@@ -155,7 +155,10 @@ def test_a_stored_picture_is_named_by_its_id(regard: Regard, url: str, folder: P
     )
     assert by_id == by_file
     status, _, noted = regard("similar", "0" * 31, "--url", url)
-    assert (status, "does not exist, and it is no id of a stored picture" in " ".join(noted.split())) == (2, True)
+    assert (status, "does not exist, and this is not the id of a stored" in " ".join(noted.split())) == (
+        2,
+        True,
+    )
     for other, words in (("/dev/null", "is a device or a pipe"), (folder, "is a folder")):
         assert words in " ".join(regard("similar", other, "--url", url)[2].split())
     assert "no picture" in regard("similar", "0" * 32, "--url", url)[2].lower()

@@ -17,7 +17,13 @@ import typer
 
 from models.extractors.base import Detections
 from regard_client import Client, Picture, Receipt, ServerUnreachable
-from service.cli.ingesting.sending import INTERRUPTED, receipts_of, send_files, told_when_stopped, wait_for_regions
+from service.cli.ingesting.sending import (
+    INTERRUPTED,
+    noting_interruption,
+    send_files,
+    upload_receipts,
+    wait_for_regions,
+)
 from service.cli.ingesting.summary import IngestSummary, SentFile
 from service.cli.terminal.output import Progress, Task
 from tests.support.fakes import FakeExtractor
@@ -51,7 +57,7 @@ class FailingDisk(Client):
 def test_a_file_that_cannot_be_read_keeps_no_other_from_being_sent() -> None:
     pictures = [Picture(b"", name) for name in ("a.png", "b.png", "c.png", "bad.png", "d.png")]
     with FailingDisk("http://127.0.0.1:1") as client:
-        receipts = list(receipts_of(client, pictures))
+        receipts = list(upload_receipts(client, pictures))
     assert [one["filename"] for receipt in receipts for one in receipt.accepted] == [f"{one}.png" for one in "abcd"]
     (rejected,) = (one for receipt in receipts for one in receipt.rejected)
     assert rejected == {
@@ -66,7 +72,7 @@ def test_a_file_that_vanishes_keeps_no_other_from_being_sent(tmp_path: Path) -> 
     for one in (0, 2):
         (tmp_path / pictures[one].name).write_bytes(b"x")
     with FailingDisk("http://127.0.0.1:1") as client:
-        receipts = list(receipts_of(client, pictures))
+        receipts = list(upload_receipts(client, pictures))
     assert [[one["filename"] for one in receipt.accepted] for receipt in receipts] == [["a.png"], [], ["b.png"]]
     assert "No such file" in receipts[1].rejected[0]["problem"]
 
@@ -193,7 +199,7 @@ def test_who_stops_it_hears_what_is_safe_and_goes_on(held: HeldExtractor, tmp_pa
 
 def test_a_service_that_is_lost_leaves_word_of_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
     for accepted in (3, 0):
-        with pytest.raises(ServerUnreachable), told_when_stopped(IngestSummary(accepted=accepted), 5):
+        with pytest.raises(ServerUnreachable), noting_interruption(IngestSummary(accepted=accepted), 5):
             raise ServerUnreachable("nothing answers")
         said = capsys.readouterr().err
         assert ("stopped: 3 pictures are stored and will be found when the service goes on" in said) is (accepted > 0)
@@ -203,7 +209,7 @@ def test_a_service_that_is_lost_leaves_word_of_what_it_has(capsys: pytest.Captur
 def test_what_was_not_sent_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     summary = IngestSummary(accepted=3, duplicates=1, rejected=[{"filename": "a", "problem": "b"}])
     for total in (7, 5):
-        with pytest.raises(typer.Exit) as ended, told_when_stopped(summary, total):
+        with pytest.raises(typer.Exit) as ended, noting_interruption(summary, total):
             raise KeyboardInterrupt
         assert ended.value.exit_code == INTERRUPTED
         said = capsys.readouterr().err

@@ -66,12 +66,12 @@ def test_the_journal_is_written_anew_once_most_of_it_is_of_before(tmp_path: Path
     journal, path = tmp_path / "sent.jsonl", tmp_path / "a.jpg"
     sent = SentFiles(journal)
     for turn in range(40):
-        sent.turn_to(("first", "second")[turn % 2])
+        sent.switch_to(("first", "second")[turn % 2])
         sent.add(path, FileState(1, turn), f"c{turn % 4}")
     for _ in range(2):
         again = SentFiles(journal)
         assert len(journal.read_bytes().splitlines()) == 6  # of each collection the file and two contents
-        again.turn_to("first")
+        again.switch_to("first")
         assert [again.has(path, FileState(1, turn)) for turn in (36, 38, 39)] == [False, True, False]
         assert [again.has_content(f"c{turn}") for turn in range(4)] == [True, False, True, False]
 
@@ -87,20 +87,20 @@ def test_what_was_sent_to_one_collection_was_not_to_another(tmp_path: Path) -> N
 
     def known(collection: str | None) -> list[str]:
         again = SentFiles(journal)
-        again.turn_to(collection)
+        again.switch_to(collection)
         return [path.stem for path in paths if again.has(path, states[path])]
 
     old, one, two = paths
     SentFiles(journal).add(old, states[old])  # as earlier versions wrote it, and where a service tells no collection
     assert known(None) == ["old"]
     sent = SentFiles(journal)
-    assert [sent.turn_to("first"), sent.turn_to("first")] == [True, False]
+    assert [sent.switch_to("first"), sent.switch_to("first")] == [True, False]
     assert (sent.has(old, states[old]), len(sent)) == (True, 1)
     sent.add(one, states[one])
-    sent.turn_to("second")
+    sent.switch_to("second")
     assert len(sent) == 0
     sent.add(two, states[two])
     assert [known("second"), known("first"), known("third"), known(None)] == [["two"], ["old", "one"], [], []]
     sent.add(two, states[two], "c0")
     again = SentFiles(journal)
-    assert [again.turn_to(name) and again.has_content("c0") for name in ("first", "second")] == [False, True]
+    assert [again.switch_to(name) and again.has_content("c0") for name in ("first", "second")] == [False, True]

@@ -66,7 +66,7 @@ def test_a_misspelt_recipe_is_told_before_its_options(regard: Regard) -> None:
 def test_what_is_no_file_is_told_from_what_is_not_there(regard: Regard, tmp_path: Path) -> None:
     (tmp_path / "captions.jsonl").write_text("{}\n")
     given = ("train", "backbone", "--out", tmp_path / "run", "--captions", tmp_path / "captions.jsonl", "--backbone")
-    assert regard(*given, "/dev/null")[2] == "regard: /dev/null is no file\n"
+    assert regard(*given, "/dev/null")[2] == "regard: /dev/null is not a file\n"
     assert regard(*given, tmp_path / "gone")[2] == f"regard: there is no file {tmp_path / 'gone'}\n"
 
 
@@ -76,7 +76,7 @@ def test_a_misspelt_field_is_told(regard: Regard, tmp_path: Path) -> None:
     status, _, noted = regard(*given, "--set", "learning-rate=1")
     assert (status, "--set learning-rate=1: write name=value" in noted) == (1, True)
     assert noted.endswith("did you mean learning_rate?\n")
-    assert "--set momentum: it changes nothing in this recipe" in regard(*given, "--set", "momentum=0.5")[2]
+    assert "--set momentum: other fields of this recipe" in regard(*given, "--set", "momentum=0.5")[2]
     assert "; there are model, " in regard(*given, "--set", "zzz=1")[2]
 
 
@@ -87,7 +87,7 @@ def test_weights_of_a_recipe_that_there_is_not_are_refused_with_those_that_there
     given = ("train", "scan-t2i-avg-flickr8k", "--out", tmp_path / "run", "--precomp", tmp_path / "own")
     for wrong, advice in (("caan-flickr", ": did you mean caan-flickr8k?"), ("zzz", "; there are scan-t2i-lse-f")):
         status, _, noted = regard(*given, "--set", f"starts_from={wrong}")
-        assert (status, f"starts_from={wrong}: no recipe of a model is called so{advice}" in noted) == (1, True)
+        assert (status, f"starts_from={wrong}: no recipe of a model has this name{advice}" in noted) == (1, True)
     assert "give them with --from" in regard(*given, "--set", "starts_from=caan-flickr8k")[2]
 
 
@@ -107,7 +107,7 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     noted = regard(*train[:3], tmp_path / "same", *train[4:], "--dev", "train")[2]
     assert "split train is learnt from and validated on" in noted
     noted = regard(*train[:3], tmp_path / "other", *train[4:], "--from", best)[2]
-    assert "leave --from out, or add --set starts_from=scan-t2i-avg-flickr8k" in noted
+    assert "name the recipe of its weights: --set starts_from=scan-t2i-avg-flickr8k" in noted
     np.save(own / "dev_ims.npy", np.full_like(np.load(own / "dev_ims.npy"), np.nan))
     others = ["--set", "batch=4", "--set", "starts_from=scan-t2i-avg-flickr8k", "--from", best]
     at = [one for one in changes if one != "--set" and one not in ("batch=5", "least_count=1")]
@@ -165,7 +165,7 @@ def test_a_batch_that_pictures_do_not_fill_is_noted(regard: Regard, tmp_path: Pa
 
 
 def test_few_pictures_to_measure_on_are_noted(regard: Regard, tmp_path: Path) -> None:
-    own, few = tmp_path / "own", "recalls on so few pictures ({}) tell nothing of a model: take 50 at least"
+    own, few = tmp_path / "own", "recalls on so few pictures ({}) are meaningless: use at least 50"
     for split, times in (("train", 1), ("dev", 10)):
         scan_layout(own, np.tile(arrays(), (times, 1, 1)), split)
     recipe = ("most_steps=1", "warmup_steps=0", "width=8", "word_dim=6", "embed_dim=4", "least_count=1", "batch=5")
@@ -202,7 +202,7 @@ def test_photographs_are_all_there_and_what_is_validated_on_has_captions(tmp_pat
     assert open_upright(tmp_path / "b.heic").width > 0  # as trainings read it
     two_coloured("red", "red").save(tmp_path / "c.png")
     write(0, 1, 2)
-    with pytest.raises(UserError, match=r"1 pictures of split dev have no caption to be found by, as c\.png"):
+    with pytest.raises(UserError, match=r"1 pictures of split dev have no caption, such as c\.png"):
         read_photographs(captions, "train", "dev")
     assert len(read_photographs(captions, "train", None).train) == 1
 

@@ -122,7 +122,7 @@ CALIBRATE = ["calibrate", "weights", "--precomp", "precomp", "--split", "dev", "
         ([*EVALUATE, "--images", "photos", "--captions", "blank.jsonl"], "blank.jsonl:1: expected"),
         (
             [*EVALUATE, "--features", "found", "--captions", "mute.jsonl", "--split", "dev", "--gallery", "train"],
-            "mute.jsonl: no picture that is chosen has a caption",
+            "mute.jsonl: none of the selected pictures has a caption",
         ),
         (["extract", "whole", "--out", "out", "--detector", "detector"], "holds an extractor of kind 'nonsense'"),
         (["extract", "whole", "--out", "out", "--detector", "garbled"], "garbled"),
@@ -204,7 +204,7 @@ def test_a_mistake_that_is_found_late_is_one_line_too(
 
 def test_the_split_of_a_training_is_warned_of(regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    warned = "the split train is what models are trained on"
+    warned = "models are trained on the split train"
     assert warned in regard(*[*CALIBRATE[:-3], "train", "--device", "cpu"])[2]
     assert warned not in regard(*CALIBRATE)[2]
 
@@ -258,10 +258,13 @@ def test_mistakes_and_bugs_are_told_apart() -> None:
     failing = sqlite3.OperationalError("disk I/O error")
     failing.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE  # one of a kind of which the lowest byte tells
     assert is_user_error(failing)
-    assert one_line(failing).startswith("disk I/O error: a disk does not read or write")
+    assert one_line(failing).startswith("disk I/O error: the disk cannot be read or written")
     with closing(sqlite3.connect(":memory:")) as memory, pytest.raises(sqlite3.OperationalError) as away:
         memory.execute("ATTACH '/nowhere/at.all' AS other")
-    for fault, advice in ((still_locked(), "another process keeps the catalog"), (away.value, "see that the catalog")):
+    for fault, advice in (
+        (still_locked(), "another process keeps the catalog"),
+        (away.value, "check that the catalog"),
+    ):
         assert is_user_error(fault)
         assert one_line(fault).startswith(f"{fault}: {advice}")
     for bug in (

@@ -130,7 +130,7 @@ def test_what_is_renamed_moved_or_touched_is_not_sent_again_and_brings_nothing_b
     assert len(watch.summary.rejected) == 2, "what was not accepted is sent again"
     assert again.summary.rejected == []
     noted = capsys.readouterr().err
-    assert noted.count("not changed within: ") == 1
+    assert noted.count("under another name or date: ") == 1
     assert {"touched.png", "walls/other.png"} <= set(noted.replace(",", "").split())
 
 
@@ -238,7 +238,7 @@ def test_a_file_that_could_not_be_looked_at_in_time_is_sent_again(
         )
         assert (slow, watch.num_unsent) == ([-1, 100 - MOST_ATTEMPTS], 0)
     noted = capsys.readouterr().err
-    assert noted.count("not looked at in time, and sent again later: ") == MOST_ATTEMPTS - 1
+    assert noted.count("not checked in time, and sent again later: ") == MOST_ATTEMPTS - 1
     assert noted.count("turned away: gre\N{REPLACEMENT CHARACTER}en.png: It took longer") == 1
 
 
@@ -251,7 +251,7 @@ def test_a_job_that_the_service_does_not_know_any_more_is_not_asked_for_again(
     watch = FolderWatch(client, [folder], sent, 0.0, {})
     all_found(watch)
     assert (watch.summary.accepted, watch.is_in_trouble) == (1, False)
-    assert "does not know any more what became of black.png" in capsys.readouterr().err
+    assert "no longer knows the outcome of black.png" in capsys.readouterr().err
 
 
 def test_a_folder_that_goes_away_and_a_file_that_cannot_be_read_do_not_end_it(
@@ -345,7 +345,7 @@ def test_a_wrong_address_or_folder_ends_it_at_once(
     status, _, noted = regard("ingest", "--watch", folder, "--url", nowhere)
     assert (status, noted.startswith(f"regard: nobody answers at http://{nowhere}")) == (1, True)
     status, _, noted = regard("ingest", "--watch", tmp_path / "none", "--url", nowhere)
-    assert (status, noted) == (1, f"regard: --watch watches folders, and {tmp_path / 'none'} is none\n")
+    assert (status, noted) == (1, f"regard: --watch watches folders, and {tmp_path / 'none'} is not one\n")
 
 
 def test_a_state_that_cannot_be_kept_ends_it_in_words(
@@ -354,7 +354,7 @@ def test_a_state_that_cannot_be_kept_ends_it_in_words(
     (tmp_path / "taken").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "taken"))
     status, _, noted = regard("ingest", "--watch", folder, "--url", url)
-    assert (status, "XDG_STATE_HOME names the folder that it lies in" in noted) == (1, True)
+    assert (status, "XDG_STATE_HOME names another folder for it" in noted) == (1, True)
     assert f"regard: {tmp_path / 'taken' / 'regard'}" in noted
     assert "cannot be written: Not a directory;" in noted
 

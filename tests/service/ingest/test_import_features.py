@@ -239,7 +239,7 @@ def test_the_command_says_what_became_of_them(regard: Regard, tmp_path: Path) ->
         "failed": [],
         "skipped": {},
     }
-    assert "1 captioned pictures are not among the features, as 99" in noted
+    assert "1 captioned pictures are not among the features, such as 99" in noted
     (tmp_path / "b.tsv").write_text(six("11", 2, seed=1))
     status, said, _ = regard("ingest-features", tmp_path / "b.tsv", "--data-dir", tmp_path / "data")
     assert (status, said) == (0, "outcome        files\nthere already  1\n")

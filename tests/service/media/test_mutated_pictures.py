@@ -11,7 +11,7 @@ import pytest
 from service.media.decode_pool import DecodeFailed, DecodePool
 from service.media.formats import FORMATS
 from service.settings import Settings
-from tests.support.mutation_run import WELL, MutationRun, most_memory_of_children, said_of
+from tests.support.mutation_run import WELL, MutationRun, failure_summary, most_memory_of_children
 from tests.support.picture_mutations import MutatedFile, dimension_fields, mutated_files, right_png_checksums
 from tests.support.picture_seeds import sound_files
 
@@ -86,7 +86,7 @@ def test_harm_is_counted_and_its_file_kept(tmp_path: Path, thumbnail: bool) -> N
 
 
 def test_failures_are_told_apart() -> None:
-    assert said_of(DecodeFailed("It took longer.", final=False, timed_out=True)) == "too large or too slow"
-    assert said_of(DecodeFailed("Decoding the picture takes more memory than is allowed.", final=False)) in WELL
-    assert said_of(DecodeFailed("The file is damaged.", final=True)) in WELL
-    assert said_of(DecodeFailed("Decoding the picture failed; the log says how.", final=False)) not in WELL
+    assert failure_summary(DecodeFailed("It took longer.", final=False, timed_out=True)) == "too large or too slow"
+    assert failure_summary(DecodeFailed("Decoding the picture takes more memory than is allowed.", final=False)) in WELL
+    assert failure_summary(DecodeFailed("The file is damaged.", final=True)) in WELL
+    assert failure_summary(DecodeFailed("Decoding the picture failed; the log says how.", final=False)) not in WELL

@@ -138,4 +138,4 @@ def test_a_command_takes_raw_photographs_in_or_skips_them_and_says_how(
         assert found["results"][0]["filename"] == "IMG_0001.DNG"
     else:
         assert rows == [["taken in", "1"], ["skipped: RAW photographs", "1"]]
-        assert "where the extra `raw` is installed: pip install rawpy" in noted
+        assert "if the extra `raw` is installed: pip install rawpy" in noted
