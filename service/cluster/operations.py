@@ -3,8 +3,8 @@
 Operations are idempotent. Times and ids are part of them, so that all replicas end in the same state.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeGuard
 
 from pydantic import TypeAdapter
@@ -109,11 +109,23 @@ def concerns(operation: Operation, image_id: str) -> bool:
     return not isinstance(operation, BuildView | Release) and operation.image_id == image_id
 
 
+def without_descriptions(operation: Operation, image_ids: Collection[str]) -> Operation:
+    """The operation without what it says of these pictures."""
+    if isinstance(operation, TakeIn):
+        kept = ("image_id", "extension", "num_bytes", "added_at")
+        pictures = [
+            NewPicture(filename="", **{name: getattr(one, name) for name in kept}) if one.image_id in image_ids else one
+            for one in operation.pictures
+        ]
+        return replace(operation, pictures=pictures)
+    return replace(operation, changes={}) if isinstance(operation, Edit) else operation
+
+
 def written(operation: Operation) -> bytes:
     """The operation as JSON."""
     return _OPERATION.dump_json(operation)
 
 
 def read_operation(content: bytes) -> Operation:
-    """The operation in JSON that `written` made."""
-    return _OPERATION.validate_json(content)
+    """The operation in JSON that `written` made, perhaps after the checksums of one that was overwritten."""
+    return _OPERATION.validate_json(content[content.index(b"{") :])

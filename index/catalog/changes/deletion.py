@@ -11,7 +11,7 @@ from sqlite3 import Connection
 
 from index.catalog.changes.decided_fields import forget_decided
 from index.catalog.database.connection import Database
-from index.catalog.queries import find_image, to_images
+from index.catalog.queries import AMONG, among, find_image, to_images
 from index.catalog.text_index import remove_text
 from index.records import ErasedPicture, Image
 
@@ -107,6 +107,21 @@ class Erasures:
         sql = "SELECT number, image_id, extension FROM images WHERE state = 'erasing' LIMIT ?"
         with self._database.reading() as db:
             return [ErasedPicture(**row) for row in db.execute(sql, [limit])]
+
+    def hidden(self, image_ids: Sequence[str]) -> dict[str, int]:
+        """Id -> number of each of these pictures that is deleted; 0 for one that is erased or was never there."""
+        sql = (
+            "SELECT value, coalesce(number, 0) FROM json_each(?) LEFT JOIN images ON image_id = value"
+            " AND erased_at IS NULL WHERE number IS NULL OR deleted_at IS NOT NULL"
+        )
+        with self._database.reading() as db:
+            return dict(db.execute(sql, [among(image_ids)]).fetchall())
+
+    def states(self, numbers: Iterable[int]) -> dict[int, str]:
+        """Number of a picture -> its state."""
+        with self._database.reading() as db:
+            rows = db.execute(f"SELECT number, state FROM images WHERE number {AMONG}", [among(numbers)])
+            return dict(rows.fetchall())
 
     def slots(self) -> tuple[list[int], list[int]]:
         """Region slots of forgotten pictures and caption slots of erased captions, whose contents belong to nothing."""

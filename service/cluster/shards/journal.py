@@ -1,16 +1,19 @@
 """The journal of a replica: every change of its shard in order, so that a sibling that was away can catch up from it.
 
 Each entry is chained to the one before by a checksum: two replicas with the same position have made the same changes.
+`journal_erasure.py` overwrites what entries say of pictures that were erased.
 """
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
+
+from index.fault_points import FaultPoint, reach
 
 BUSY_S = 30.0
 CHECKED_AT_A_TIME = 256
@@ -36,8 +39,26 @@ class JournalEntry:
 
     @property
     def position(self) -> Position:
-        """The position after it."""
+        """The position after it; an overwritten content begins with the checksum that it keeps."""
+        if self.content == _overwritten(self.content[:64], self.content[128:]):
+            return Position(self.sequence, self.content[:64].decode())
         return Position(self.sequence, sha256(self.before.encode() + self.content).hexdigest())
+
+    def overwritten(self, content: bytes) -> bytes:
+        """Another content, for the same position."""
+        return _overwritten(self.position.checksum.encode(), content)
+
+
+def _overwritten(checksum: bytes, content: bytes) -> bytes:
+    return checksum + sha256(checksum + content).hexdigest().encode() + content
+
+
+class HiddenPicture(NamedTuple):
+    """A picture that nobody could see after change `sequence`, and its number in the catalog; 0 where it has none."""
+
+    sequence: int
+    image_id: str
+    number: int
 
 
 class Intent(NamedTuple):
@@ -64,6 +85,7 @@ class Journal:
         self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten, not merely freed
         self._db.execute(
             "CREATE TABLE IF NOT EXISTS entries"
             " (sequence INTEGER PRIMARY KEY, before TEXT NOT NULL, checksum TEXT NOT NULL, content BLOB NOT NULL)"
@@ -72,6 +94,7 @@ class Journal:
             "CREATE TABLE IF NOT EXISTS intents"
             " (only INTEGER PRIMARY KEY CHECK (only = 1), content BLOB NOT NULL, state BLOB NOT NULL)"
         )
+        self._db.execute("CREATE TABLE IF NOT EXISTS hidden (sequence INTEGER, image_id TEXT, number INTEGER)")
         self._db.execute("CREATE TABLE IF NOT EXISTS placement (num_shards INTEGER NOT NULL)")
         self._placed_among = int(self._db.execute("SELECT max(num_shards) FROM placement").fetchone()[0] or 0)
         last = self._db.execute("SELECT sequence, checksum FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
@@ -118,14 +141,17 @@ class Journal:
         """Forget the change that was begun: it is not made, or taken back."""
         with self._locked() as db:
             db.execute("DELETE FROM intents")
+            _fold_log(db)
 
-    def append(self, entry: JournalEntry) -> None:
-        """Write down the next entry, whose change was made."""
+    def append(self, entry: JournalEntry, hidden: Mapping[str, int] | None = None) -> None:
+        """Write down the next entry, whose change was made; `hidden`: id -> number of a HiddenPicture."""
         position = entry.position
         row = [entry.sequence, entry.before, position.checksum, entry.content]
         with self._locked() as db:
             with _transaction(db):
                 db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+                pictures = [(entry.sequence, *picture) for picture in (hidden or {}).items()]
+                db.executemany("INSERT INTO hidden VALUES (?, ?, ?)", pictures)
                 db.execute("DELETE FROM intents")
             self._position = position
 
@@ -146,6 +172,24 @@ class Journal:
         sql = "SELECT sequence, before, content FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
         with self._locked() as db:
             return [JournalEntry(*row) for row in db.execute(sql, [sequence, limit])]
+
+    def hidden(self) -> list[HiddenPicture]:
+        """Hidden pictures, in the order of changes."""
+        with self._locked() as db:
+            return [HiddenPicture(*row) for row in db.execute("SELECT * FROM hidden ORDER BY sequence")]
+
+    def overwrite(self, contents: Mapping[int, bytes]) -> None:
+        """Replace the contents of entries, by number."""
+        with self._locked() as db, _transaction(db):
+            rows = [(content, sequence) for sequence, content in contents.items()]
+            db.executemany("UPDATE entries SET content = ? WHERE sequence = ?", rows)
+
+    def forget(self, pictures: Iterable[HiddenPicture]) -> None:
+        """Forget hidden pictures, unless the log still holds former contents."""
+        with self._locked() as db:
+            if _fold_log(db):
+                with _transaction(db):
+                    db.executemany("DELETE FROM hidden WHERE (sequence, image_id, number) = (?, ?, ?)", pictures)
 
     def check(self) -> None:
         """Look at every entry. Diverged where one does not follow the one before it."""
@@ -174,7 +218,14 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
+        reach(FaultPoint.BEFORE_COMMIT)
     except BaseException:
         db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
+    reach(FaultPoint.AFTER_COMMIT)
+
+
+def _fold_log(db: sqlite3.Connection) -> bool:
+    """Empty the write-ahead log, which holds former pages; False while another program reads."""
+    return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]

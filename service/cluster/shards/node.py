@@ -16,6 +16,7 @@ from service.api.services import build_services
 from service.cluster.asgi_calls import AppRequest, AppResponse, AppThread
 from service.cluster.messages import Behind, check_placement
 from service.cluster.shards.journal import JournalEntry, Position
+from service.cluster.shards.journal_erasure import erasing
 from service.cluster.shards.lists import ShardLists
 from service.cluster.shards.replica import Files, Sibling, opened_replica
 from service.cluster.shards.replica_copy import DirectoryCopies
@@ -83,6 +84,7 @@ class ShardNode:
             self.replica = opened_replica(
                 settings.data_dir, services.catalog, services.originals, notifier.wake, stored.serialised
             )
+            stack.enter_context(erasing(self.replica.erase_descriptions))
             self.copies = DirectoryCopies(settings.data_dir, self.replica)
             galleries = LocalGalleries(services.catalog, services.regions, services.models, loaded.extractor)
             self.search = ShardSearch(services.catalog, galleries, self._accelerate)

@@ -28,7 +28,8 @@ from service.cluster.operations import (
     read_operation,
 )
 from service.cluster.shards.journal import ORIGIN, Diverged, Journal, JournalEntry, Position
-from service.cluster.shards.undo import state_before, take_back
+from service.cluster.shards.journal_erasure import erase_descriptions
+from service.cluster.shards.undo import state_before, take_back, touched_ids
 from service.ingest.picture_store import FileOutcome, LocalPictureStore, ReceivedPicture
 from service.storage.incoming import upload_folder
 from service.storage.originals import Originals, image_id_of
@@ -124,12 +125,16 @@ class ShardReplica:
             self._journal.intend(entry, state_before(self._catalog, operation))
             try:
                 outcome = self._make(operation, files, bounded)
-                self._journal.append(entry)
+                self._journal.append(entry, self._catalog.erasures.hidden(touched_ids(operation)))
             except Exception:
                 self._needs_undo = True
                 self._take_back()
                 raise
         return outcome
+
+    def erase_descriptions(self) -> None:
+        """Overwrite what the journal says of pictures that were erased here."""
+        erase_descriptions(self._journal, self._catalog.erasures)
 
     def _take_back(self) -> None:
         """Undo an interrupted change, if there is one; the caller holds the lock."""

@@ -42,7 +42,7 @@ def killed_after(directory: Directory, operation: Operation, files: dict[str, by
     """A change that is made, and not written down; then the directory is opened again."""
     here = directory.replica.position()
 
-    def die(entry: JournalEntry) -> None:
+    def die(*_: object) -> None:
         raise Killed
 
     directory.journal.append = die  # type: ignore[method-assign]
@@ -119,7 +119,7 @@ def test_what_the_worker_added_meanwhile_stays(pair: list[Directory]) -> None:
     here = replica.position()
     edit = Edit(image_id=image_id, changes={"captions": ["said"], "tags": {"n": 1}})
 
-    def work_and_die(entry: JournalEntry) -> None:
+    def work_and_die(*_: object) -> None:
         pair[0].catalog.change(image_id, _with_caption(pair[0], image_id, "of the file"))
         raise Killed
 
@@ -134,13 +134,14 @@ def test_what_the_worker_added_meanwhile_stays(pair: list[Directory]) -> None:
 def test_a_change_that_cannot_be_written_down_is_taken_back_at_once(pair: list[Directory]) -> None:
     operation, files = take_in(*NAMES)
 
-    def fail(entry: JournalEntry) -> None:
+    def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     append, pair[0].journal.append = pair[0].journal.append, fail  # type: ignore[method-assign]
     with pytest.raises(OSError, match="No space"):
         pair[0].replica.apply(JournalEntry(1, "", written(operation)), files)
     assert pair[0].catalog.list_images(None, 10) == []
+    assert not any(b"picture 0.png" in path.read_bytes() for path in pair[0].folder.glob("journal*"))
     pair[0].journal.append = append  # type: ignore[method-assign]
     taken = pair[0].replica.apply(JournalEntry(1, "", written(operation)), files)
     assert [one.duplicate for one in taken] == [False] * len(NAMES)
