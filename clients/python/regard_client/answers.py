@@ -26,6 +26,7 @@ class Token(TypedDict):
     text: str
     special: bool
     content: bool
+    excluded: NotRequired[bool]
 
 
 class ExplanationAnswer(TypedDict):
