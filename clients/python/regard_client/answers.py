@@ -94,6 +94,20 @@ class CaptionsAnswer(TypedDict):
     timings_ms: ImageTimings
 
 
+class MonthListed(TypedDict):
+    """A month, in UTC, and how many pictures were taken in it."""
+
+    month: str
+    pictures: int
+
+
+class DatesAnswer(TypedDict):
+    """The months in which pictures were taken, the latest first."""
+
+    months: list[MonthListed]
+    undated: int
+
+
 class FailureAnswer(TypedDict):
     """A picture that was set aside, and the reason."""
 

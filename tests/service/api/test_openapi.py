@@ -45,6 +45,7 @@ ROUTES = {
     "GET /images/{image_id}/info",
     "GET /images/{image_id}/explain.png",
     "GET /tags",
+    "GET /dates",
     "GET /models",
     "POST /models/{name}/build",
     "GET /livez",
