@@ -32,6 +32,7 @@ from index.catalog.queries import (
     find_image,
     known_among,
     mask_of,
+    months_taken,
     restorable_among,
     select_captions,
     tag_uses,
@@ -293,6 +294,11 @@ class Catalog:
         )
         with self._database.reading() as db:
             return mask_of(db.execute(sql, values), next_caption_slot(db))
+
+    def months(self) -> dict[str, int]:
+        """Month ("2024-05") -> number of visible pictures taken in it, in UTC; "" counts those without a date."""
+        with self._database.reading() as db:
+            return months_taken(db)
 
     def tags(self, most_names: int, most_values: int, containing: str = "", after: str = "") -> list[TagUse]:
         """At most `most_names` tags of visible pictures, sorted by name, after the name `after`, each with at most

@@ -116,6 +116,15 @@ def mask_of(slots: Iterable[Row], length: int) -> Mask:
     return mask
 
 
+def months_taken(db: Connection) -> dict[str, int]:
+    """Month ("2024-05") -> number of ready pictures taken in it, the latest first; "" counts those without a date."""
+    rows = db.execute(
+        "SELECT coalesce(strftime('%Y-%m', taken_at, 'unixepoch'), '') AS month, count(*) AS pictures"
+        " FROM images WHERE state = 'ready' GROUP BY month ORDER BY month DESC"
+    )
+    return {row["month"]: row["pictures"] for row in rows}
+
+
 def tag_uses(db: Connection, most_names: int, most_values: int, containing: str = "", after: str = "") -> list[TagUse]:
     """Tags of ready pictures with names after `after`, sorted by name; each with its most frequent values first.
 

@@ -28,6 +28,9 @@ class StoredPictures(Protocol):
     def count_listed(self, condition: Filter) -> Mapping[str, int]:
         """The numbers of pictures that pass the filter, by state."""
 
+    def months(self) -> Mapping[str, int]:
+        """The numbers of visible pictures by the month they were taken in, see Catalog.months."""
+
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """The tags of visible pictures, see Catalog.tags."""
 
@@ -77,6 +80,9 @@ class LocalPictures(StoredPictures):
 
     def count_listed(self, condition: Filter) -> Mapping[str, int]:
         return self._catalog.count_listed(condition)
+
+    def months(self) -> Mapping[str, int]:
+        return self._catalog.months()
 
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         return self._catalog.tags(most_names, most_values, containing, after)

@@ -32,10 +32,14 @@ def newest_first(image: Image) -> tuple[bool, float, float]:
 
 @dataclass(frozen=True)
 class ScoredWord:
-    """One word as the model scored it; special tokens, such as <start>, were not in the sentence."""
+    """One word as the model scored it; special tokens, such as <start>, were not in the sentence.
+
+    A picture that shows an `excluded` word loses by it.
+    """
 
     text: str
     special: bool
+    excluded: bool = False
 
     @property
     def content(self) -> bool:
@@ -68,7 +72,7 @@ class PairExplanation:
 
         return replace(
             self,
-            words=[*self.words, *unwanted.words],
+            words=[*self.words, *(replace(word, excluded=True) for word in unwanted.words)],
             contributions=_joined(self.contributions, unwanted.contributions, negative),
             attention=_joined(self.attention, unwanted.attention),
             shares=_joined(self.shares, unwanted.shares, lambda rows: list(map(negative, rows))),

@@ -45,6 +45,7 @@ ASKS: dict[str, tuple[tuple[Any, ...], str]] = {
     "retry": (("1",), "POST /failures/{image_id}/retry"),
     "images": ((), "GET /images"),
     "images_page": ((), "GET /images"),
+    "dates": ((), "GET /dates"),
     "tags": ((), "GET /tags"),
     "tags_page": ((), "GET /tags"),
     "info": (("1",), "GET /images/{image_id}/info"),

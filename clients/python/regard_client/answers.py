@@ -26,6 +26,7 @@ class Token(TypedDict):
     text: str
     special: bool
     content: bool
+    excluded: NotRequired[bool]
 
 
 class ExplanationAnswer(TypedDict):
@@ -106,6 +107,20 @@ class CaptionsAnswer(TypedDict):
     note: NotRequired[str | None]
     results: list[CaptionHit]
     timings_ms: ImageTimings
+
+
+class MonthListed(TypedDict):
+    """A month, in UTC, and how many pictures were taken in it."""
+
+    month: str
+    pictures: int
+
+
+class DatesAnswer(TypedDict):
+    """The months in which pictures were taken, the latest first."""
+
+    months: list[MonthListed]
+    undated: int
 
 
 class FailureAnswer(TypedDict):

@@ -11,6 +11,7 @@ import httpx
 from regard_client import calls
 from regard_client.answers import (
     CaptionsAnswer,
+    DatesAnswer,
     FailuresAnswer,
     ImageInfo,
     ImageListed,
@@ -237,6 +238,10 @@ class AsyncClient:
     ) -> TagsAnswer:
         """A page of tags, each with at most `values` of its values."""
         return await self._send(calls.tags(search, after, limit, values))
+
+    async def dates(self) -> DatesAnswer:
+        """The months in which pictures were taken, with their numbers."""
+        return await self._send(calls.dates())
 
     async def info(self, image_id: str) -> ImageInfo:
         """Everything known of a picture."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from regard_client.answers import (
     CaptionsAnswer,
+    DatesAnswer,
     FailuresAnswer,
     ImageInfo,
     ImageListed,
@@ -106,6 +107,11 @@ def images(
         {"after": after, "limit": limit, "sort": sort, "filter": condition, "deleted": deleted or None}
     )
     return Call(method="GET", path="/images", query=query, read=json_as(ImagesAnswer))
+
+
+def dates() -> Call[DatesAnswer]:
+    """The months in which pictures were taken."""
+    return Call(method="GET", path="/dates", read=json_as(DatesAnswer))
 
 
 def tags(search: str | None, after: str | None, limit: int, values: int | None) -> Call[TagsAnswer]:

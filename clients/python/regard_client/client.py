@@ -11,6 +11,7 @@ import httpx
 from regard_client import calls
 from regard_client.answers import (
     CaptionsAnswer,
+    DatesAnswer,
     FailuresAnswer,
     ImageInfo,
     ImageListed,
@@ -234,6 +235,10 @@ class Client:
     ) -> TagsAnswer:
         """A page of tags, each with at most `values` of its values."""
         return self._send(calls.tags(search, after, limit, values))
+
+    def dates(self) -> DatesAnswer:
+        """The months in which pictures were taken, with their numbers."""
+        return self._send(calls.dates())
 
     def info(self, image_id: str) -> ImageInfo:
         """Everything known of a picture."""

@@ -35,6 +35,7 @@ NEEDED: dict[tuple[str, str], Permission | None] = {
     ("GET", "/images/{image_id}/info"): READ,
     ("GET", "/images/{image_id}/explain.png"): READ,
     ("GET", "/tags"): READ,
+    ("GET", "/dates"): READ,
     ("GET", "/models"): READ,
     ("GET", "/jobs"): READ,
     ("GET", "/jobs/{job_id}"): READ,

@@ -157,6 +157,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "tags": [{"name": "year", "pictures": 8, "distinct_values": 1, "values": [{"value": 2024, "pictures": 8}]}],
         "next": None,
     },
+    "list_dates": {"months": [{"month": "2024-05", "pictures": 8}], "undated": 2},
     "list_models": {"models": [_MODEL], "collection": "8b1d2c3e4f506172", "migration": None},
     "build_view": {**_MODEL, "state": "building", "pictures": 3, "missing_pictures": 5},
     "get_session": {"required": True, "permission": None, "key_id": None, "name": None},

@@ -15,7 +15,7 @@ from service.api.dependencies import ServicesDep
 from service.api.page_cursors import LONGEST_CURSOR, cursor_after, place_of
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.requests import FilterText
-from service.api.schemas.resources import ImagesAnswer, TagListed, TagsAnswer, TagValue
+from service.api.schemas.resources import DatesAnswer, ImagesAnswer, MonthListed, TagListed, TagsAnswer, TagValue
 from service.api.serializers import image_listed
 from service.api.services import Services
 from service.errors import InvalidRequest, Problem
@@ -107,6 +107,14 @@ def list_tags(
         for tag in uses[:limit]
     ]
     return TagsAnswer(tags=tags, next=tags[-1].name if len(uses) > limit else None)
+
+
+@router.get("/dates", operation_id="list_dates", summary="Months of pictures", responses=problem_responses(Problem))
+def list_dates(services: ServicesDep) -> DatesAnswer:
+    """Months in which pictures were taken, with their numbers, for browsing by time."""
+    counts = services.pictures.months()
+    months = [MonthListed(month=month, pictures=counts[month]) for month in sorted(counts, reverse=True) if month]
+    return DatesAnswer(months=months, undated=counts.get("", 0))
 
 
 def compiled_filter(text: str | None) -> Filter:

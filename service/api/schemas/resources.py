@@ -198,6 +198,20 @@ class TagsAnswer(Answer):
     next: str | None
 
 
+class MonthListed(Answer):
+    """A month, in UTC, and how many pictures were taken in it."""
+
+    month: str = Field(description="Such as `2024-05`, which a filter's `taken_at` takes.")
+    pictures: int
+
+
+class DatesAnswer(Answer):
+    """The months in which pictures were taken, the latest first."""
+
+    months: list[MonthListed]
+    undated: int = Field(description="How many pictures have no date.")
+
+
 class ModelListed(Answer):
     """A model, and how many of the stored pictures and captions its view holds."""
 

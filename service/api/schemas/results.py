@@ -15,6 +15,10 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+def _is_false(value: object) -> bool:
+    return value is False
+
+
 class Token(Answer):
     """One word as the model scored it."""
 
@@ -22,6 +26,11 @@ class Token(Answer):
     special: bool = Field(description="True for marks such as <start>, which the sentence did not contain.")
     content: bool = Field(
         description="True for words that name something; false for words such as `the`, punctuation and marks."
+    )
+    excluded: bool = Field(
+        False,
+        exclude_if=_is_false,
+        description="True for words that the query rules out: what they added was subtracted from the score.",
     )
 
 

@@ -1,16 +1,13 @@
 """`regard evaluate`: recall of a model on captioned pictures."""
 
-import hashlib
-import os
 import tempfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from service import VERSION
-from service.cli.evaluation.boxed_pictures import BoxedSource, measure_boxed, print_grounding, print_short_questions
+from service.cli.evaluation.boxed_measurements import BoxedMeasurements, measure_with_boxes, print_measured
 from service.cli.evaluation.captioned_source import (
     CaptionedSource,
     Selection,
@@ -21,6 +18,7 @@ from service.cli.evaluation.captioned_source import (
     refuse_beside_precomp,
 )
 from service.cli.evaluation.recall_options import RecallOptions
+from service.cli.evaluation.recall_tables import print_recalls
 from service.cli.feature_extraction import extract_with_progress, load_detector
 from service.cli.options import (
     AsJson,
@@ -33,23 +31,13 @@ from service.cli.options import (
     PrecompFolder,
 )
 from service.cli.settings_options import read_settings
-from service.cli.terminal.output import Progress, print_json, print_note, print_table, show_progress
-from service.errors import UserError, user_input
+from service.cli.terminal.output import Progress, print_json, show_progress
+from service.errors import UserError
 from service.model_names import check_detector, check_models
 
 if TYPE_CHECKING:
-    from models.datasets.captioned_features import CaptionedFeatures
     from models.extractors.base import Extractor
     from models.matching.matcher import Matcher
-
-QUERIES = {"text_to_image": "text", "image_to_text": "picture"}
-RECALLS = ("r1", "r5", "r10")
-SEARCHES = {
-    "every pair": "exhaustive",
-    "stage one": "stage_one",
-    "in five folds": "fold5",
-    "difference": "difference",
-}
 
 
 def evaluate(
@@ -113,8 +101,8 @@ def evaluate(
             raise typer.BadParameter(
                 "--grounding and --short-questions go only with --captions, --first, --detector and --device"
             )
-        given = MeasuredWithBoxes(images, features, captions, grounding, short_questions)
-        _print_measured(_measure_with_boxes(given, entries[0], first, detector, device), as_json)
+        given = BoxedMeasurements(images, features, captions, grounding, short_questions)
+        print_measured(measure_with_boxes(given, entries[0], first, detector, device), as_json)
         return
     _check_gallery(gallery, questions, refused=bool(precomp or fold5 or halves))
     if precomp is None and (captions is None or (features is None and images is None)):
@@ -184,95 +172,6 @@ def _check_gallery(gallery: list[str] | None, questions: int | None, refused: bo
         raise typer.BadParameter("--questions goes with --gallery")
 
 
-@dataclass(frozen=True)
-class MeasuredWithBoxes:
-    """Options of measurements that use object boxes."""
-
-    images: Path | None
-    features: Path | None
-    captions: Path | None
-    grounding: Path | None
-    short_questions: Path | None
-
-    def paths(self) -> dict[str, str]:
-        """The options that were given, as text."""
-        return {name: str(path) for name, path in asdict(self).items() if path is not None}
-
-    def sources(self) -> dict[str, BoxedSource]:
-        """Name of each measurement -> its data."""
-        boxes = {"grounding": self.grounding, "short_questions": self.short_questions}
-        return {
-            name: BoxedSource(path, self.images, self.features, self.captions)
-            for name, path in boxes.items()
-            if path is not None
-        }
-
-
-def _measure_with_boxes(
-    given: MeasuredWithBoxes, entry: str, first: int | None, detector: Path | None, device: str
-) -> dict[str, Any]:
-    """The report of the requested measurements, with the model's name and digest."""
-    if given.features is None and given.images is None:
-        raise typer.BadParameter("--grounding and --short-questions go with --images or --features")
-    check_detector(detector)
-    sources = given.sources()
-    objects_of = {source.boxes: source.objects(first) for source in dict.fromkeys(sources.values())}
-    for source in sources.values():
-        source.lines(objects_of[source.boxes])  # refuses captions in another format
-    from models.training.inputs import digest_of_file  # noqa: PLC0415 - imports PyTorch
-    from service.cli.evaluation.compared_models import digests_of_data  # noqa: PLC0415
-    from service.model_loading import load_model_as_served  # noqa: PLC0415
-
-    with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
-        with progress.activity("loading the model"):
-            matcher = load_model_as_served(entry, read_settings({"device": device}))
-        digests: dict[str, dict[str, str]] = {}
-        about = {"release": VERSION, "weights": [entry], "first": first, **given.paths(), "digests": digests}
-        report: dict[str, Any] = {"model": matcher.name, "digest": matcher.digest, "about": about}
-        for name, source in sources.items():
-            given_objects = objects_of[source.boxes]
-            features = source.features or Path(folder) / boxes_name(source.boxes)
-            if source.features is None and not features.exists():
-                extractor = load_detector(detector, device)
-                check_reads(matcher, extractor.digest, extractor.feature_dim, matcher.name)
-                photographs = source.photographs(source.lines(given_objects))
-                extract_with_progress(extractor, photographs, features, progress, is_kept=False)
-            data, boxes, objects = source.load(name, given_objects, features)
-            check_fits(matcher, data, matcher.name)
-            check_finite(data)
-            digests[name] = {"boxes": digest_of_file(source.boxes), **digests_of_data(data)}
-            with user_input(source.boxes):
-                report[name] = measure_boxed(name, matcher, data, boxes, objects, progress)
-            if name == "grounding" and given.captions is not None:
-                _note_without_captions(given.captions, data, report[name])
-    return report
-
-
-def _note_without_captions(captions: Path, data: "CaptionedFeatures", grounding: dict[str, Any]) -> None:
-    """Print a note on the reason if the report has no row for captions."""
-    from models.evaluation.grounding import CAPTIONS  # noqa: PLC0415
-
-    if CAPTIONS not in grounding["pointing"]:
-        why = "names a class that is marked in its picture" if any(data.captions) else "is of one of these pictures"
-        print_note(f"there is no row for captions: none in {captions} {why}")
-
-
-def boxes_name(boxes: Path) -> str:
-    """The name of the folder of features for a file of boxes; measurements with the same file share it."""
-    return hashlib.sha256(os.fsencode(boxes.resolve())).hexdigest()
-
-
-def _print_measured(report: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(report)
-        return
-    print(f"{report['model']} {report['digest']}")
-    if "grounding" in report:
-        print_grounding(report["grounding"])
-    if "short_questions" in report:
-        print_short_questions(report["short_questions"])
-
-
 def _check_source(source: CaptionedSource, selection: Selection, options: RecallOptions) -> None:
     """UserError if these pictures cannot be measured with these options; called before the slow extraction."""
     source.check(selection, all_captioned=not selection.gallery)
@@ -296,65 +195,3 @@ def _extract(
     photographs = source.photographs(selection.lines(source.captions))
     extract_with_progress(extractor, photographs, out, progress, is_kept=False)
     return replace(source, features=out)
-
-
-def print_recalls(report: dict[str, Any]) -> None:
-    """Print recalls in percent, a line for each way of searching, and the recalls of shortlists."""
-    ways = {
-        "every pair": report["exhaustive"],
-        "stage one alone": report["stage_one"],
-        "difference": report["difference"],
-        **{f"shortlist {k}": recalls for k, recalls in report["two_stage"].items()},
-        **({"in five folds": report["fold5"]} if "fold5" in report else {}),
-    }
-    for half, searches in report.get("halves", {}).items():
-        ways |= {f"{half} half, {way}": searches[name] for way, name in SEARCHES.items() if name in searches}
-    names = names_in_rows(report)
-    if other := report.get("against"):
-        compared = {way: search for way, search in SEARCHES.items() if search in other["difference"]}
-        ways |= {f"{names[1]} instead, {way}": other[search] for way, search in compared.items()}
-        ways |= {f"difference from it, {way}": other["difference"][search] for way, search in compared.items()}
-    print(f"{names[0]}: {report['images']} pictures, {report['captions']} captions; recall at 1, 5, 10 in percent")
-    directions = [direction for direction in QUERIES if direction in report["exhaustive"]]
-    heads = [head for direction in directions for head in (f"{QUERIES[direction]}: 1", "5", "10")]
-    heads += ["sum"] * ("rsum" in ways["every pair"])
-    rows = [row for way, recalls in ways.items() for row in recall_rows(way, recalls, directions)]
-    print_table("", *heads, rows=rows)
-    kept = [
-        [
-            k,
-            *(
-                f"{report[what][k][direction]:.1f}"
-                for direction in directions
-                for what in ("shortlist_recall", "top10_kept")
-            ),
-        ]
-        for k in report["shortlist_recall"]
-    ]
-    heads = [head for direction in directions for head in (f"{QUERIES[direction]}: a right one", "of the best 10")]
-    if kept:
-        print("\nwhat a shortlist contains, in percent")
-        print_table("", *heads, rows=kept)
-
-
-def names_in_rows(report: dict[str, Any]) -> list[str]:
-    """The names of the measured model and the one compared with it, if any; their folders if the names are equal."""
-    names = [one["model"] for one in (report, report.get("against")) if one]
-    if len(set(names)) == len(names):
-        return names
-    return ["+".join(folders) for folders in report["about"]["weights"]]
-
-
-def recall_rows(way: str, recalls: dict[str, Any], directions: list[str]) -> list[list[str]]:
-    """A row of recalls, and one of their confidence intervals if known."""
-    rows = [[way, *(f"{value:.1f}" for value in recall_values(recalls, directions))]]
-    if "interval" in recalls:
-        ends = recall_values(recalls["interval"], directions)
-        rows.append(["", *(f"{low:.1f} to {high:.1f}" for low, high in ends)])
-    return rows
-
-
-def recall_values(recalls: dict[str, Any], directions: list[str]) -> list[Any]:
-    """Recalls, or their intervals, in the order of a row."""
-    values = [recalls[direction][name] for direction in directions for name in RECALLS]
-    return values + ([recalls["rsum"]] if "rsum" in recalls else [])

@@ -1,8 +1,9 @@
 """Search results, printed for people."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def print_picture_hits(
             name_cell(hit["filename"]),
             date_cell(hit["taken_at"]),
             tags_cell(hit["tags"]),
-            strongest_word(explanation_of(hit)),
+            strongest_word(explanation_of(hit), [explanation_of(other) for other in hits if other is not hit]),
             "by its text" if "text" in hit["found_by"] else "",
             hit["image_id"],
         ]
@@ -147,16 +148,26 @@ def explanation_of(hit: "PictureHit | CaptionHit") -> dict[str, Any]:
     return dict(hit.get("explanation") or {})
 
 
-def strongest_word(explanation: dict[str, Any]) -> str:
-    """The content word (any word if there is none) that adds most to the score, with its contribution; empty without
-    contributions."""
+def word_name(word: Mapping[str, Any]) -> str:
+    """A word of an explanation; "no cars" for one that the question rules out."""
+    return f"no {word['text']}" if word.get("excluded") else str(word["text"])
+
+
+def strongest_word(explanation: dict[str, Any], others: Sequence[dict[str, Any]] = ()) -> str:
+    """The content word (any word if there is none) that adds most to the score compared with its mean in the other
+    results, with the difference; empty without contributions.
+
+    Contributions are not compared with zero, which has no meaning for a score, unless there are no other results.
+    """
     contributions, words = explanation.get("contributions"), explanation.get("words", ())
     candidates = [n for n, word in enumerate(words) if word.get("content")]
     candidates = candidates or [n for n, word in enumerate(words) if not word["special"]]
     if not contributions or not candidates:
         return ""
-    number = max(candidates, key=lambda n: contributions[n])
-    return f"{words[number]['text']} {contributions[number]:+.3f}"
+    beside = [other["contributions"] for other in others if other.get("contributions")]
+    above = [contributions[n] - (fmean(each[n] for each in beside) if beside else 0.0) for n in range(len(words))]
+    number = max(candidates, key=above.__getitem__)
+    return f"{word_name(words[number])} {above[number]:+.3f}"
 
 
 def explanation_lines(explanation: dict[str, Any]) -> list[str]:
@@ -175,11 +186,13 @@ def explanation_lines(explanation: dict[str, Any]) -> list[str]:
     for number, word in enumerate(explanation.get("words", ())):
         if word["special"]:
             continue
-        line = f"  {word['text']}"
+        line = f"  {word_name(word)}"
         if explanation["contributions"] is not None:
             line += f" {explanation['contributions'][number]:+.3f}"
         if by_region:
-            region = explanation["regions"][by_region[number].index(max(by_region[number]))]
+            takes_away = word.get("excluded") and explanation.get("shares")
+            best = min if takes_away else max
+            region = explanation["regions"][by_region[number].index(best(by_region[number]))]
             line += f" {region['label']}"
             if region["box"] is not None:
                 line += f" [{', '.join(f'{edge:.0f}' for edge in region['box'])}]"
@@ -187,5 +200,6 @@ def explanation_lines(explanation: dict[str, Any]) -> list[str]:
     marks = [number for number, word in enumerate(explanation.get("words", ())) if word["special"]]
     if marks and explanation["contributions"] is not None:
         added = sum(explanation["contributions"][number] for number in marks)
-        lines.append(f"  ({' and '.join(explanation['words'][number]['text'] for number in marks)}) {added:+.3f}")
+        texts = dict.fromkeys(explanation["words"][number]["text"] for number in marks)
+        lines.append(f"  ({' and '.join(texts)}) {added:+.3f}")
     return lines

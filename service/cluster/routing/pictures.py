@@ -107,6 +107,10 @@ class ClusterPictures:
             raise UnknownPlace(after.image_id)
         return key_of(after.image_id, added_at, taken_at, order)
 
+    def months(self) -> Mapping[str, int]:
+        """The numbers of visible pictures by month, see Catalog.months; a picture being moved may count twice."""
+        return added_up(self._ask_all(ShardLists.months))
+
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """The tags of visible pictures, see Catalog.tags."""
         parts = self._ask_all(ShardLists.tags, most_names, MOST_VALUES, containing, after)

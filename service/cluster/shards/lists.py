@@ -88,6 +88,10 @@ class ShardLists:
         """The fields of a picture without regions that ignore its file's own metadata."""
         return self._catalog.decided_fields(image_id)
 
+    def months(self) -> Mapping[str, int]:
+        """The numbers of visible pictures by month, see Catalog.months."""
+        return self._catalog.months()
+
     def tags(self, most_names: int, most_values: int, containing: str, after: str) -> list[TagUse]:
         """Tags in use, see Catalog.tags."""
         return self._pictures.tags(most_names, most_values, containing, after)

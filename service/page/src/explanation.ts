@@ -1,6 +1,6 @@
 // Numbers from explanations: how strongly a region answers a word, and contributions for display.
 import type { ExplanationAnswer, PictureHit } from "./openapi";
-import { offered, type Part, partsOf, sumsOf } from "./parts";
+import { nameOf, offered, type Part, partsOf, sumsOf } from "./parts";
 
 export const FAINTEST = 0.08; // share of the strongest; weaker regions are not lit
 const COMPARED = 24; // results to compare with: the first page, even if more are shown
@@ -10,9 +10,12 @@ export function tellsWordsApart(explanation: ExplanationAnswer): boolean {
   return explanation.kind !== "text" && !!(explanation.shares ?? explanation.attention);
 }
 
-/** How strongly each region answers a word: their share of the score, or else the attention. */
+/** How strongly each region answers a word: their share of the score, or what an excluded word took from it, or else
+ * the attention. */
 export function strengths(explanation: ExplanationAnswer, word: number): number[] {
-  return explanation.shares?.[word] ?? explanation.attention?.[word] ?? [];
+  const shares = explanation.shares?.[word];
+  const sign = explanation.words[word]?.excluded ? -1 : 1;
+  return shares?.map((share) => sign * share) ?? explanation.attention?.[word] ?? [];
 }
 
 /** How strongly each word answers a region. */
@@ -29,7 +32,7 @@ export function litWords(one: ExplanationAnswer, all: ExplanationAnswer[]): stri
   const isLit = (word: number) => strongest([one], word) / strongest(all, word) >= FAINTEST;
   const words = offered(one.words)
     .filter(isLit)
-    .map((word) => one.words[word]!.text);
+    .map((word) => nameOf(one.words[word]!));
   return words.length ? [`regions for ${words.join(", ")}`] : [];
 }
 

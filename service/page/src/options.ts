@@ -79,23 +79,24 @@ export class SearchOptions {
     in: this.#unit,
   };
 
-  constructor(onchange: (isTyped: boolean) => void) {
-    const changed = (isTyped: boolean) => {
-      this.#count();
-      onchange(isTyped);
-    };
+  constructor(private readonly onchange: (isTyped: boolean) => void) {
     this.#tags = new TagFilter(
-      () => changed(false),
+      () => this.#changed(false),
       () => this.#suggest(),
     );
     this.#fill();
     find("options").append(this.#shows, this.#tags.chips, this.#panel);
     this.#unfold(!!tabStorage()[OPEN]);
-    this.#listen(changed);
+    this.#listen((isTyped) => this.#changed(isTyped));
     this.#tags.input.addEventListener("input", () => {
       clearTimeout(this.#looking);
       this.#looking = setTimeout(() => void this.#suggest().catch(() => {}), TYPING_MS); // after an error the previous ones stay
     });
+  }
+
+  #changed(isTyped: boolean): void {
+    this.#count();
+    this.onchange(isTyped);
   }
 
   #fill(): void {
@@ -210,6 +211,18 @@ export class SearchOptions {
     this.#until.value = lte ?? "";
     this.#count();
     this.#unfold(true);
+  }
+
+  /** Asks for pictures of a year or month alone. */
+  choosePeriod(period: string): void {
+    for (const one of [this.#from, this.#until]) one.value = period;
+    this.#changed(false);
+  }
+
+  /** The year that is asked for alone, or of the month that is; "" for none. */
+  get year(): string {
+    const [from, until] = [readDate(this.#from.value), readDate(this.#until.value)];
+    return from === until && /^\d{4}(-\d\d)?$/.test(from ?? "") ? from!.slice(0, 4) : "";
   }
 
   /** The options that differ from their defaults. */

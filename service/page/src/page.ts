@@ -3,6 +3,7 @@ import { Adding } from "./adding";
 import { Answers } from "./answers";
 import { canBeTriedAgain } from "./api";
 import { areScoredAlike, LikePicture } from "./asked";
+import { Browse } from "./browse";
 import { infoOf } from "./changes";
 import { Unreadable } from "./cutoff";
 import { Deleted } from "./deleted";
@@ -58,6 +59,10 @@ const deleted = new Deleted((image_id) => {
   library.forget(image_id);
   void refreshLibrary();
 });
+const browse = new Browse(
+  (period) => options.choosePeriod(period),
+  () => options.year,
+);
 const greeted = greeting(() => adding.open());
 const answers = new Answers(options, like, {
   open: (...shown) => detail.open(...shown),
@@ -198,10 +203,8 @@ async function showLibrary(): Promise<void> {
         [inLibrary(page, filter !== null), noteOfIdle(options.idleFor("library"), true)].filter(Boolean).join(" "),
       );
       const shown = isEmpty && !filter && !library.isHeld ? greeted : library.element;
-      if (!shown.isConnected) {
-        refill(main, shown);
-        main.append(deleted.element);
-      }
+      if (!shown.isConnected) refill(main, ...(shown === greeted ? [] : [browse.element]), shown, deleted.element);
+      void browse.refresh();
       void deleted.refresh();
       return library.pictures;
     },

@@ -14,6 +14,11 @@ export interface Part {
 
 type Word = ExplanationAnswer["words"][number];
 
+/** A word as it is shown: "no cars" for one that the question rules out. */
+export function nameOf(word: Word): string {
+  return word.excluded ? `no ${word.text}` : word.text;
+}
+
 /** Whether a word is explained by itself: a content word, or any word if there is none. */
 function isTold(word: Word, words: Word[]): boolean {
   return words.some((one) => one.content) ? word.content : !word.special;
@@ -29,7 +34,9 @@ export function offered(words: Word[], byText = false): number[] {
 /** The content words (all words if there are none) in order, then the rest. */
 export function partsOf(words: Word[]): Part[] {
   const isOwn = (word: Word) => isTold(word, words);
-  const own: Part[] = words.flatMap((word, n) => (isOwn(word) ? [{ text: word.text, words: [n], isRest: false }] : []));
+  const own: Part[] = words.flatMap((word, n) =>
+    isOwn(word) ? [{ text: nameOf(word), words: [n], isRest: false }] : [],
+  );
   const rest = words.flatMap((word, n) => (isOwn(word) ? [] : [n]));
   return rest.length ? [...own, { text: REST, words: rest, isRest: true }] : own;
 }

@@ -29,7 +29,8 @@ export function whereAnswered(size: Size, why: ExplanationAnswer, all: Explanati
     const isFaint = most <= 0 || most < FAINTEST * strongest(all, word);
     const place = isFaint ? "" : inside(placeOf(why.regions[strengths(why, word).indexOf(most)]!, size));
     places[place] ??= new Set();
-    places[place].add(`“${isolated(why.words[word]!.text)}”`);
+    const { text, excluded } = why.words[word]!;
+    places[place].add(`“${isolated(text)}”${excluded ? " (ruled out)" : ""}`);
   }
   const ordered = Object.entries(places).sort(([one], [other]) => Number(!one) - Number(!other));
   const parts = ordered.map(([place, names], n) => {
@@ -49,7 +50,8 @@ function inside(place: string): string {
 /** The word that a region answers most, or REST if it answers none. */
 function answered(why: ExplanationAnswer, region: number): string {
   const strengths = wordStrengths(why, region);
-  const best = offered(why.words).sort((one, other) => strengths[other]! - strengths[one]!)[0];
+  const wanted = offered(why.words).filter((word) => !why.words[word]!.excluded);
+  const best = wanted.sort((one, other) => strengths[other]! - strengths[one]!)[0];
   return best !== undefined && strengths[best]! > 0 ? why.words[best]!.text : REST;
 }
 

@@ -13,7 +13,10 @@ export function onTag(listener: (tag: Tag) => void): void {
 }
 
 export function tagButtons(tags: ImageListed["tags"]): Child[] {
-  const one = (tag: Tag) =>
-    button(tagLine(tag), () => filterBy(tag), { class: "tag", title: "Show those with this tag alone" });
-  return Object.entries(tags).map(one);
+  return Object.entries(tags).map((tag) => filterButton(tag, tagLine(tag)));
+}
+
+/** A button that filters by a tag. */
+export function filterButton(tag: Tag, text: string): HTMLButtonElement {
+  return button(text, () => filterBy(tag), { class: "tag", title: "Show those with this tag alone" });
 }

@@ -2,7 +2,7 @@
 import { type Child, el } from "./dom";
 import { FAINTEST, wordStrengths } from "./explanation";
 import type { ExplanationAnswer } from "./openapi";
-import { offered } from "./parts";
+import { nameOf, offered } from "./parts";
 
 /** Whether the pointer can hover, as a mouse can and a finger cannot. */
 export const CAN_HOVER = matchMedia("(hover: hover)");
@@ -37,7 +37,7 @@ export class Words {
             onblur: leave,
             onclick: () => this.#hold(n),
           },
-          explanation.words[n]!.text,
+          nameOf(explanation.words[n]!),
         ),
       );
     }

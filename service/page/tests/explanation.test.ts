@@ -38,6 +38,8 @@ test("regions answer a word by their shares, or else by the attention", () => {
   });
   assert.deepEqual([strengths(both, 1), strengths(attention, 1), strengths(explained({}), 1)], [[3, 4], [7, 8], []]);
   assert.deepEqual(wordStrengths(both, 0), [1, 3]);
+  const ruledOut = { ...both, words: [both.words[0]!, { ...both.words[1]!, excluded: true }] };
+  assert.deepEqual(strengths(ruledOut, 1), [-3, -4]); // what a region took from the score
   assert.equal(strongest([both, attention], 0), 6);
   assert.equal(strongest([explained({ shares: [[-1, -2]] })], 0), 0);
 });

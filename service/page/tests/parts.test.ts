@@ -20,6 +20,14 @@ test("content words are told of one by one, the rest as one", () => {
   assert.deepEqual(partsOf(words("a DOG")).at(-1), { text: "the rest", words: [0, 1, 3], isRest: true });
 });
 
+test("a word that the question rules out is told of as such", () => {
+  const [dog, cat] = words("DOG CAT").slice(1);
+  assert.deepEqual(
+    partsOf([dog!, { ...cat!, excluded: true }]).map((one) => one.text),
+    ["DOG", "no CAT"],
+  );
+});
+
 test("where no word is a content word, each is told of", () => {
   assert.deepEqual(told("what is it ?"), ["what", "is", "it", "?", "the rest"]);
 });

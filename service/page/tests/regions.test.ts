@@ -42,6 +42,14 @@ test("a region is named by the content word that it answered most and by where i
   );
 });
 
+test("a region is not named by a word that the question rules out, which is said to be", () => {
+  const box = [0, 0, 60, 40];
+  const why = explained([[box, [0, 1, -9]]]);
+  const ruledOut = { ...why, words: [WORDS[0]!, WORDS[1]!, { ...WORDS[2]!, excluded: true }] };
+  assert.deepEqual(regionNames(SIZE, ruledOut, [0]), ["dog · upper left"]);
+  assert.match(whereAnswered(SIZE, ruledOut, [ruledOut], [1, 2]), /“snow” \(ruled out\)/);
+});
+
 test("equal names are told apart by numbers, and what answered no word is named by the rest", () => {
   const box = [0, 0, 60, 40];
   assert.deepEqual(

@@ -1,13 +1,22 @@
 """Lists over HTTP: pictures filtered and sorted page by page, tags searched; all that is known of one picture."""
 
+import json
 from typing import Any
 
 import pytest
 
-from service.api.schemas.resources import FailuresAnswer, ImageInfo, ImagesAnswer, IngestAnswer, RetryAnswer, TagsAnswer
+from service.api.schemas.resources import (
+    DatesAnswer,
+    FailuresAnswer,
+    ImageInfo,
+    ImagesAnswer,
+    IngestAnswer,
+    RetryAnswer,
+    TagsAnswer,
+)
 from service.dates import unix_seconds
 from tests.support.catalogs import picture
-from tests.support.library import NOW, two_coloured
+from tests.support.library import NOW, image_id_of, two_coloured
 from tests.support.web_app import Api, checked, png, problem
 
 DATED = {"red": "2024-05-01", "green": "2023-12-31", "blue": None, "yellow": "2024-01-01", "cyan": "2024-06"}
@@ -117,6 +126,21 @@ def test_a_wrong_filter_is_named(dated: Api, given: str, field: str) -> None:
     found = problem(dated.get("/images", filter=given), 422, "invalid-request")
     assert [error["field"] for error in found["errors"]] == [field]
     assert problem(dated.get("/images", sort="size"), 422, "invalid-request")["errors"][0]["field"] == "sort"
+
+
+def test_months_are_listed_with_the_number_of_their_pictures_the_latest_first(api: Api) -> None:
+    assert checked(api.get("/dates"), 200, DatesAnswer) == {"months": [], "undated": 0}
+    dates = ["1969-07-20", "2024-05-01", "2024-05-31T23:59:59Z", "2023-12-31T23:59:59.5Z", "2024-01-01T00:00:00Z", None]
+    for number, date in enumerate(dates):
+        taken_at = None if date is None else unix_seconds(date)
+        api.library.add(f"p{number}", two_coloured("red", "red"), taken_at=taken_at)
+    months = {"2024-05": 2, "2024-01": 1, "2023-12": 1, "1969-07": 1}
+    answer = checked(api.get("/dates"), 200, DatesAnswer)
+    assert answer == {"months": [{"month": m, "pictures": n} for m, n in months.items()], "undated": 1}
+    for month, pictures in months.items():
+        assert api.get("/images", filter=json.dumps({"taken_at": month})).json()["total"] == pictures
+    assert api.request("DELETE", f"/images/{image_id_of('p0')}").status_code in (200, 204)
+    assert "1969-07" not in {one["month"] for one in api.get("/dates").json()["months"]}
 
 
 def test_tags_are_searched_and_listed_page_by_page(api: Api) -> None:

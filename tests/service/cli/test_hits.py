@@ -32,6 +32,14 @@ def test_a_word_is_shown_with_the_region_of_its_largest_share() -> None:
     assert lines == ["  a +0.020 picture", "  dog +0.250 dog [1, 2, 30, 40]", "  (<start>) +0.100"]
 
 
+def test_a_word_that_is_ruled_out_is_shown_with_the_region_that_counts_most_against_the_picture() -> None:
+    words = [{"text": "grass", "special": False, "content": True, "excluded": True}]
+    why = explanation(words=words, contributions=[-0.3], shares=[[-0.1, -0.2]], attention=[[0.9, 0.1]])
+    assert explanation_lines(why) == ["  no grass -0.300 dog [1, 2, 30, 40]"]
+    assert explanation_lines({**why, "shares": None}) == ["  no grass -0.300 picture"]
+    assert strongest_word(why) == "no grass -0.300"
+
+
 def test_what_the_text_alone_found_says_so() -> None:
     why = explanation(kind="text", words=[{"text": "zeppelin", "special": False}], regions=[])
     assert explanation_lines(why) == ["  found by its text alone: zeppelin"]
@@ -54,5 +62,8 @@ def test_the_strongest_word_is_the_one_that_added_most() -> None:
     assert strongest_word(explanation(contributions=[0.9, 0.3, 0.25])) == "dog +0.250"  # "a" shows nothing
     without = [{"text": text, "special": False, "content": False} for text in ("of", "the")]
     assert strongest_word(explanation(words=without, contributions=[-0.02, -0.25])) == "of -0.020"
+    others = [explanation(contributions=[0.0, 0.0, 0.5]), explanation(contributions=[0.0, 0.1, 0.3])]
+    assert strongest_word(explanation(contributions=[0.9, 0.02, 0.25]), others) == "dog -0.150"  # than in the others
+    assert strongest_word(explanation(contributions=[0.9, 0.02, 0.25]), [explanation(), {}]) == "dog +0.250"
     assert strongest_word(explanation()) == ""
     assert strongest_word({}) == ""

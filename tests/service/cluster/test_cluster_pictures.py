@@ -106,6 +106,7 @@ def test_a_list_goes_on_where_it_was_though_its_last_picture_was_erased_and_sent
 def test_tags_counts_and_jobs_are_those_of_one_catalog(shards: Shards, whole: Directory, tmp_path: Path) -> None:
     fill(shards, whole, tmp_path)
     assert shards.pictures.counts() == whole.catalog.counts()
+    assert shards.pictures.months() == whole.catalog.months()
     assert shards.pictures.tags(10, 10, "", "") == whole.catalog.tags(10, 10)
     assert shards.pictures.tags(1, 1, "", "") == whole.catalog.tags(1, 1)
     assert shards.pictures.tags(10, 10, "red", "third") == whole.catalog.tags(10, 10, "red", "third")

@@ -115,6 +115,7 @@ def test_contributions_add_up_to_the_score_and_those_of_excluded_words_count_aga
         assert why.contributions is not None
         assert why.shares is not None
         assert [word.text for word in why.words if not word.special] == ["red", "and", "white", "blue"]
+        assert [word.text for word in why.words if word.excluded] == ["<start>", "blue", "<end>"]
         assert len(why.words) == len(why.contributions) == len(why.attention or ()) == len(why.shares)
         assert sum(why.contributions) == pytest.approx(hit.score, abs=1e-5)
         assert sum(map(sum, why.shares)) == pytest.approx(hit.score, abs=1e-5)

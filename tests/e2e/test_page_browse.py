@@ -1,0 +1,57 @@
+"""The years and albums of the library."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.library import COLOURS, two_coloured
+from tests.support.running_server import running_server
+from tests.support.web_app import png
+
+pytest.importorskip("playwright")
+from playwright.sync_api import expect
+
+from tests.e2e.browser import Visit, send
+
+pytestmark = pytest.mark.browser
+
+DATES = ("2024-05-06", "2024-05-31", "2024-01-02", "2023-07-08", None)
+ALBUMS = ("10 days", "9 days", "9 days", "Dogs", None)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_server(tmp_path_factory.mktemp("page")) as url:
+        for colour, date, album in zip(COLOURS, DATES, ALBUMS, strict=False):
+            known = {"taken_at": date and f"{date}T00:00:00Z", "tags": {"album": album} if album else {}}
+            send(url, f"{colour}.png", png(two_coloured(colour, colour)), {k: v for k, v in known.items() if v})
+        yield url
+
+
+def test_years_months_and_albums_narrow_the_library(visit: Visit) -> None:
+    page = visit.page
+    cards = page.locator("#main li.card")
+    expect(cards).to_have_count(len(DATES))
+    page.get_by_text("Years and albums").click()
+
+    def buttons(name: str) -> list[str]:
+        return page.get_by_role("group", name=name, exact=True).get_by_role("button").all_text_contents()
+
+    year = page.get_by_role("button", name="2024 (3)")
+    expect(year).to_be_visible()
+    assert (buttons("Years"), buttons("Months")) == (["2024 (3)", "2023 (1)"], [])
+    assert buttons("Albums") == ["9 days (2)", "10 days (1)", "Dogs (1)"]  # 9 before 10
+    expect(page.get_by_role("group", name="Years")).to_contain_text("1 without a date")
+    year.click()
+    expect(cards).to_have_count(3)
+    expect(page.get_by_role("button", name="May 2024 (2)")).to_be_visible()
+    expect(year).to_be_focused()
+    page.get_by_role("button", name="January 2024 (1)").click()
+    expect(cards).to_have_count(1)
+    assert buttons("Months") == ["May 2024 (2)", "January 2024 (1)"]
+    page.go_back()
+    expect(cards).to_have_count(3)
+    page.get_by_role("button", name="9 days (2)").click()
+    expect(cards).to_have_count(2)  # of that year and that album
+    page.locator("#home").click()
+    expect(cards).to_have_count(len(DATES))
