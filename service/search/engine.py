@@ -23,7 +23,7 @@ from service.search.fusion import best_pictures, explained_by_text
 from service.search.gallery import Galleries
 from service.search.query import Accelerate, AnyRequest, OpenQuery, RunningSearch, RunSearch, run_here, run_once
 from service.search.query_costs import KnownModels, QueryCosts
-from service.search.requests import ImageSearchRequest, TextSearchRequest
+from service.search.requests import ImageSearchRequest, Period, PictureFilter, TextSearchRequest
 from service.search.results import (
     AnyRanked,
     ImageSearchResult,
@@ -50,6 +50,7 @@ from service.search.stopwatch import Stopwatch
 from service.search.wording.exclusions import Question
 from service.search.wording.file_names import is_file_name
 from service.search.wording.languages import language_of
+from service.search.wording.periods import Suggestion, suggestion_for
 from service.search.wording.query_notes import FoundCounts, note_on
 from service.search.wording.translation import translation_of
 from service.storage.regions.records import PictureFeatures, detected_features
@@ -264,7 +265,18 @@ def reading_of(query: OpenQuery[Any], found: FoundCounts) -> Reading:
     if found.by_text or language_of(read, not_english) is not None:
         read_as = {}  # its words come from a text or another language, and only resemble English ones
     translation = None if query.request.subject is None else translation_of(query.request.subject)
-    return Reading(query_text, unknown, read_as if translation is None else {**translation.words, **read_as}, note)
+    read_as = read_as if translation is None else {**translation.words, **read_as}
+    return Reading(query_text, unknown, read_as, note, suggestion_of(query))
+
+
+def suggestion_of(query: OpenQuery[Any]) -> Suggestion | None:
+    """The suggestion for the question; None if dates are filtered already, or no picture would pass."""
+    given = query.request.filter or PictureFilter()
+    suggestion = suggestion_for(query.request.subject)
+    if suggestion is None or given.taken_at is not None:
+        return None
+    wanted = given.model_copy(update={"taken_at": Period.model_validate(suggestion.taken_at)})
+    return suggestion if query.gallery.may_hold(wanted.compiled()) else None
 
 
 def presented(

@@ -6,6 +6,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from index.records import Caption, Image
 from models.text.content_words import is_content_word
+from service.search.wording.periods import Suggestion
 from service.storage.regions.records import Region
 
 T = TypeVar("T")
@@ -181,6 +182,7 @@ class Reading:
     unknown_words: Sequence[str] | None = None
     read_as: Mapping[str, str] | None = None
     note: str | None = None
+    suggestion: Suggestion | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,21 +66,8 @@ def test_other_questions_are_read_as_they_are(question: str) -> None:
     | st.lists(
         st.sampled_from(
             [
-                "a",
-                "red",
-                "not",
-                "no",
-                "without",
-                "-red",
-                "and",
-                "or",
-                "but",
-                ",",
-                "wearing",
-                "on",
-                "nobody",
-                '-"x y"',
-                "with",
+                *("a", "red", "not", "no", "without", "-red", "and", "or", "but"),
+                *(",", "wearing", "on", "nobody", '-"x y"', "with"),
             ]
         ),
         max_size=12,
