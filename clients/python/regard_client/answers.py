@@ -172,6 +172,7 @@ class Rejected(TypedDict):
     filename: str
     problem: str
     retryable: bool
+    deleted: bool
 
 
 class IngestAnswer(TypedDict):
