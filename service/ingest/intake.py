@@ -22,7 +22,7 @@ from service.errors import (
 from service.ingest.described_pictures import DescribedPictures
 from service.ingest.filenames import display_name
 from service.ingest.manifest import ManifestEntry, parse_manifest
-from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
+from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile, escaped
 from service.ingest.picture_store import FileOutcome, LocalPictureStore, PictureStore, ReceivedPicture
 from service.ingest.upload import check_length, receive_form
 from service.media.decode_pool import DecodeFailed
@@ -233,12 +233,14 @@ class Intake:
             raise InvalidRequest.field("restore", "is true or false")
         for file in files:
             file.filename = composed(file.filename)
-        names = (name for file in files for name in (file.filename, file.raw_name))
-        entries = parse_manifest(texts.get("manifest", "{}"), names)
+        raw_names = [raw for file in files if (raw := composed(file.raw_name)) != file.filename]
+        entries = parse_manifest(texts.get("manifest", "{}"), (file.filename for file in files), raw_names)
+        by_escaped = {escaped(name): name for name in entries}
         contents: dict[str, str] = {}
         for file in files:
-            if file.filename not in entries and (raw := composed(file.raw_name)) in entries:
-                file.filename = raw  # the manifest shows that it was not escaped
+            raw = escaped(composed(file.raw_name))
+            if file.filename not in entries and raw in by_escaped:
+                file.filename = by_escaped[raw]  # the manifest shows which escapes are the name's own
             if contents.setdefault(file.filename, file.sha256) != file.sha256 and file.filename in entries:
                 raise InvalidRequest.field(
                     "manifest", f"{display_name(file.filename)!r} is the name of several files sent; rename all but one"
