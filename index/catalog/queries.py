@@ -119,7 +119,9 @@ def mask_of(slots: Iterable[Row], length: int) -> Mask:
 def months_taken(db: Connection) -> dict[str, int]:
     """Month ("2024-05") -> number of ready pictures taken in it, the latest first; "" counts those without a date."""
     rows = db.execute(
-        "SELECT coalesce(strftime('%Y-%m', taken_at, 'unixepoch'), '') AS month, count(*) AS pictures"
+        # Whole seconds, the next lower ones: strftime rounds up.
+        "SELECT coalesce(strftime('%Y-%m', CAST(taken_at AS INTEGER) - (taken_at < CAST(taken_at AS INTEGER)),"
+        " 'unixepoch'), '') AS month, count(*) AS pictures"
         " FROM images WHERE state = 'ready' GROUP BY month ORDER BY month DESC"
     )
     return {row["month"]: row["pictures"] for row in rows}

@@ -47,7 +47,7 @@ from service.search.stages import (
     text_matches,
 )
 from service.search.stopwatch import Stopwatch
-from service.search.wording.exclusions import Question
+from service.search.wording.exclusions import EXCLUDED_WEIGHT, Question
 from service.search.wording.file_names import is_file_name
 from service.search.wording.languages import language_of
 from service.search.wording.periods import Suggestion, suggestion_for
@@ -220,7 +220,10 @@ class SearchEngine:
         of_picture = running.query.matcher.similarity_query(embedding)
         if (question := running.query.request.question) is None:
             return of_picture
-        return combined_embedding(self._terms(running, question)) + PICTURE_WEIGHT * of_picture
+        of_words = combined_embedding(self._terms(running, question))
+        if not question.wanted:  # what is ruled out weighs as beside words: the picture is what is wanted
+            of_words = EXCLUDED_WEIGHT * of_words
+        return of_words + PICTURE_WEIGHT * of_picture
 
     def _terms(self, running: RunningSearch[Any], question: Question) -> list[Term]:
         return [Term(sentence, weight, *self._encoded(running, sentence)) for sentence, weight in question.sentences]
@@ -260,7 +263,7 @@ def reading_of(query: OpenQuery[Any], found: FoundCounts) -> Reading:
     read_as = query.matcher.near_words(read)
     not_english = [*unknown, *read_as]
     may_name_tags = found.by_text == 0 and not query.request.filter
-    tags = query.gallery.named_tags(query.request.subject) if may_name_tags else ()
+    tags = query.gallery.named_tags(query.request.asked_for) if may_name_tags else ()
     note = note_on(query_text, query.gallery.num_missing, not_english, found, tags)
     if found.by_text or language_of(read, not_english) is not None:
         read_as = {}  # its words come from a text or another language, and only resemble English ones

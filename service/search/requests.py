@@ -250,6 +250,13 @@ class SearchRequest(RequestModel):
         return None if self.subject is None else _wanted(self.subject)
 
     @property
+    def asked_for(self) -> str:
+        """The subject without what it rules out, as it was written if it rules out nothing; empty without a query."""
+        if self.question is None or self.subject is None:
+            return ""
+        return self.question.wanted if self.question.excluded else self.subject
+
+    @property
     def excluded(self) -> tuple[str, ...]:
         """Things that pictures are not to show, in English."""
         return () if self.question is None else self.question.excluded

@@ -120,7 +120,7 @@ def names_common_things(matcher: Matcher, request: SearchRequest) -> bool:
     """Whether pictures can show all that a request's words ask for: things that captions often name, and no time."""
     if request.subject is None or times_in(request.subject):
         return False
-    words = [word for word in content_words(request.subject) if is_content_word(word)]
+    words = [word for word in content_words(request.asked_for) if is_content_word(word)]
     return bool(words) and all(map(matcher.is_common, words))
 
 

@@ -43,7 +43,10 @@ UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 # Letters that may spell an umlaut: before a consonant, where they are rare in English but for "queen" and "shoes".
 SPELT_UMLAUT = re.compile(r"(?<![aeiouq])([aou])e(?=[bcdfghj-np-tvwxz]|(?<=ae)u)(?!s\b)")
 NO_UMLAUT = frozenset({"coed", "coeds", "guest", "guests", "poet", "poets"})  # other words without their "e"
-EXCLUDED = re.compile(r'(?:^|(?<=\s))-(?:"([^"]*[^\W\d_][^"]*)"|([^\W\d]\S*))')  # -snow, -"red ball"
+# -snow, -"red ball"; no ending of a file's name.
+EXCLUDED = re.compile(
+    r"(?:^|(?<=\s))-(?:[\"“”„«]([^\"“”«»]*[^\W\d_][^\"“”«»]*)[\"“”»]|([^\W\d][\w'-]*)(?![\w'-]|\.\w))"
+)
 BETWEEN_PARTS = re.compile(r"[\s/\\]+")
 # Words of a question that do not describe what it asks for.
 # fmt: off
@@ -222,15 +225,21 @@ def _spellings(term: str, spelt_out: Mapping[str, str]) -> list[str]:
 
 
 def match_expression(question: str) -> str:
-    """The question as an FTS5 expression; empty where it asks for no word. A word after a minus sign must not occur."""
+    """The question as an FTS5 expression; empty where it asks for no word.
+
+    A word after a minus sign must not occur, unless a text has the whole question: a picture may be called "Ann -Bob".
+    """
     wanted = " AND ".join(
         spellings[0] if len(spellings) == 1 else f"({' OR '.join(spellings)})"
         for spellings in _spelt_expressions(question)
     )
     _, excluded = _wanted(question)
-    phrases = [words for words in map(split_words, excluded) if words]
-    unwanted = " OR ".join(f'"{" ".join(words)}"' for words in phrases)
-    return f"({wanted}) NOT ({unwanted})" if wanted and unwanted else wanted
+    phrases = [" ".join(words) for words in map(split_words, excluded) if words]
+    if not wanted or not phrases:
+        return wanted
+    spelt_out, whole = _spelt_out(question), " ".join(split_words(question))
+    unwanted = " OR ".join(f'"{spelling}"' for phrase in phrases for spelling in _spellings(phrase, spelt_out))
+    return f'(({wanted}) NOT ({unwanted})) OR "{whole}"'
 
 
 def of_itself(words: str) -> str:

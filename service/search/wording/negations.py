@@ -5,6 +5,11 @@ import re
 # For negations that are part of a sign or of a text in the picture ("a no smoking sign", "says no").
 PART_OF_A_SIGN = r"(?!(?:\s+\w+){1,4}\s+signs?\b)"
 SAID_BY_A_SIGN = r"(?<!\bsays\s)(?<!\bsaying\s)(?<!\breads\s)(?<!\breading\s)"
+# As search engines have it: -snow, -"red ball".
+MINUS = (
+    r"(?:^|(?<=\s))-(?:[\"“”„«](?P<quoted>[^\"“”«»]*[^\W\d_][^\"“”«»]*)[\"“”»]"
+    r"|(?P<word>[^\W\d][\w'-]*)(?![\w'-]|\.\w))"  # no name of a file
+)
 _NEGATION = re.compile(
     f"{SAID_BY_A_SIGN}(?:"
     + "|".join(
@@ -17,7 +22,7 @@ _NEGATION = re.compile(
             r"\b(?:without|w/o|none|nobody|noone|no-one|nothing|neither|nor|except|excepting|excluding)\b",
             r"\b(?:apart\s+from|other\s+than|(?:anything|everything|all)\s+but)\b",
             r"\bminus(?=\s+(?:the|an?|any)\b)",
-            r"(?:^|(?<=\s))-(?:[^\W\d]\w*|(?=\"[^\"]*[^\W\d][^\"]*\"))",
+            MINUS,
         )
     )
     + f"){PART_OF_A_SIGN}",

@@ -19,6 +19,9 @@ from tests.support.catalogs import make_ready, picture
         ("beach - dog", ["one", "two"]),
         ("beach-dog", []),  # written together
         ('beach -"', ["one", "two", "empty"]),
+        ("beach -“the dog”", ["empty", "two"]),  # as telephones write it
+        ("beach -Dog.jpg", []),  # a name
+        ("a beach by -the sea", ["empty"]),  # as it says
     ],
 )
 def test_a_word_after_a_minus_sign_must_not_occur(catalog: Catalog, question: str, found: list[str]) -> None:

@@ -130,7 +130,14 @@ def test_a_wrong_filter_is_named(dated: Api, given: str, field: str) -> None:
 
 def test_months_are_listed_with_the_number_of_their_pictures_the_latest_first(api: Api) -> None:
     assert checked(api.get("/dates"), 200, DatesAnswer) == {"months": [], "undated": 0}
-    dates = ["1969-07-20", "2024-05-01", "2024-05-31T23:59:59Z", "2023-12-31T23:59:59.5Z", "2024-01-01T00:00:00Z", None]
+    dates = [
+        "1969-07-20",
+        "2024-05-01",
+        "2024-05-31T23:59:59Z",
+        "2023-12-31T23:59:59.9999Z",
+        "2024-01-01T00:00:00Z",
+        None,
+    ]
     for number, date in enumerate(dates):
         taken_at = None if date is None else unix_seconds(date)
         api.library.add(f"p{number}", two_coloured("red", "red"), taken_at=taken_at)
