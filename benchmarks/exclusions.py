@@ -24,11 +24,11 @@ from models.datasets.feature_store import open_features
 from models.evaluation.evaluate import encode_pictures
 from models.matching.matcher import Matcher
 from service.model_loading import load_model_as_served
-from service.search.stages import EXCLUDED_WEIGHT
-from service.search.wording.exclusions import parts_of
+from service.search.wording.exclusions import EXCLUDED_WEIGHT, parts_of
 from service.settings import Settings
 
 FIRST, LEAST = 10, 5
+WEIGHTS = (0.25, EXCLUDED_WEIGHT, 1.0)
 # The words of captions for what a noun names, the noun itself with its article first.
 NOUNS = {
     phrase: frozenset(words.split())
@@ -93,7 +93,7 @@ def shares_of(rankings: Mapping[tuple[int, int], Sequence[int]], shows: np.ndarr
 
 
 def main() -> None:
-    """Print a Markdown table."""
+    """Print two Markdown tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
     parser.add_argument("--features", type=Path, required=True)
@@ -104,18 +104,12 @@ def main() -> None:
     data = CaptionedFeatures.join(open_features(args.features), read_captions(args.captions, args.split))
     shows, nouns = shown(data.captions), list(NOUNS)
     pairs = list(permutations(range(len(nouns)), 2))
-    typed = [f"{nouns[x]} without {nouns[y]}" for x, y in pairs]
     alone = dict(zip(nouns, scores_of(matcher, data, nouns), strict=True))
-    read = [parts_of(question) for question in typed]
-    wanted = [alone[question.wanted] for question in read]
-    ruled_out = [sum(alone[thing] for thing in question.excluded) for question in read]
+    typed = [f"{nouns[x]} without {nouns[y]}" for x, y in pairs]
     forms = {
         "as typed": scores_of(matcher, data, typed),
-        "X": torch.stack(wanted),
-        **{
-            f"X less {weight} Y": torch.stack([w - weight * y for w, y in zip(wanted, ruled_out, strict=True)])
-            for weight in (0.25, EXCLUDED_WEIGHT, 1.0)
-        },
+        "X": torch.stack([alone[parts_of(question).wanted] for question in typed]),
+        **{f"X less {w} Y": torch.stack([weighted(question, alone, w) for question in typed]) for w in WEIGHTS},
     }
     rows = []
     for half, pictures in half_slices(len(data)).items():
@@ -124,7 +118,35 @@ def main() -> None:
             orders = scores[asked][:, pictures].argsort(dim=1, descending=True).tolist()
             rankings = dict(zip([pairs[n] for n in asked], orders, strict=True))
             rows.append([f"{half}, {len(asked)} questions", form, *shares_of(rankings, shows[pictures])])
-    Console().print(table("half", "read as", "right", "shows X", "shows Y", rows=rows), markup=False, soft_wrap=True)
+    print_table("half", "read as", "right", "shows X", "shows Y", rows=rows)
+    print_table(
+        "question", "as typed", "as read", "any picture", rows=rows_of_exclusions_alone(matcher, data, shows, alone)
+    )
+
+
+def weighted(question: str, alone: Mapping[str, Tensor], weight: float) -> Tensor:
+    """The scores of what a question wants, less `weight` times those of what it rules out."""
+    wanted, excluded = parts_of(question)
+    return alone[wanted] - weight * torch.stack([alone[thing] for thing in excluded]).sum(0)
+
+
+def rows_of_exclusions_alone(
+    matcher: Matcher, data: CaptionedFeatures, shows: np.ndarray, alone: Mapping[str, Tensor]
+) -> list[list[str]]:
+    """For questions that only rule something out: the share of the first pictures that shows it, and of all."""
+    rows = []
+    for template in ("no {}", "photos without {}"):
+        typed = scores_of(matcher, data, [template.format(noun) for noun in NOUNS])
+        read = torch.stack([-alone[parts_of(template.format(noun)).excluded[0]] for noun in NOUNS])
+        firsts = [scores.topk(FIRST, dim=1).indices.tolist() for scores in (typed, read)]
+        shares = [np.mean([shows[first, y].mean() for y, first in enumerate(each)]) for each in firsts]
+        rows.append([template.format("Y"), *(f"{share:.2f}" for share in (*shares, shows.mean()))])
+    return rows
+
+
+def print_table(*columns: str, rows: list[list[str]]) -> None:
+    """Print a Markdown table, and an empty line."""
+    Console().print(table(*columns, rows=rows), "", sep="\n", markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

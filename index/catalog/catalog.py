@@ -278,6 +278,13 @@ class Catalog:
             passing = db.execute(f"SELECT slot FROM images WHERE state = 'ready' AND {where}", values)
             return mask_of(passing, next_slot(db))
 
+    def any_matching(self, condition: Filter) -> bool:
+        """Whether a visible picture passes the filter."""
+        where, values = condition.sql()
+        sql = f"SELECT 1 FROM images WHERE +state = 'ready' AND {where} LIMIT 1"  # +: dates have the better index
+        with self._database.reading() as db:
+            return db.execute(sql, values).fetchone() is not None
+
     def matching_captions(self, condition: Filter) -> Mask:
         """[num_caption_slots] True where the caption's picture is visible and passes the filter."""
         where, values = condition.sql()

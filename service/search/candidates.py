@@ -96,9 +96,9 @@ class Candidates:
         probabilities = never_falling(probabilities, row_scores)
         return replace(self, scores=row_scores, probabilities=probabilities, matched=matched)
 
-    def lowered_by(self, scores: npt.NDArray[np.float32]) -> Self:
-        """Candidates with these numbers subtracted from their scores; probabilities and verdict stay."""
-        return replace(self, scores=self.scores - scores)
+    def raised_by(self, scores: npt.NDArray[np.float32]) -> Self:
+        """Candidates with these numbers added to their scores; probabilities and verdict stay."""
+        return replace(self, scores=self.scores + scores)
 
     def judged_by(self, test: MatchTest, offset: float) -> Self:
         """Candidates with the verdict of a test on the best score alone, with the question's offset added back."""

@@ -7,7 +7,7 @@ taken; the candidates' records are scored; the best are looked up in the catalog
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,13 @@ import torch
 from index.catalog.text.search import TextMatch, is_date
 from models.batches import Regions
 from models.extractors.base import Extractor
-from models.matching.encoded import EncodedImages, EncodedTexts
+from models.matching.encoded import EncodedImages
 from service.errors import FeaturesOnly, InvalidRequest
 from service.search.fusion import best_pictures, explained_by_text
 from service.search.gallery import Galleries
 from service.search.query import Accelerate, AnyRequest, OpenQuery, RunningSearch, RunSearch, run_here, run_once
 from service.search.query_costs import KnownModels, QueryCosts
-from service.search.requests import ImageSearchRequest, TextSearchRequest
+from service.search.requests import ImageSearchRequest, Period, PictureFilter, TextSearchRequest
 from service.search.results import (
     AnyRanked,
     ImageSearchResult,
@@ -37,18 +37,20 @@ from service.search.results import (
 )
 from service.search.sentences import Encoded, KeptEncodings, encoding_of, verdict
 from service.search.stages import (
-    EXCLUDED_WEIGHT,
+    Term,
     caption_hits,
+    combined_embedding,
     encoded_picture,
     picture_hits,
     scored_captions,
     scored_pictures,
     text_matches,
-    without_excluded,
 )
 from service.search.stopwatch import Stopwatch
+from service.search.wording.exclusions import Question
 from service.search.wording.file_names import is_file_name
 from service.search.wording.languages import language_of
+from service.search.wording.periods import Suggestion, suggestion_for
 from service.search.wording.query_notes import FoundCounts, note_on
 from service.search.wording.translation import translation_of
 from service.storage.regions.records import PictureFeatures, detected_features
@@ -78,6 +80,10 @@ class SearchEngine:
         """The query of a request, with its model and gallery fixed. Raises UnknownModel, ViewNotBuilt or NotReady where
         the model cannot answer yet, InvalidRequest where it never can."""
         query = OpenQuery(request, *self._galleries.open(request))
+        if request.min_probability is not None and request.question is not None and not request.question.wanted:
+            raise InvalidRequest.field(
+                "min_probability", "a query that only rules something out has no probabilities; use min_score"
+            )
         if request.min_probability is not None and query.model.header.calibration is None:
             raise InvalidRequest.field(
                 "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
@@ -91,16 +97,15 @@ class SearchEngine:
     def _text(self, query: OpenQuery[TextSearchRequest], accelerate: Accelerate) -> TextSearchResult:
         request, gallery = query.request, query.gallery
         running = RunningSearch(query, accelerate, Stopwatch("encode", "shortlist", "rerank", "text"))
-        texts, excluded, candidates, matched_by_pictures = None, list[Encoded](), None, None
+        terms, candidates, matched_by_pictures = list[Term](), None, None
         matched: bool | None
         if query.needs_model:
-            texts, embedding = self._encoded(running, request.visible)
-            excluded = [self._encoded(running, thing) for thing in request.excluded]
-            candidates = scored_pictures(running, (texts, embedding), excluded)
+            terms = self._terms(running, request.question)
+            candidates = scored_pictures(running, terms)
         matches = text_matches(running)  # last: shards search their texts while they score
         if candidates is None:
             hits, left_out = best_pictures(request, None, [], matches, gallery.images_at), 0
-            texts, matched = None, bool(matches)
+            terms, matched = [], bool(matches)
         else:
             hits, left_out = picture_hits(query, candidates, matches)
             matched_by_pictures = verdict(candidates, query.matcher, request)
@@ -115,7 +120,7 @@ class SearchEngine:
             origin=origin(query),
             reading=reading,
             match=request.match,
-            results=presented(running, hits, texts, [unwanted for unwanted, _ in excluded]),
+            results=presented(running, hits, terms),
             left_out=left_out,
             matched=matched,
             matched_by_pictures=matched_by_pictures,
@@ -213,12 +218,12 @@ class SearchEngine:
     ) -> torch.Tensor:
         """The [1, E] embedding that finds pictures like one: the picture's, to which that of the words is added."""
         of_picture = running.query.matcher.similarity_query(embedding)
-        request = running.query.request
-        if (visible := request.visible) is None:
+        if (question := running.query.request.question) is None:
             return of_picture
-        _, of_words = self._encoded(running, visible)
-        unwanted = [embedding for _, embedding in (self._encoded(running, thing) for thing in request.excluded)]
-        return without_excluded(of_words, unwanted) + PICTURE_WEIGHT * of_picture
+        return combined_embedding(self._terms(running, question)) + PICTURE_WEIGHT * of_picture
+
+    def _terms(self, running: RunningSearch[Any], question: Question) -> list[Term]:
+        return [Term(sentence, weight, *self._encoded(running, sentence)) for sentence, weight in question.sentences]
 
     def _encoded(self, running: RunningSearch[Any], sentence: str) -> Encoded:
         """The encoded sentence; InvalidRequest where it holds no word."""
@@ -260,46 +265,49 @@ def reading_of(query: OpenQuery[Any], found: FoundCounts) -> Reading:
     if found.by_text or language_of(read, not_english) is not None:
         read_as = {}  # its words come from a text or another language, and only resemble English ones
     translation = None if query.request.subject is None else translation_of(query.request.subject)
-    return Reading(query_text, unknown, read_as if translation is None else {**translation.words, **read_as}, note)
+    read_as = read_as if translation is None else {**translation.words, **read_as}
+    return Reading(query_text, unknown, read_as, note, suggestion_of(query))
+
+
+def suggestion_of(query: OpenQuery[Any]) -> Suggestion | None:
+    """The suggestion for the question; None if dates are filtered already, or no picture would pass."""
+    given = query.request.filter or PictureFilter()
+    suggestion = suggestion_for(query.request.subject)
+    if suggestion is None or given.taken_at is not None:
+        return None
+    wanted = given.model_copy(update={"taken_at": Period.model_validate(suggestion.taken_at)})
+    return suggestion if query.gallery.may_hold(wanted.compiled()) else None
 
 
 def presented(
-    running: RunningSearch[TextSearchRequest],
-    hits: list[RankedPicture],
-    texts: EncodedTexts | None,
-    excluded: Sequence[EncodedTexts] = (),
+    running: RunningSearch[TextSearchRequest], hits: list[RankedPicture], terms: Sequence[Term]
 ) -> list[RankedPicture]:
-    """The best hits in the order of the request, ranked, with explanations where it asks for them.
-
-    `texts` is the sentence, `excluded` are the things that were ruled out, as the model scored them.
-    """
+    """The best hits in the order of the request, ranked, with explanations where it asks for them; `terms` were scored,
+    none where no picture was."""
     request = running.query.request
     if request.sort == "date":
         hits.sort(key=newest_first)
     if not request.explain:
         return ranked(hits)
     scored = [hit for hit in hits if hit.score is not None]
-    explained = {} if texts is None else {hit.slot: hit for hit in explained_pictures(running, scored, texts, excluded)}
+    explained = {hit.slot: hit for hit in explained_pictures(running, scored, terms)} if terms else {}
     return ranked([explained.get(hit.slot) or explained_by_text(hit, request.subject) for hit in hits])
 
 
 def explained_pictures(
-    running: RunningSearch[TextSearchRequest],
-    hits: Sequence[RankedPicture],
-    texts: EncodedTexts,
-    excluded: Sequence[EncodedTexts],
+    running: RunningSearch[TextSearchRequest], hits: Sequence[RankedPicture], terms: Sequence[Term]
 ) -> list[RankedPicture]:
     """Pictures that the model scored, with explanations."""
     query = running.query
     slots = [hit.slot for hit in hits if hit.slot is not None]
 
-    def explained(sentence: str, encoded: EncodedTexts) -> list[PairExplanation]:
-        return running.rerank(query.gallery.picture_explainer(slots, encoded, query.matcher.words(sentence)))
+    def explained(term: Term) -> list[PairExplanation]:
+        tokens = query.matcher.words(term.sentence)
+        each = running.rerank(query.gallery.picture_explainer(slots, term.texts, tokens))
+        return each if term.weight > 0 else [explanation.counting_against(-term.weight) for explanation in each]
 
-    explanations = explained(query.request.visible, texts)
-    for thing, encoded in zip(query.request.excluded, excluded, strict=True):
-        pairs = zip(explanations, explained(thing, encoded), strict=True)
-        explanations = [explanation.less(unwanted, EXCLUDED_WEIGHT) for explanation, unwanted in pairs]
+    of_pictures = zip(*(explained(term) for term in terms), strict=True)
+    explanations = [reduce(PairExplanation.joined_with, each) for each in of_pictures]
     return [replace(hit, explanation=explanation) for hit, explanation in zip(hits, explanations, strict=True)]
 
 

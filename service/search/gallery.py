@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 
+from index.catalog.filters import Filter
 from index.catalog.text.named_tags import Tag
 from index.catalog.text.search import TextMatch
 from index.records import Caption, Image
@@ -62,6 +63,9 @@ class Gallery(Protocol):
 
     def named_tags(self, question: str) -> Sequence[Tag]:
         """Tags that the question names beside other words; none where unknown."""
+
+    def may_hold(self, condition: Filter) -> bool:
+        """Whether a picture passes the filter; True where that is unknown."""
 
     def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence."""

@@ -115,6 +115,10 @@ class LocalGallery:
         tags = self._galleries.tags.get_or_read(self._catalog_version, words, look_up)
         return named_tags(question, chain.from_iterable(tags.values()))
 
+    def may_hold(self, condition: Filter) -> bool:
+        """Whether a picture passes the filter."""
+        return self._catalog.any_matching(condition)
+
     def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each picture with the one sentence, jointly with other queries."""
         return joint_scorer(StoredPairs(self._model.matcher, self._state, rows, texts))

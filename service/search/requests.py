@@ -201,6 +201,11 @@ SHORTLIST_DESCRIPTION = (
 )
 
 
+def _wanted(subject: str) -> str:
+    read = read_by_models(subject)
+    return parts_of(read).wanted or read
+
+
 class SearchRequest(RequestModel):
     """Fields that every search takes."""
 
@@ -241,8 +246,8 @@ class SearchRequest(RequestModel):
 
     @property
     def visible(self) -> str | None:
-        """The part that pictures are to show, in English; None without a query."""
-        return None if self.question is None else self.question.wanted
+        """The part that pictures are to show, in English, or all of it where nothing is; None without a query."""
+        return None if self.subject is None else _wanted(self.subject)
 
     @property
     def excluded(self) -> tuple[str, ...]:
@@ -306,7 +311,7 @@ class TextSearchRequest(SearchRequest):
 
     @property
     def visible(self) -> str:
-        return self.question.wanted
+        return _wanted(self.subject)
 
     @property
     def needs_model(self) -> bool:

@@ -1,11 +1,12 @@
 """Results of searches, with attributes named as in the HTTP answers that are built from them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from index.records import Caption, Image
 from models.text.content_words import is_content_word
+from service.search.wording.periods import Suggestion
 from service.storage.regions.records import Region
 
 T = TypeVar("T")
@@ -62,28 +63,35 @@ class PairExplanation:
     word_weights: Sequence[float] | None = None
     region_weights: Sequence[float] | None = None
 
-    def less(self, unwanted: "PairExplanation", weight: float) -> "PairExplanation":
-        """The explanation of this score less `weight` times another of the same picture: the other's words follow,
-        with contributions and shares that count against the picture. Weights of regions stay this one's."""
+    def counting_against(self, weight: float) -> "PairExplanation":
+        """The explanation of this score times minus `weight`, as a part of another score."""
 
-        def negative(rows: Sequence[float]) -> list[float]:
-            return [-weight * value for value in rows]
+        def negative(values: Sequence[float] | None) -> Sequence[float] | None:
+            return None if values is None else [-weight * value for value in values]
 
         return replace(
             self,
-            words=[*self.words, *(replace(word, excluded=True) for word in unwanted.words)],
-            contributions=_joined(self.contributions, unwanted.contributions, negative),
-            attention=_joined(self.attention, unwanted.attention),
-            shares=_joined(self.shares, unwanted.shares, lambda rows: list(map(negative, rows))),
-            word_weights=_joined(self.word_weights, unwanted.word_weights),
+            words=[replace(word, excluded=True) for word in self.words],
+            contributions=negative(self.contributions),
+            shares=None if self.shares is None else [negative(row) or () for row in self.shares],
+        )
+
+    def joined_with(self, other: "PairExplanation") -> "PairExplanation":
+        """The explanation of the sum of two scores of the same picture; the other's words follow. Weights of regions
+        are this one's."""
+        return replace(
+            self,
+            words=[*self.words, *other.words],
+            contributions=_joined(self.contributions, other.contributions),
+            attention=_joined(self.attention, other.attention),
+            shares=_joined(self.shares, other.shares),
+            word_weights=_joined(self.word_weights, other.word_weights),
         )
 
 
-def _joined(
-    wanted: Sequence[T] | None, unwanted: Sequence[T] | None, changed: Callable[[Sequence[T]], Sequence[T]] = list
-) -> Sequence[T] | None:
-    """Values of the words of two explanations, those of the second changed; None where the model gives none."""
-    return None if wanted is None or unwanted is None else [*wanted, *changed(unwanted)]
+def _joined(one: Sequence[T] | None, other: Sequence[T] | None) -> Sequence[T] | None:
+    """The values of the words of two explanations; None where the model gives none."""
+    return None if one is None or other is None else [*one, *other]
 
 
 @dataclass(frozen=True)
@@ -174,6 +182,7 @@ class Reading:
     unknown_words: Sequence[str] | None = None
     read_as: Mapping[str, str] | None = None
     note: str | None = None
+    suggestion: Suggestion | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

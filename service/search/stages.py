@@ -1,8 +1,9 @@
 """The stages of a query: a picture is encoded, candidates are scored, the best of them become hits."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from index.catalog.text.search import TextMatch
@@ -13,32 +14,43 @@ from service.search.fusion import best_pictures
 from service.search.query import OpenQuery, RunningSearch
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import RankedCaption, RankedPicture
-from service.search.sentences import Encoded, names_common_things
+from service.search.sentences import names_common_things
 from service.storage.regions.records import PictureFeatures
 
-EXCLUDED_WEIGHT = 0.5  # of an excluded thing's score, which is subtracted: docs/lab/exclusions.md
+
+class Term(NamedTuple):
+    """A sentence of a question, encoded, and the weight of its score in the sum; negative for what is ruled out."""
+
+    sentence: str
+    weight: float
+    texts: EncodedTexts
+    embedding: torch.Tensor
 
 
-def scored_pictures(
-    running: RunningSearch[TextSearchRequest], sentence: Encoded, excluded: Sequence[Encoded]
-) -> Candidates | None:
-    """A sentence's candidates with the model's scores, lowered by those of the things that the question excludes; None
-    where no picture was ever encoded for the model."""
-    gallery, (texts, embedding) = running.query.gallery, sentence
-    wanted = without_excluded(embedding, [unwanted for _, unwanted in excluded])
+def scored_pictures(running: RunningSearch[TextSearchRequest], terms: Sequence[Term]) -> Candidates | None:
+    """A question's candidates with the weighted sums of the model's scores; None where no picture was ever encoded for
+    the model.
+
+    Probabilities and the verdict are those of what is wanted, the first term; without it there are none.
+    """
+    gallery, (first, *others) = running.query.gallery, terms
     with running.watch.stage("shortlist"):
-        candidates = gallery.nearest_pictures(wanted, running.query.request, without=None, texts=texts)
+        embedding = combined_embedding(terms)
+        candidates = gallery.nearest_pictures(embedding, running.query.request, without=None, texts=first.texts)
     if gallery.is_empty:
         return None
-    scored = _scored(running, candidates, texts)
-    for thing, _ in excluded:
-        scored = scored.lowered_by(EXCLUDED_WEIGHT * running.rerank(gallery.picture_scorer(candidates.rows, thing)))
+    if first.weight > 0:
+        scored = _scored(running, candidates, first.texts)
+    else:
+        scored, others = candidates.rescored(np.zeros(len(candidates.rows), np.float32), None), [first, *others]
+    for term in others:
+        scored = scored.raised_by(term.weight * running.rerank(gallery.picture_scorer(candidates.rows, term.texts)))
     return scored
 
 
-def without_excluded(embedding: torch.Tensor, excluded: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The [1, E] embedding of a question in whose inner products those of excluded things count against a picture."""
-    return embedding - EXCLUDED_WEIGHT * sum(excluded, torch.zeros_like(embedding))
+def combined_embedding(terms: Sequence[Term]) -> torch.Tensor:
+    """The [1, E] embedding whose inner products are the weighted sums of the terms'."""
+    return torch.stack([term.weight * term.embedding for term in terms]).sum(0)
 
 
 def _scored(running: RunningSearch[TextSearchRequest], candidates: Candidates, texts: EncodedTexts) -> Candidates:

@@ -150,7 +150,7 @@ def test_an_option_that_is_none_ends_what_was_asked_before(visit: Visit) -> None
     library = page.get_by_role("list", name="Library")
     expect(library.locator("li.card")).to_have_count(len(YEARS))  # which was shown before
     library.get_by_role("button", name="More like this").first.click()
-    expect(page.locator("#main .asked + div").get_by_role("list", name="Library")).to_be_visible()
+    expect(page.locator("#main .asked ~ div").get_by_role("list", name="Library")).to_be_visible()
 
 
 def test_what_is_typed_into_options_is_answered_as_soon_as_it_is_complete(visit: Visit) -> None:

@@ -12,7 +12,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Route, expect
 
-from tests.e2e.browser import Visit, chromium, search, send
+from tests.e2e.browser import Visit, cards, chromium, query, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.browser
 @pytest.fixture
 def visit(tmp_path: Path) -> Iterator[Visit]:
     with running_server(tmp_path, at_first_use=True) as address, chromium() as browser:
-        for left, right in (("red", "blue"), ("green", "yellow")):
-            about = {"captions": [f"{left} and {right}"]}
+        for left, right, date in (("red", "blue", "2021"), ("green", "yellow", "2023-05")):
+            about = {"captions": [f"{left} and {right}"], "taken_at": date}
             send(address, f"{left}-{right}.png", png(two_coloured(left, right, 320, 240)), about)
         begun = Visit(browser, address)
         yield begun
@@ -35,6 +35,19 @@ def test_the_first_query_says_that_its_model_was_loaded(visit: Visit) -> None:
     search(visit.page, "blue")
     expect(status).to_contain_text("pictures.")
     expect(status).not_to_contain_text("loaded")
+
+
+def test_a_date_in_a_question_is_offered_as_a_filter(visit: Visit) -> None:
+    page, offer = visit.page, visit.page.locator("#status button")
+    search(page, "white since May 2023")
+    expect(offer).to_have_text("Only from 2023-05")
+    offer.click()
+    expect(cards(page)).to_have_count(1)
+    expect(offer).to_have_count(0)
+    expect(page.get_by_label("From")).to_have_value("2023-05")
+    expect(query(page)).to_have_value("white")
+    page.go_back()
+    expect(query(page)).to_have_value("white since May 2023")
 
 
 def test_a_result_says_that_its_text_holds_the_words(visit: Visit) -> None:

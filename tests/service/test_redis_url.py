@@ -68,13 +68,8 @@ def test_addresses_of_a_redis_are_taken(url: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "localhost:6379",
-        "http://me:hunter2@x",
-        "redis://me:hunter2@x:y",
-        "redis://:hunter2/more@x",
-        "redis://",
-        "redis://me:hunter2@",
-        "redis://x:99999",
+        *("localhost:6379", "http://me:hunter2@x", "redis://me:hunter2@x:y", "redis://:hunter2/more@x", "redis://"),
+        *("redis://me:hunter2@", "redis://x:99999"),
     ],
 )
 def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:

@@ -73,6 +73,20 @@ class ShardCountsAnswer(TypedDict):
     answered: int
 
 
+class Period(TypedDict):
+    """The time from `gte` to `lte`, both included: years, months or days, or RFC 3339 times with an offset."""
+
+    gte: NotRequired[str | None]
+    lte: NotRequired[str | None]
+
+
+class SuggestionAnswer(TypedDict):
+    """The words of a query beside a date that pictures have, and that date as a filter."""
+
+    query: str
+    taken_at: Period
+
+
 class CaptionsAnswer(TypedDict):
     """Captions or pictures for a picture, best first."""
 
@@ -84,6 +98,7 @@ class CaptionsAnswer(TypedDict):
     cached: bool
     left_out: int
     matched: bool | None
+    suggestion: NotRequired[SuggestionAnswer | None]
     shards: NotRequired[ShardCountsAnswer | None]
     target: Literal["captions"]
     query: NotRequired[str | None]
@@ -275,13 +290,6 @@ class NearDuplicateAnswer(TypedDict):
     bits: int
 
 
-class Period(TypedDict):
-    """The time from `gte` to `lte`, both included: years, months or days, or RFC 3339 times with an offset."""
-
-    gte: NotRequired[str | None]
-    lte: NotRequired[str | None]
-
-
 class PictureEdit(TypedDict):
     """A merge patch: absent fields stay as they are, null removes."""
 
@@ -372,6 +380,7 @@ class SimilarAnswer(TypedDict):
     cached: bool
     left_out: int
     matched: bool | None
+    suggestion: NotRequired[SuggestionAnswer | None]
     shards: NotRequired[ShardCountsAnswer | None]
     target: Literal["images"]
     query: NotRequired[str | None]
@@ -427,6 +436,7 @@ class TextAnswer(TypedDict):
     cached: bool
     left_out: int
     matched: bool | None
+    suggestion: NotRequired[SuggestionAnswer | None]
     shards: NotRequired[ShardCountsAnswer | None]
     query: str
     match: Literal["pictures", "text", "both"]

@@ -129,11 +129,8 @@ def content_words(question: str) -> list[str]:
 
 
 def _wanted(question: str) -> tuple[str, list[str]]:
-    """The question without the words excluded by a minus sign, and these; all of it where nothing else is left."""
-    wanted = EXCLUDED.sub(" ", question)
-    if not split_words(wanted):
-        return question, []
-    return wanted, [quoted or word for quoted, word in EXCLUDED.findall(question)]
+    """The question without the words excluded by a minus sign, and these."""
+    return EXCLUDED.sub(" ", question), [quoted or word for quoted, word in EXCLUDED.findall(question)]
 
 
 def query_terms(question: str) -> list[str]:
@@ -225,7 +222,7 @@ def _spellings(term: str, spelt_out: Mapping[str, str]) -> list[str]:
 
 
 def match_expression(question: str) -> str:
-    """The question as an FTS5 expression; empty where it has no word. A word after a minus sign must not occur."""
+    """The question as an FTS5 expression; empty where it asks for no word. A word after a minus sign must not occur."""
     wanted = " AND ".join(
         spellings[0] if len(spellings) == 1 else f"({' OR '.join(spellings)})"
         for spellings in _spelt_expressions(question)

@@ -73,8 +73,9 @@ _LISTED = {**_LINKS, **_METADATA, "state": "ready", "added_at": "2024-07-02T08:0
 EXAMPLES: dict[str, dict[str, Any]] = {
     "search_text": {
         **_SEARCH,
-        "query": "dog",
+        "query": "dog 2024",
         "match": "both",
+        "suggestion": {"query": "dog", "taken_at": {"gte": "2024", "lte": "2024"}},
         "matched_by_pictures": True,
         "unknown_words": [],
         "read_as": {},

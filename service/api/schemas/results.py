@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from service.api.schemas.resources import Answer, Box, Moment
+from service.search.requests import Period
 
 
 def _is_none(value: object) -> bool:
@@ -150,6 +151,13 @@ class ShardCountsAnswer(Answer):
     answered: int
 
 
+class SuggestionAnswer(Answer):
+    """The words of a query beside a date that pictures have, and that date as a filter."""
+
+    query: str
+    taken_at: Period
+
+
 class SearchAnswer(Answer):
     """The part of an answer that all searches share."""
 
@@ -168,6 +176,7 @@ class SearchAnswer(Answer):
         description="Whether anything that can be found matches: false where nothing does, null where that cannot be"
         " told, where the model has no such calibration, and for pictures like a picture.",
     )
+    suggestion: SuggestionAnswer | None = Field(None, exclude_if=_is_none)
     shards: ShardCountsAnswer | None = Field(
         None, exclude_if=_is_none, description="Only of a collection that lies on several machines."
     )

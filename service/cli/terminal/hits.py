@@ -34,7 +34,7 @@ def thumbnails_of(client: "Client", hits: "list[PictureHit]") -> dict[str, str]:
 
 
 def print_readings(answer: Mapping[str, Any]) -> None:
-    """Print how misspelt words were read, the unknown words unless a text matches, and the answer's note."""
+    """Print how misspelt words were read, the unknown words unless a text matches, the note, and suggested options."""
     if read_as := answer.get("read_as"):
         print(f"read as: {', '.join(f'{word} > {read}' for word, read in read_as.items())}")
     in_texts = any("text" in hit.get("found_by", ()) for hit in answer.get("results", ()))
@@ -42,6 +42,10 @@ def print_readings(answer: Mapping[str, Any]) -> None:
         print(f"unknown words: {', '.join(unknown)}")
     if note := answer.get("note"):
         print(note)
+    if suggestion := answer.get("suggestion"):
+        ends = {"--since": suggestion["taken_at"]["gte"], "--until": suggestion["taken_at"]["lte"]}
+        options = " ".join(f"{option} {date}" for option, date in ends.items() if date)
+        print(f"only pictures of that time: ask for “{suggestion['query']}” with {options}")
 
 
 def without_misleading_probabilities(answer: "TextAnswer") -> "list[PictureHit]":

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple
 import numpy as np
 import torch
 
+from index.catalog.filters import Filter
 from index.catalog.identities import CaptionCounts, CaptionName
 from index.catalog.text.named_tags import Tag
 from index.catalog.text.search import TextMatch
@@ -141,6 +142,10 @@ class ShardedGallery:
     def named_tags(self, question: str) -> Sequence[Tag]:
         """None, since shards do not report them."""
         return ()
+
+    def may_hold(self, condition: Filter) -> bool:
+        """True, since shards are not asked."""
+        return True
 
     def _first_candidates(self, vector: Floats, texts: EncodedTexts) -> Candidates:
         """The shortlist of a sentence, of which each shard has already scored its likely share."""

@@ -13,7 +13,7 @@ import type { SearchOptions } from "./options";
 import { MOST_EXPLAINED, pictureForm, textRequest } from "./requests";
 import { type Actions, resultGrid, sentenceList, showWords } from "./results";
 import { mayChange } from "./session";
-import { asTaken, withExplanations, withoutMisleadingProbabilities, withSimilarities } from "./text";
+import { asTaken, period, withExplanations, withoutMisleadingProbabilities, withSimilarities } from "./text";
 import { tried } from "./trying";
 import { checkThere } from "./uploads";
 
@@ -140,8 +140,8 @@ export class Answers {
     return [workButton("Show more", load, { class: "more" })];
   }
 
-  #show([first, second]: Ranking[], note: string, ...above: HTMLElement[]): Shown[] {
-    status.textContent = note;
+  #show([first, second]: Ranking[], note: string, byDate: HTMLElement | "", ...above: HTMLElement[]): Shown[] {
+    status.replaceChildren(note, " ", byDate);
     const { results } = first!;
     if (second) {
       showWords(null);
@@ -153,6 +153,16 @@ export class Answers {
       refill(main, ...above, grid, ...this.#more(results.length));
     }
     return results;
+  }
+
+  /** A button that filters by a question's date, and asks for its other words; "" without a suggestion. */
+  #byDate({ suggestion }: TextAnswer | ImageAnswer, question: (words: string) => Question): HTMLElement | "" {
+    if (!suggestion) return "";
+    const narrow = () => {
+      this.options.setPeriod(suggestion.taken_at);
+      this.uses.ask(question(suggestion.query));
+    };
+    return button(`Only ${period(suggestion.taken_at)}`, narrow);
   }
 
   async #searchText(text: string): Promise<void> {
@@ -168,7 +178,8 @@ export class Answers {
       (answers) => {
         const ofEach = answers.map((one) => noteOfText(one, how));
         const notes = answers.length > 1 ? answers.map((one, place) => `${one.model}: ${ofEach[place]}`) : ofEach;
-        return this.#show(answers.map(withoutMisleadingProbabilities), notes.join(" "));
+        const byDate = this.#byDate(answers[0]!, (words) => ({ kind: "text", text: words }));
+        return this.#show(answers.map(withoutMisleadingProbabilities), notes.join(" "), byDate);
       },
     );
   }
@@ -180,7 +191,8 @@ export class Answers {
       (signal) => this.#byEachModel((model) => ask<ImageAnswer>("/search/image", { form: form(model), signal })),
       (answers) => {
         const note = noteOfPictures(answers, question.title, how);
-        return this.#show(answers.map(withSimilarities), note, this.likePicture.above(question));
+        const byDate = this.#byDate(answers[0]!, (words) => ({ ...question, words }));
+        return this.#show(answers.map(withSimilarities), note, byDate, this.likePicture.above(question));
       },
     );
   }

@@ -7,7 +7,7 @@ import { dayMeant, readDate, whyNoDate } from "./dates";
 import { button, el, find, mark } from "./dom";
 import type { Chosen, Question } from "./history";
 import { Latest } from "./latest";
-import type { ModelListed, ModelsAnswer, TagsAnswer } from "./openapi";
+import type { ModelListed, ModelsAnswer, Period, TagsAnswer } from "./openapi";
 import { tabStorage } from "./tab";
 import { TagFilter } from "./tags";
 import { readNumber } from "./text";
@@ -203,6 +203,14 @@ export class SearchOptions {
     const isNew = this.#tags.put(name, value);
     if (this.#tags.input.ariaInvalid) this.#unfold(true); // to show the reason
     return isNew;
+  }
+
+  /** Sets the dates of the filter, which are then shown. */
+  setPeriod({ gte, lte }: Period): void {
+    this.#from.value = gte ?? "";
+    this.#until.value = lte ?? "";
+    this.#count();
+    this.#unfold(true);
   }
 
   /** Asks for pictures of a year or month alone. */

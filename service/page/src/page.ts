@@ -83,8 +83,10 @@ async function askAnew(question: Question, isTyped = false): Promise<void> {
   const staysSo = isTyped && answers.isUnlimited; // the same sentence, still being typed
   if (areScoredAlike(question, current()) ? staysSo : options.forgetLeastScore()) answers.unlimited = question;
   remember(question, options.chosen, isTyped);
-  if (question.kind !== "text") query.value = "";
-  if (!isTyped) scrollTo(0, 0);
+  if (!isTyped) {
+    query.value = question.kind === "text" ? question.text : "";
+    scrollTo(0, 0);
+  }
   await answer(question);
   if (document.activeElement === document.body) main.focus({ preventScroll: true }); // the focused element was removed
 }

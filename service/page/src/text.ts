@@ -1,9 +1,15 @@
 // Numbers, dates and other values as text for people.
-import type { ImageAnswer, ImagesAnswer, PictureHit, TextAnswer } from "./openapi";
+import type { ImageAnswer, ImagesAnswer, Period, PictureHit, TextAnswer } from "./openapi";
 
 export function day(moment: string | null): string {
   // Times of cameras without a zone are taken as UTC, so dates are shown in UTC.
   return moment ? new Date(moment).toLocaleDateString(undefined, { dateStyle: "medium", timeZone: "UTC" }) : "no date";
+}
+
+/** 2023, from 2021-03, or from 2019 until 2021. */
+export function period({ gte, lte }: Period): string {
+  if (gte === lte) return String(gte);
+  return [gte && `from ${gte}`, lte && `until ${lte}`].filter(Boolean).join(" ");
 }
 
 /** Parses a number with a decimal point or comma, and an optional percent sign; null for other texts. */

@@ -11,6 +11,7 @@ import {
   messageOf,
   movement,
   percent,
+  period,
   readNumber,
   said,
   spoken,
@@ -31,6 +32,12 @@ test("a probability is whole percent, and never nothing where there is some", ()
 test("a number is read with a point or a comma, also of percent", () => {
   assert.deepEqual(["2,5", " 2.5 ", "30 %", "-3", "1e1"].map(readNumber), [2.5, 2.5, 30, -3, 10]);
   for (const one of ["3x", "1,2,3", "%", "1e999", "0x1"]) assert.equal(readNumber(one), null, one);
+});
+
+test("a period is told by its ends, or as a whole", () => {
+  assert.equal(period({ gte: "2023-05", lte: "2023-05" }), "2023-05");
+  assert.equal(period({ gte: "2019", lte: "2021" }), "from 2019 until 2021");
+  assert.equal(period({ gte: null, lte: "2019" }), "until 2019");
 });
 
 test("a result says by what it was found", () => {

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from service.search.wording.negations import PART_OF_A_SIGN, SAID_BY_A_SIGN, negation_in
 
+EXCLUDED_WEIGHT = 0.5  # of what is ruled out beside what is wanted: docs/lab/exclusions.md
 _NEGATION = re.compile(
     rf"""{SAID_BY_A_SIGN}
     (?:\s*,\s*)?(?:\b(?:and|but)\s+)?                          # "a dog, but no cat"
@@ -34,26 +35,38 @@ _DETERMINER = r"(?:an?|the|his|her|my|our|their)\b"
 _THING = re.compile(rf"{_DOING}(?:{_DETERMINER}\s+)?(?:(?!{_DETERMINER})[\w'-]+(?:\s+|$)){{1,3}}", re.IGNORECASE)
 _BEGINNING = re.compile(rf"\s*{_DOING}\S", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]")
+_ON_A_SIGN = re.compile(r"\s*no\s+(?:\w+ing|entry|exit|access)\W*", re.IGNORECASE)  # what it says is asked for
+# All that is left of "photos without people": it asks for nothing that could be looked for.
+_ANYTHING = re.compile(
+    rf"(?:(?:{_DETERMINER}|any|some|all)\s+)*(?:(?:photo|photograph|picture|image|pic)s?|everything|anything|something)?",
+    re.IGNORECASE,
+)
 # Captions say who is "without a shirt": what is bare then can be seen, and models have learnt it.
 _SEEN_WITHOUT = re.compile(r"\b(?:cloth(?:es|ing)|pants|shirts?|shoes?|socks|trousers)$", re.IGNORECASE)
 
 
 class Question(NamedTuple):
-    """A question in two parts: what pictures are to show, and what they are not to show."""
+    """A question in two parts: what pictures are to show, nothing in particular if that is empty, and what not."""
 
     wanted: str
     excluded: tuple[str, ...] = ()
 
+    @property
+    def sentences(self) -> list[tuple[str, float]]:
+        """The sentences to score a picture with, and the weight of each in the sum: negative for what is ruled out."""
+        if not self.wanted:
+            return [(thing, -1.0) for thing in self.excluded]
+        return [(self.wanted, 1.0), *((thing, -EXCLUDED_WEIGHT) for thing in self.excluded)]
+
 
 @lru_cache(256)
 def parts_of(question: str) -> Question:
-    """The parts of an English question; all of it is wanted where nothing is ruled out, nothing else is wanted, or a
-    negation is not understood.
+    """The parts of an English question; all of it is wanted where nothing is ruled out or a negation is not understood.
 
     What is ruled out ends at a comma, a preposition or a participle: "a man without a hat riding a bicycle" rules out a
     hat.
     """
-    if negation_in(question) is None:
+    if negation_in(question) is None or _ON_A_SIGN.fullmatch(question):
         return Question(question)
     wanted, excluded, rest = list[str](), list[str](), question
     while (negation := _NEGATION.search(rest)) is not None:
@@ -65,7 +78,8 @@ def parts_of(question: str) -> Question:
         rest = rest[behind:]
     words = " ".join(" ".join([*wanted, rest]).split()).replace(" ,", ",").strip(" ,;")
     words = words[beginning.end() :] if (beginning := _CONJUNCTION.match(words)) else words
-    return Question(words, tuple(excluded)) if excluded and _WORD.search(words) else Question(question)
+    wanted_words = "" if _ANYTHING.fullmatch(words) or not _WORD.search(words) else words
+    return Question(wanted_words, tuple(excluded)) if excluded else Question(question)
 
 
 def _ruled_out(negation: re.Match[str]) -> tuple[list[str], int]:

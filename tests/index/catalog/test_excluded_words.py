@@ -15,7 +15,7 @@ from tests.support.catalogs import make_ready, picture
         ('beach -"the dog"', ["empty", "two"]),  # words in quotation marks stand together
         ("beach -dogs", ["empty"]),
         ("beach -dog -sea", []),
-        ("-dog", ["one", "two"]),  # nothing else is asked for
+        ("-dog", []),  # asks for no word
         ("beach - dog", ["one", "two"]),
         ("beach-dog", []),  # written together
         ('beach -"', ["one", "two", "empty"]),

@@ -178,18 +178,8 @@ def test_head_is_no_way_around(api: Api, keys: Keys, path: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/images/",
-        "//images",
-        "/images/../images",
-        "/./images",
-        "/IMAGES",
-        "/images;",
-        "/docs/../images",
-        "/livez/images",
-        "/%69mages/",
-        "/images%2F",
-        "/docs%2f..%2fimages",
-        "/nowhere",
+        *("/images/", "//images", "/images/../images", "/./images", "/IMAGES", "/images;", "/docs/../images"),
+        *("/livez/images", "/%69mages/", "/images%2F", "/docs%2f..%2fimages", "/nowhere"),
     ],
 )
 def test_paths_written_in_another_way_lead_nowhere_without_a_key(api: Api, keys: Keys, path: str) -> None:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from service.cli.terminal.hits import explanation_lines, strongest_word
+import pytest
+
+from service.cli.terminal.hits import explanation_lines, print_readings, strongest_word
 
 
 def explanation(**known: Any) -> dict[str, Any]:
@@ -47,6 +49,12 @@ def test_without_shares_a_word_is_shown_with_the_region_it_attends_to_most() -> 
     assert explanation_lines(explanation(attention=ATTENTION)) == ["  a dog [1, 2, 30, 40]", "  dog picture"]
     assert explanation_lines(explanation()) == ["  This model's score is no sum over the words."]
     assert explanation_lines({}) == []
+
+
+def test_a_date_in_the_query_is_offered_as_options(capsys: pytest.CaptureFixture[str]) -> None:
+    for options, gte, lte in (("--since 2019 --until 2021", "2019", "2021"), ("--until 2019", None, "2019")):
+        print_readings({"suggestion": {"query": "dogs", "taken_at": {"gte": gte, "lte": lte}}})
+        assert capsys.readouterr().out == f"only pictures of that time: ask for “dogs” with {options}\n"
 
 
 def test_the_strongest_word_is_the_one_that_added_most() -> None:

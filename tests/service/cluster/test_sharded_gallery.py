@@ -55,6 +55,7 @@ def questions(split: list[int]) -> Iterator[SearchRequest]:
     yield TextSearchRequest(query="white black", min_probability=0.01, k=NUM, shortlist=NUM)
     yield TextSearchRequest(query="cyan", min_score=0.9, k=NUM, shortlist=NUM)
     yield TextSearchRequest(query="red -blue -white", explain=True, k=5, shortlist=12)
+    yield TextSearchRequest(query="no red", explain=True, k=5, shortlist=12)
 
 
 # Nothing is shrunk: a smaller split says no more, and each try builds shards.

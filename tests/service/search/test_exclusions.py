@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.errors import InvalidRequest
 from service.search.requests import ImageSearchRequest, TextSearchRequest
-from service.search.stages import EXCLUDED_WEIGHT
-from service.search.wording.exclusions import Question, parts_of
+from service.search.wording.exclusions import EXCLUDED_WEIGHT, Question, parts_of
 from service.search.wording.query_notes import FoundCounts, note_on
 from tests.support.fakes import COLOURS
 from tests.support.library import Library, image_id_of
@@ -35,7 +35,12 @@ from tests.support.not_none import not_none
         ("a dog -snow", "a dog", ["snow"]),
         ('dog -"red ball" -snow grass', "dog grass", ["red ball", "snow"]),
         ("-snow a dog", "a dog", ["snow"]),
-        ("everything apart from dogs", "everything", ["dogs"]),
+        ("everything apart from dogs", "", ["dogs"]),  # nothing else is asked for
+        ("no people", "", ["people"]),
+        ("photos without people or cars", "", ["people", "cars"]),
+        ("-snow", "", ["snow"]),
+        ("not a dog", "", ["a dog"]),
+        ("nobody", "", ["people"]),
     ],
 )
 def test_a_question_is_split_into_what_it_asks_for_and_what_it_rules_out(
@@ -47,7 +52,7 @@ def test_a_question_is_split_into_what_it_asks_for_and_what_it_rules_out(
 @pytest.mark.parametrize(
     "question",
     [
-        *("no people", "not a dog", "-snow", "without", "a dog without", "nobody"),  # nothing else is asked for
+        *("without", "a dog without", "no", "No smoking!", "no entry", "do not enter"),
         *("a man without a shirt", "a girl with no shoes on"),  # captions say so of what pictures show
         *("a man wearing no hat climbs a steep cliff", "a room without very big old dirty windows"),  # too long
         *("a T-shirt", "black-and-white", "2019 - 2020", "a - b", "-5 degrees", "a child never alone"),
@@ -62,21 +67,8 @@ def test_other_questions_are_read_as_they_are(question: str) -> None:
     | st.lists(
         st.sampled_from(
             [
-                "a",
-                "red",
-                "not",
-                "no",
-                "without",
-                "-red",
-                "and",
-                "or",
-                "but",
-                ",",
-                "wearing",
-                "on",
-                "nobody",
-                '-"x y"',
-                "with",
+                *("a", "red", "not", "no", "without", "-red", "and", "or", "but"),
+                *(",", "wearing", "on", "nobody", '-"x y"', "with"),
             ]
         ),
         max_size=12,
@@ -84,7 +76,7 @@ def test_other_questions_are_read_as_they_are(question: str) -> None:
 )
 def test_every_word_of_the_parts_is_of_the_question_and_something_is_wanted(question: str) -> None:
     wanted, excluded = parts_of(question)
-    assert wanted == question or (wanted and excluded)
+    assert wanted == question or excluded
     words = {*question.lower().replace('"', " ").replace("-", " ").replace(",", " ").split(), "people"}
     for part in (wanted, *excluded) if excluded else ():
         assert words.issuperset(part.lower().replace("-", " ").replace(",", " ").replace('"', " ").split())
@@ -104,6 +96,26 @@ def test_excluded_things_are_subtracted_from_the_score(full: Library, wanted: st
         assert of_wanted is not None
         assert score == pytest.approx(of_wanted - EXCLUDED_WEIGHT * sum(filter(None, of_excluded)), abs=1e-5)
     assert list(scores.values()) == sorted(scores.values(), key=lambda score: -(score or 0.0))
+
+
+@given(excluded=st.lists(st.sampled_from(list(COLOURS)), min_size=1, max_size=3))
+def test_where_nothing_else_is_asked_for_pictures_go_by_what_they_do_not_show(
+    full: Library, excluded: list[str]
+) -> None:
+    outcome = full.text(f"photos without {' or '.join(excluded)}", k=64, shortlist=64, explain=True, match="pictures")
+    each = [by_id(full, colour) for colour in excluded]
+    for hit in outcome.results:
+        assert hit.score == pytest.approx(-sum(of_colour[hit.image_id] or 0.0 for of_colour in each), abs=1e-5)
+        assert hit.probability is None
+        assert hit.explanation is not None
+        assert sum(hit.explanation.contributions or ()) == pytest.approx(hit.score, abs=1e-5)
+        assert all(word.excluded for word in hit.explanation.words)
+    assert outcome.matched is None
+
+
+def test_a_question_that_only_rules_something_out_has_no_probabilities(full: Library) -> None:
+    with pytest.raises(InvalidRequest, match="only rules something out"):
+        full.text("no red", min_probability=0.1, match="pictures")
 
 
 def test_a_picture_without_the_excluded_thing_comes_first(full: Library) -> None:

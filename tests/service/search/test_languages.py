@@ -112,15 +112,8 @@ def test_short_phrases_are_told(query: str, language: str) -> None:
     [
         *("São Paulo", "Rio de Janeiro", "Škoda", "Łódź", "Krzysztof Kieślowski", "Zürich", "café", "smörgåsbord"),
         *("Cirque du Soleil", "Jardin du Luxembourg", "Playa del Carmen", "Ina Garten", "Thomas Mann", "El Niño"),
-        *(
-            "kinder egg",
-            "bolo tie",
-            "topi antelope",
-            "nonna birthday",
-            "Vogel bird house",
-            "Ålesund Tromsø",
-            "São João",
-        ),
+        *("kinder egg", "bolo tie", "topi antelope", "nonna birthday", "Vogel bird house"),
+        *("Ålesund Tromsø", "São João"),
     ],
 )
 def test_names_and_borrowed_words_are_no_other_language(query: str) -> None:

@@ -15,6 +15,7 @@ from models.matching.log_odds import LogOddsModel
 from service.search.fusion import RANK_CONSTANT, fused
 from service.search.requests import PictureFilter
 from service.search.results import TextSearchResult
+from service.search.wording.periods import Suggestion
 from tests.support.fakes import COLOURS, FakeMatcher
 from tests.support.library import NAMES, Library, image_id_of, two_coloured
 
@@ -202,6 +203,18 @@ def test_a_tag_that_is_named_beside_other_words_is_offered_as_a_filter(album: Li
     filtered = PictureFilter(tags={"album": "Oslo"})
     for other in (album.text("red in Oslo", match="both", filter=filtered), album.text("Oslo 2021", match="both")):
         assert "filter by that" not in (other.reading.note or "")
+
+
+def test_a_date_beside_other_words_is_offered_as_a_filter_where_pictures_have_it(album: Library) -> None:
+    def offered(query: str, **condition: Any) -> Suggestion | None:
+        return album.text(query, match="both", filter=PictureFilter.model_validate(condition)).reading.suggestion
+
+    in_may = Suggestion("red", {"gte": "2021-05", "lte": "2021-05"})
+    assert offered("red in May 2021") == offered("red in May 2021", tags={"album": "Beach"}) == in_may
+    assert offered("red in May 2021", tags={"album": "Oslo"}) is offered("red in May 2021", taken_at="2021") is None
+    assert offered("red after 2023") is offered("red") is None
+    like = album.image(album.features(image_id_of("photo 1")), target="images", query="red in May 2021")
+    assert like.reading.suggestion == in_may
 
 
 def test_words_of_a_text_are_not_told_as_misread(album: Library, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,32 +8,48 @@ import pytest
 
 from models.text.request_words import subject_of
 from service.search.requests import TextSearchRequest
+from service.search.wording.periods import Suggestion, suggestion_for
 from service.search.wording.times import visible_part
 
 
 @pytest.mark.parametrize(
-    ("subject", "visible"),
+    ("subject", "visible", "period"),
     [
-        ("a dog in the snow, 2023", "a dog in the snow"),
-        ("a dog in the snow 2023", "a dog in the snow"),
-        ("dog 5.6.2023", "dog"),
-        ("dog, May 2024, beach", "dog, beach"),
-        ("dogs on Sunday, 14.5.2023, beach", "dogs, beach"),
-        ("our garden during 1999?", "our garden"),
-        ("wedding (2019)", "wedding"),
-        ("a picnic on the 3rd of June", "a picnic"),
-        ("beach from 2019 to 2021", "beach"),
-        ("boys in April of 1929", "boys"),
-        ("what we ate three days ago", "what we ate"),
-        ("2023 garden party", "garden party"),
-        ("dogs, 14. März 2019", "dogs"),
-        ("beach août 2019", "beach"),
-        ("beach 3 de junio de 2019", "beach"),
-        ("Hund Bilder 2021", "Hund Bilder"),
+        ("a dog in the snow, 2023", "a dog in the snow", "2023"),
+        ("a dog in the snow 2023", "a dog in the snow", "2023"),
+        ("dog 5.6.2023", "dog", "2023-06-05"),
+        ("dog 5/6/2023", "dog", ""),
+        ("dog 5/14/2023", "dog", "2023-05-14"),
+        ("dog 31.2.2023", "dog", ""),
+        ("dog, May 2024, beach", "dog, beach", "2024-05"),
+        ("dogs on Sunday, 14.5.2023, beach", "dogs, beach", "2023-05-14"),
+        ("our garden during 1999?", "our garden", "1999"),
+        ("wedding (2019)", "wedding", "2019"),
+        ("a picnic on the 3rd of June", "a picnic", ""),
+        ("beach from 2019 to 2021", "beach", "2019..2021"),
+        ("beach between 2019 and 2021", "beach", "2019..2021"),
+        ("beach 2019 and 2021", "beach", ""),
+        ("boys in April of 1929", "boys", "1929-04"),
+        ("boys before January 1929", "boys", "..1928-12"),
+        ("boys after 28.2.1929", "boys", "1929-03-01.."),
+        ("boys since Sept. 1929", "boys", "1929-09.."),
+        ("boys up to 1929", "boys", "..1929"),
+        ("what we ate three days ago", "what we ate", ""),
+        ("2023 garden party", "garden party", "2023"),
+        ("dogs, 14. März 2019", "dogs", "2019-03-14"),
+        ("beach août 2019", "beach", "2019-08"),
+        ("beach 3 de junio de 2019", "beach", "2019-06-03"),
+        ("Hund Bilder 2021", "Hund Bilder", "2021"),
+        ("a lake in the winter of 2021", "a lake winter", "2021"),
+        ("a lake before winter 2021", "a lake winter", ""),
+        ("a lake in 2021 or in 2023", "a lake or", ""),
     ],
 )
-def test_a_time_beside_other_words_is_left_out(subject: str, visible: str) -> None:
+def test_a_time_beside_other_words_is_left_out_and_suggested(subject: str, visible: str, period: str) -> None:
     assert visible_part(subject) == visible
+    first, last = period.split("..") if ".." in period else (period, period)
+    taken_at = {end: date for end, date in (("gte", first), ("lte", last)) if date}
+    assert suggestion_for(subject) == (Suggestion(visible, taken_at) if period else None)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +76,7 @@ def test_what_pictures_show_of_a_time_stays(subject: str, visible: str) -> None:
 )
 def test_a_time_alone_and_other_words_stay(subject: str) -> None:
     assert visible_part(subject) == subject
+    assert suggestion_for(subject) is None
 
 
 @pytest.mark.parametrize("end", ["", "?", ".", "!", " ?", "?!", "..."])
