@@ -253,11 +253,7 @@ def test_what_is_wrong_has_the_names_that_stand_on_the_page(visit: Visit) -> Non
     page.get_by_label("At least").press("Tab")
     expect(status).to_have_text("At least: write a percentage from 0 to 100, or choose “score”.")
     page.get_by_label("At least").fill("10")
-    chosen: FilePayload = {
-        "name": "mine.png",
-        "mimeType": "image/png",
-        "buffer": png(two_coloured("red", "red", 64, 48)),
-    }
+    chosen = FilePayload(name="mine.png", mimeType="image/png", buffer=png(two_coloured("red", "red", 64, 48)))
     page.get_by_label("Search with a picture").set_input_files(files=[chosen])
     told = "How alike pictures are is no percentage: for “At least” choose “score”."
     expect(status).to_have_text(f"Pictures like mine.png. {told}")

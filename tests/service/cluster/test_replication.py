@@ -117,13 +117,11 @@ def test_a_change_does_not_wait_for_ever_for_those_before_it(pair: list[Director
     writer = ShardWriter(0, pair, 1, timeout_s=30.0, turn_s=0.05)
     begun, ends = threading.Event(), threading.Event()
 
-    def waits(method: str) -> bool:
-        if method != "apply":
-            return False
+    def wait() -> bool:
         begun.set()
         return not ends.wait(30.0)
 
-    pair[0].answer_lost = waits
+    pair[0].answer_lost = lambda method: method == "apply" and wait()
     with ThreadPoolExecutor(1) as threads:
         before = threads.submit(writer.write, *take_in("blue"))
         assert begun.wait(30.0)
