@@ -92,11 +92,11 @@ bench: $(VENV)/.dev $(KERNELS)
 
 # Uses a service and a folder of its own: yours are not touched.
 chaos: $(READY) $(KERNELS)
-	$(BIN)/regard chaos --minutes $(MINUTES) --seed $(SEED) $(ARGS)
+	exec $(BIN)/regard chaos --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 # Uses Ray nodes on this machine with folders of their own: your service is not touched.
 cluster-demo: $(VENV)/.dev $(KERNELS)
-	$(BIN)/regard cluster demo $${PHOTOS:+--photos "$$PHOTOS"} $(ARGS)
+	exec $(BIN)/regard cluster demo $${PHOTOS:+--photos "$$PHOTOS"} $(ARGS)
 
 # Run for each release (CONTRIBUTING.md). Needs root, and Debian's packages buildah and debootstrap.
 image-test: $(VENV)/.dev

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from service.units import SECONDS_A_DAY
 
 RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+NUMBERS_YEAR_FIRST = re.compile(r"(\d{4})[./-](\d{1,2})(?:[./-](\d{1,2}))?", re.ASCII)
+NUMBERS_YEAR_LAST = re.compile(r"(?:(\d{1,2})[./-])?(\d{1,2})[./-](\d{4})", re.ASCII)
 CALENDAR = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
 EXPECTED = (
     "must be a year, month or day (2024, 2024-05, 2024-05-06), or a date and time with its timezone as in RFC 3339,"
@@ -39,6 +41,21 @@ def date_span(text: str) -> tuple[float, float]:
         raise ValueError(EXPECTED)
     moment = datetime.fromisoformat(text.upper()).timestamp()
     return moment, moment
+
+
+def from_numbers(text: str) -> str:
+    """A month or day in other orders and with other signs, such as 05.07.2023, as 2023-07-05; else the text itself.
+
+    The day comes before the month, unless it cannot.
+    """
+    if written := NUMBERS_YEAR_FIRST.fullmatch(text):
+        parts = list(written.groups())
+    elif written := NUMBERS_YEAR_LAST.fullmatch(text):
+        day, month, year = written.groups()
+        parts = [year, day, month] if day is not None and int(month) > 12 else [year, month, day]
+    else:
+        return text
+    return "-".join(part.zfill(2) for part in parts if part is not None)
 
 
 def check_date(text: str) -> str:

@@ -12,7 +12,7 @@ import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from service.processes.shared_port import SharedPort
 
 RESTART_S = 5.0
+WITHOUT_WORKER = "they wait for a service that may write here"
 ORIGINALS_LOOKED_AT = 256  # at startup, in some ten milliseconds
 
 log = logging.getLogger(__name__)
@@ -106,13 +107,14 @@ def run_api(
     if with_worker and not is_writable(catalog):
         log.warning("%s may not be written: it is searched as it is, without a worker", settings.data_dir)
         with_worker = False
-    patience_s = (
-        RESTART_S if settings.web_processes > 1 else 0.0
-    )  # processes of a killed predecessor may still be ending
+    # Processes of a killed predecessor may still be ending.
+    patience_s = RESTART_S if settings.web_processes > 1 else 0.0
     with listening_socket(settings.host, settings.port, patience_s) as listening, contextlib.ExitStack() as stack:
+        stop_worker: list[Callable[[], None]] = []
         if with_worker:
             wait_for_lock(settings.data_dir).close()  # for the worker, which otherwise might fail repeatedly
-            stack.enter_context(supervised_worker(settings, collection_of(settings.data_dir)))
+            worker = stack.enter_context(supervised_worker(settings, collection_of(settings.data_dir)))
+            stop_worker.append(worker.stop)  # by a signal that it may have got as well: it is not started again
         tell_of_left_behind(settings.data_dir)
         # A callback, since a signal may end this block while it loads; the server re-raises the signal that ended it.
         stack.callback(tell_of_queued, catalog, "they are stored, and the next start goes on with them")
@@ -128,7 +130,7 @@ def run_api(
             threading.Thread(target=once_listening, args=(url, SecretStr(key)), daemon=True).start()
         beside = stack.enter_context(processes_beside(settings, listening, side.as_first_process))
         tell_of_queued(catalog, "the worker goes on with them")
-        side.answer(listening, ends=beside.stop, shared=beside.shared)
+        side.answer(listening, ends=[beside.stop, *stop_worker], shared=beside.shared)
 
 
 def tell_of_queued(catalog: Path, next_step: str) -> None:
@@ -141,7 +143,8 @@ def tell_of_queued(catalog: Path, next_step: str) -> None:
     try:
         with contextlib.closing(Catalog(catalog)) as opened:
             if num_queued := opened.counts()["queued"]:
-                log.info("%d pictures wait for their regions: %s", num_queued, next_step)
+                step = WITHOUT_WORKER if opened.read_only else next_step
+                log.info("%d pictures wait for their regions: %s", num_queued, step)
     except (sqlite3.Error, OSError, DamagedCatalog) as fault:  # not worth ending for
         log.error("how many pictures wait for their regions cannot be read: %s", fault)
 
@@ -174,14 +177,15 @@ class _WebSide:
         self,
         listening: socket.socket,
         listens: Callable[[], None] = lambda: None,
-        ends: Callable[[], None] = lambda: None,
+        ends: Sequence[Callable[[], None]] = (),
         shared: "SharedPort | None" = None,
     ) -> None:
         """Answer on a socket until told to end; see web_server."""
         from service.processes.connections import web_server  # noqa: PLC0415 - imports the web server
 
         def end() -> None:
-            ends()
+            for stop in ends:
+                stop()
             self.services.ending.set()
 
         pass_over_loaded_objects()

@@ -100,6 +100,11 @@ class Catalog:
         """Whether the file may not be written, so that nothing can be changed."""
         return self._database.read_only
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a read or write met damage in the present file."""
+        return self._database.is_damaged
+
     def check_in_place(self) -> None:
         """Raise MissingCatalog while the file is absent, or replaced by that of another collection."""
         self._database.connection()

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -74,8 +75,8 @@ def _walk(folder: Path, found: FoundFiles) -> None:
         found.skipped[LINKS_ELSEWHERE[1]] += sum(
             (Path(parent) / name).is_symlink() for name in folders if not name.startswith(".")
         )
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
+        folders[:] = sorted((name for name in folders if not name.startswith(".")), key=natural_order)
+        for name in sorted(names, key=natural_order):
             file = Path(parent) / name
             if kind := _kind_skipped(file, root):
                 found.skipped[kind] += 1
@@ -84,6 +85,12 @@ def _walk(folder: Path, found: FoundFiles) -> None:
                 if album := album_of(file.relative_to(folder), root):
                     found.albums[file] = album
     found.skipped = +found.skipped  # without zero counts
+
+
+def natural_order(name: str) -> tuple[list[str | int], str]:
+    """The key that sorts names with numbers by their values: 9 before 10."""
+    parts = re.split(r"([0-9]+)", name)  # alternately text and number
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
 
 def can_read_raw() -> bool:

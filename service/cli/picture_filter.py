@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from service.dates import date_span
+from service.dates import date_span, from_numbers
 
 if TYPE_CHECKING:
     from regard_client.answers import PictureFilter
@@ -88,10 +88,12 @@ def number_in(text: str) -> int | float | None:
 
 
 def _checked_date(option: str, text: str | None) -> str | None:
-    """The text of an option; typer.BadParameter where it is not a date."""
+    """The date of an option in the service's notation; typer.BadParameter where it is none."""
+    if text is None:
+        return None
+    date = from_numbers(text)
     try:
-        if text is not None:
-            date_span(text)
+        date_span(date)
     except ValueError as fault:
         raise typer.BadParameter(f"{option} {text!r}: {fault}") from None
-    return text
+    return date

@@ -22,13 +22,14 @@ from service.errors import (
 from service.ingest.described_pictures import DescribedPictures
 from service.ingest.filenames import display_name
 from service.ingest.manifest import ManifestEntry, parse_manifest
-from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
+from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile, escaped
 from service.ingest.picture_store import FileOutcome, LocalPictureStore, PictureStore, ReceivedPicture
 from service.ingest.upload import check_length, receive_form
 from service.media.decode_pool import DecodeFailed
 from service.storage.disk import FreeSpace, refused_by_disk
 from service.storage.originals import Originals, image_id_of
 
+LEFT_DELETED = "The picture was deleted, and `restore=false` keeps it so."
 MAX_FAILED_LOOKS = 5  # files of one request whose headers cannot be read in time; the rest is not inspected
 
 
@@ -51,11 +52,13 @@ class RejectedFile:
     """A rejected file; `problem` says why, and what to do about it.
 
     `retryable` where the service ran out of time, so that the same file may be accepted when it is sent again.
+    `deleted` where its picture is deleted, and the request restores none.
     """
 
     filename: str
     problem: str
     retryable: bool = False
+    deleted: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,8 +167,8 @@ class Intake:
                 advice = "Save the picture anew with another program, or send it again."
                 rejected.append(RejectedFile(name, f"{failed.reason} {advice}", retryable=not failed.final))
         kept_since = (now := self._clock()) - self._delete_grace_s
-        received, oversized = self._described(pictures, manifest, kept_since)
-        rejected += oversized
+        received, unwanted = self._described(pictures, manifest, kept_since, form.fields.get("restore") != "false")
+        rejected += unwanted
         if not received:
             raise NothingAccepted([vars(file) for file in rejected])
         job_id, outcomes = self._store.take_in(received, now, kept_since)
@@ -183,13 +186,17 @@ class Intake:
         return None if image is None or image.is_gone(kept_since) else image
 
     def _described(
-        self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry], kept_since: float
+        self, pictures: Sequence[_Picture], manifest: Mapping[str, ManifestEntry], kept_since: float, restore: bool
     ) -> tuple[list[ReceivedPicture], list[RejectedFile]]:
-        """The pictures with their descriptions from the manifest, and those whose descriptions are too long."""
+        """The pictures with their descriptions from the manifest, and those whose descriptions are too long, or, unless
+        `restore`, that are deleted, whether finally or not."""
         described = DescribedPictures(partial(self._find_known, kept_since))
         received, refused = list[ReceivedPicture](), list[RejectedFile]()
         for picture in pictures:
             name, entry = picture.file.filename, manifest.get(picture.file.filename, ManifestEntry())
+            if not restore and (known := self._store.image(picture.image_id)) and known.deleted_at is not None:
+                refused.append(RejectedFile(display_name(name), LEFT_DELETED, deleted=True))
+                continue
             tags = described.tags(picture.image_id, entry.tags, entry.default_tags)
             problem = described.add(picture.image_id, entry.captions, tags) if name in manifest else None
             if problem is not None:
@@ -217,19 +224,23 @@ class Intake:
             elif file.field != "images":
                 raise InvalidRequest.field(display_name(file.field), "files are sent in the field `images`")
         form.require_file("images")
-        unknown = next((name for name in texts if name != "manifest"), None)
+        unknown = next((name for name in texts if name not in ("manifest", "restore")), None)
         if unknown is not None:
             raise InvalidRequest.field(
-                display_name(unknown), "there is no such field; a form has `images` and `manifest`"
+                display_name(unknown), "there is no such field; a form has `images`, `manifest` and `restore`"
             )
+        if texts.get("restore", "true") not in ("true", "false"):
+            raise InvalidRequest.field("restore", "is true or false")
         for file in files:
             file.filename = composed(file.filename)
-        names = (name for file in files for name in (file.filename, file.raw_name))
-        entries = parse_manifest(texts.get("manifest", "{}"), names)
+        raw_names = [raw for file in files if (raw := composed(file.raw_name)) != file.filename]
+        entries = parse_manifest(texts.get("manifest", "{}"), (file.filename for file in files), raw_names)
+        by_escaped = {escaped(name): name for name in entries}
         contents: dict[str, str] = {}
         for file in files:
-            if file.filename not in entries and (raw := composed(file.raw_name)) in entries:
-                file.filename = raw  # the manifest shows that it was not escaped
+            raw = escaped(composed(file.raw_name))
+            if file.filename not in entries and raw in by_escaped:
+                file.filename = by_escaped[raw]  # the manifest shows which escapes are the name's own
             if contents.setdefault(file.filename, file.sha256) != file.sha256 and file.filename in entries:
                 raise InvalidRequest.field(
                     "manifest", f"{display_name(file.filename)!r} is the name of several files sent; rename all but one"

@@ -22,6 +22,7 @@ from index.catalog.text_index import composed
 from service.dates import check_date, unix_seconds
 from service.errors import InvalidRequest
 from service.ingest.filenames import display_name
+from service.ingest.multipart import escaped
 from service.validation_messages import plain_message
 
 MAX_ERRORS_SHOWN = 20  # of one manifest
@@ -88,9 +89,9 @@ class ManifestEntry(BaseModel):
 _MANIFEST = TypeAdapter(dict[str, ManifestEntry])
 
 
-def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, ManifestEntry]:
+def parse_manifest(text: str, filenames: Iterable[str], raw_names: Iterable[str] = ()) -> dict[str, ManifestEntry]:
     """The manifest by file name in Unicode normal form C; InvalidRequest where it is malformed, or names a file that
-    was not sent."""
+    was not sent. `raw_names` are names with escapes, some of which may be the name's own."""
     try:
         described = _MANIFEST.validate_json(text)
     except ValidationError as invalid:
@@ -105,8 +106,8 @@ def parse_manifest(text: str, filenames: Iterable[str]) -> dict[str, ManifestEnt
     entries = {composed(name): entry for name, entry in described.items()}
     if len(entries) < len(described):
         raise InvalidRequest.field("manifest", ALIKE_NAMES)
-    sent = set(map(composed, filenames))
-    unknown = [name for name in entries if name not in sent][:MAX_ERRORS_SHOWN]
+    sent, escapes = set(map(composed, filenames)), set(map(escaped, raw_names))
+    unknown = [name for name in entries if name not in sent and escaped(name) not in escapes][:MAX_ERRORS_SHOWN]
     if unknown:
         raise InvalidRequest(
             f"The manifest describes {display_name(unknown[0])!r}, which is not among the files sent.",

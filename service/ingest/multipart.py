@@ -79,6 +79,11 @@ def _unescape(filename: str) -> str:
     return re.sub(r"%(22|[01][0-9A-Fa-f])", lambda match: chr(int(match[1], 16)), filename)
 
 
+def escaped(filename: str) -> str:
+    """The file name as browsers send it. One that is escaped already stays as it is."""
+    return re.sub(r'["\x00-\x1f]', lambda match: f"%{ord(match[0]):02X}", filename)
+
+
 def _filename(disposition: bytes, options: Mapping[bytes, bytes]) -> tuple[str, str] | None:
     """The file name of a part, and its form before browsers' escapes were decoded; None where the part is no file."""
     # Quoted text is no parameter, whatever it looks like.

@@ -16,6 +16,7 @@ from service import PACKAGES_FOLDER
 from service.settings import PREFIX, Settings
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0
+TOLD_TO_END = (0, -signal.SIGTERM, -signal.SIGINT)  # statuses of a process that got a signal, perhaps with this one
 LASTED_S = 60.0  # a process that lived this long did not fail at its start
 POLITE_S = 30.0  # after SIGTERM, in which a worker finishes the batch in hand
 SILENT_S = 1.0  # the first part of that, before the log says that it is waited for
@@ -54,6 +55,7 @@ class Supervised:
     def _run(self) -> None:
         delay = self._first_delay_s
         while not self._stop.is_set():
+            told_to_end = False
             try:
                 process = self._started()
             except Exception as fault:  # temporarily no memory, processes, file descriptors or disk
@@ -68,12 +70,13 @@ class Supervised:
                 _release(process)
                 if time.monotonic() - started >= LASTED_S:
                     delay = self._first_delay_s
-                if status == -signal.SIGTERM:  # from outside, sent to all processes or to that one
-                    log.warning("the %s (process %d) was told to end; next in %g s", self._name, process.pid, delay)
-                else:
+                told_to_end = status in TOLD_TO_END
+                if not told_to_end:
                     log.error("the %s (process %d) ended with %d; next in %g s", self._name, process.pid, status, delay)
             if self._stop.wait(delay):
                 return
+            if told_to_end:
+                log.warning("the %s was told to end: the next one starts", self._name)
             delay = min(2 * delay, LONGEST_DELAY_S)
 
     def _started(self) -> "subprocess.Popen[bytes] | None":

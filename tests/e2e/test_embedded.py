@@ -80,7 +80,9 @@ def test_make_run_accounts_for_every_file_of_a_folder_and_serves_it(tmp_path: Pa
         # READY= leaves out setting up: this environment is the one it would make.
         variables = [f"PHOTOS={folder}", f"PORT={stack.port}", f"DATA={stack.data}", "READY="]
         command = ["make", "--no-print-directory", "-C", str(ROOT), "run", *variables]
-        stack.start("all", command=command, MAKEFLAGS="", MAKELEVEL="0")  # not a part of `make test`
+        stack.start(
+            "all", command=command, MAKEFLAGS="", MAKELEVEL="0", XDG_STATE_HOME=str(tmp_path)
+        )  # not a part of `make test`
         stack.wait_ready()
         until(lambda: "taken in" in stack.said("all"), "the folder was not taken in")
         stack.wait_searchable()

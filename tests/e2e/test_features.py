@@ -54,7 +54,8 @@ def test_published_features_are_learned_from_and_searched(data_dir: Path, tmp_pa
         regard("train", "scan-t2i-avg-flickr8k", "--features", features, "--captions", captions, *out, *changes)
         options = ["--objects", objects, "--captions", captions, "--data-dir", stack.data, "--json"]
         taken = regard("ingest-features", tsv, *options)
-        assert taken == {"accepted": 10, "restored": 0, "duplicates": 0, "rejected": [], "failed": [], "skipped": {}}
+        assert taken.pop("accepted") == 10
+        assert not any(taken.values())
         stack.start("all")
         stack.wait_ready()
         until(lambda: stack.get("/models")["models"][0]["state"] == "ready", "the view was never built")

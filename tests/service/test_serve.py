@@ -101,7 +101,9 @@ def test_a_second_one_on_the_same_data_says_who_has_it_and_what_to_do(
     )
 
 
-def test_who_starts_and_who_stops_it_hears_what_waits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_starts_and_who_stops_it_hears_what_waits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level(logging.INFO)
     path = tmp_path / "catalog.sqlite"
     with closing(Catalog(path)) as catalog:
@@ -112,6 +114,10 @@ def test_who_starts_and_who_stops_it_hears_what_waits(tmp_path: Path, caplog: py
         catalog.take_in(new, 1.0)
     tell_of_queued(path, "they are stored")
     assert "2 pictures wait for their regions: they are stored" in caplog.text
+    monkeypatch.setattr("index.catalog.database.connection.is_writable", lambda path: False)  # as on a read-only disk
+    tell_of_queued(path, "the worker goes on with them")
+    assert "2 pictures wait for their regions: they wait for a service that may write here" in caplog.text
+    assert "the worker goes on" not in caplog.text
 
 
 LOSING_THE_EXIT = """

@@ -63,6 +63,26 @@ def test_what_fails_at_once_is_not_started_all_the_time(tmp_path: Path, caplog: 
     assert log.read_text() == "x"
 
 
+@pytest.mark.parametrize("end", ["sys.exit(0)", "os.kill(os.getpid(), 2)", "os.kill(os.getpid(), 15)"])
+def test_one_that_a_stop_ended_with_this_process_is_no_fault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, end: str
+) -> None:
+    """A signal to all processes may end it before it is told to stop here."""
+    log = tmp_path / "log"
+    program = f"import os, signal, sys; signal.signal(2, signal.SIG_DFL); open({str(log)!r}, 'a').write('x'); {end}"
+    with Supervised("worker", [sys.executable, "-c", program], os.environ, first_delay_s=3600) as supervised:
+        wait_until(lambda: log.exists() and supervised.pid is None)
+        time.sleep(0.5)  # in which its end is noticed
+    assert caplog.text == ""
+    assert log.read_text() == "x"
+
+
+def test_one_that_is_told_to_end_alone_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
+    with Supervised("worker", [sys.executable, "-c", "pass"], os.environ, first_delay_s=0.01):
+        wait_until(lambda: "next" in caplog.text)
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
 def test_what_cannot_be_started_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     program = tmp_path / "worker"
     with Supervised("worker", [str(program)], os.environ, first_delay_s=0.01) as supervised:

@@ -202,6 +202,7 @@ class Rejected(TypedDict):
     filename: str
     problem: str
     retryable: bool
+    deleted: bool
 
 
 class IngestAnswer(TypedDict):

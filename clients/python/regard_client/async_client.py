@@ -120,9 +120,9 @@ class AsyncClient:
 
     # Taking pictures in
 
-    async def ingest(self, pictures: Iterable[Picture | str | Path]) -> IngestAnswer:
-        """Send pictures in one request. Raises RequestRefused if none is accepted."""
-        return await self._send(calls.ingest(pictures))
+    async def ingest(self, pictures: Iterable[Picture | str | Path], *, restore: bool = True) -> IngestAnswer:
+        """Send pictures in one request. Raises RequestRefused if none is accepted. `restore`: also deleted ones."""
+        return await self._send(calls.ingest(pictures, restore))
 
     async def upload(
         self,
@@ -130,22 +130,24 @@ class AsyncClient:
         *,
         max_files: int = MAX_BATCH_FILES,
         max_bytes: int = MAX_BATCH_BYTES,
+        restore: bool = True,
     ) -> AsyncIterator[Receipt]:
         """Send any number of pictures in batches, and yield the receipt of each batch once the server has it.
 
-        A batch that is too large for the server is sent in halves, each with its own receipt.
+        A batch that is too large for the server is sent in halves, each with its own receipt. `restore`: also
+        deleted pictures.
         """
         for batch in upload_batches(pictures, max_files, max_bytes):
-            async for receipt in self._receipts(batch):
+            async for receipt in self._receipts(batch, restore):
                 yield receipt
 
-    async def _receipts(self, batch: Sequence[Picture]) -> AsyncIterator[Receipt]:
+    async def _receipts(self, batch: Sequence[Picture], restore: bool) -> AsyncIterator[Receipt]:
         try:
-            receipt = receipt_of(await self.ingest(batch))
+            receipt = receipt_of(await self.ingest(batch, restore=restore))
         except RequestRefused as refused:
             if smaller := smaller_batches(batch, refused):
                 for half in smaller:
-                    async for receipt in self._receipts(half):
+                    async for receipt in self._receipts(half, restore):
                         yield receipt
                 return
             receipt = nothing_accepted(batch, refused)

@@ -64,13 +64,13 @@ def _picture_form(
     return form, [FilePart("image", name, content)]
 
 
-def ingest(pictures: Iterable[Picture | str | Path]) -> Call[IngestAnswer]:
+def ingest(pictures: Iterable[Picture | str | Path], restore: bool) -> Call[IngestAnswer]:
     """An upload of pictures in one request."""
     sent = [as_picture(each) for each in pictures]
     return Call(
         method="POST",
         path="/ingest",
-        form=_without_none({"manifest": manifest_of(sent)}),
+        form=_without_none({"manifest": manifest_of(sent), "restore": None if restore else "false"}),
         files=[FilePart("images", each.name, each.content) for each in sent],
         read=json_as(IngestAnswer),
     )

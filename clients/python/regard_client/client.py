@@ -120,9 +120,9 @@ class Client:
 
     # Taking pictures in
 
-    def ingest(self, pictures: Iterable[Picture | str | Path]) -> IngestAnswer:
-        """Send pictures in one request. Raises RequestRefused if none is accepted."""
-        return self._send(calls.ingest(pictures))
+    def ingest(self, pictures: Iterable[Picture | str | Path], *, restore: bool = True) -> IngestAnswer:
+        """Send pictures in one request. Raises RequestRefused if none is accepted. `restore`: also deleted ones."""
+        return self._send(calls.ingest(pictures, restore))
 
     def upload(
         self,
@@ -130,21 +130,23 @@ class Client:
         *,
         max_files: int = MAX_BATCH_FILES,
         max_bytes: int = MAX_BATCH_BYTES,
+        restore: bool = True,
     ) -> Iterator[Receipt]:
         """Send any number of pictures in batches, and yield the receipt of each batch once the server has it.
 
-        A batch that is too large for the server is sent in halves, each with its own receipt.
+        A batch that is too large for the server is sent in halves, each with its own receipt. `restore`: also
+        deleted pictures.
         """
         for batch in upload_batches(pictures, max_files, max_bytes):
-            yield from self._receipts(batch)
+            yield from self._receipts(batch, restore)
 
-    def _receipts(self, batch: Sequence[Picture]) -> Iterator[Receipt]:
+    def _receipts(self, batch: Sequence[Picture], restore: bool) -> Iterator[Receipt]:
         try:
-            receipt = receipt_of(self.ingest(batch))
+            receipt = receipt_of(self.ingest(batch, restore=restore))
         except RequestRefused as refused:
             if smaller := smaller_batches(batch, refused):
                 for half in smaller:
-                    for receipt in self._receipts(half):
+                    for receipt in self._receipts(half, restore):
                         yield receipt
                 return
             receipt = nothing_accepted(batch, refused)

@@ -80,14 +80,19 @@ def smaller_batches(batch: Sequence[Picture], refused: RequestRefused) -> list[S
     return [batch[:middle], batch[middle:]] if refused.status == TOO_LARGE and middle else []
 
 
+def rejected_alone(name: str, problem: str, retryable: bool = False) -> Receipt:
+    """The receipt of a single file that was rejected."""
+    rejected: Rejected = {"filename": name, "problem": problem, "retryable": retryable, "deleted": False}
+    return Receipt(job_id=None, accepted=[], rejected=[rejected])
+
+
 def nothing_accepted(batch: Sequence[Picture], refused: RequestRefused) -> Receipt:
     """The receipt of a batch whose files were all rejected, or whose single file is too large.
 
     Raises `refused` if that has any other reason.
     """
     if refused.status == TOO_LARGE and len(batch) == 1:
-        too_large: Rejected = {"filename": batch[0].name, "problem": refused.reason, "retryable": False}
-        return Receipt(job_id=None, accepted=[], rejected=[too_large])
+        return rejected_alone(batch[0].name, refused.reason)
     if refused.kind != "nothing-accepted":
         raise refused
     return Receipt(job_id=None, accepted=[], rejected=refused.document.get("rejected", []))

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from index.catalog.database.faults import MissingCatalog, ReadOnlyCatalog, telling_damage
+from index.catalog.database.faults import DamagedCatalog, MissingCatalog, ReadOnlyCatalog, telling_damage
 from index.catalog.database.schema import check_version, prepare
 from index.catalog.filters import as_number
 from index.catalog.text_index import add_functions
@@ -64,6 +64,7 @@ class Database:
         self.path = path
         self._file: FileIdentity | None = None
         """The identity of the opened file; None until it is open."""
+        self._damaged: FileIdentity | None = None
         self._collection = ""
         self.read_only = not is_writable(path)
         self._local = threading.local()
@@ -173,11 +174,25 @@ class Database:
             self._local.connection = None
             raise MissingCatalog(self.path)
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a read or write met damage in the present file."""
+        return self._damaged is not None and self._damaged == self._file
+
+    @contextmanager
+    def _noting_damage(self) -> Iterator[None]:
+        try:
+            with telling_damage(self.path):
+                yield
+        except DamagedCatalog:
+            self._damaged = self._file
+            raise
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A read transaction: everything read inside belongs to the same moment."""
         connection = self.connection()
-        with telling_damage(self.path):
+        with self._noting_damage():
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -187,7 +202,7 @@ class Database:
 
     def read_number(self, sql: str) -> int:
         """The number that one statement returns; a single statement is consistent without a transaction."""
-        with telling_damage(self.path):
+        with self._noting_damage():
             return int(self.connection().execute(sql).fetchone()[0])
 
     @contextmanager
@@ -199,7 +214,7 @@ class Database:
         if self.read_only:
             raise ReadOnlyCatalog(f"{self.path} may not be written here: nothing can be changed")
         connection = self.connection()
-        with telling_damage(self.path), self._turn_to_write(connection):
+        with self._noting_damage(), self._turn_to_write(connection):
             try:
                 yield connection
                 reach(FaultPoint.BEFORE_COMMIT)

@@ -69,6 +69,11 @@ INGEST_FORM = _form(
                 ' "taken_at": "2024-07-01T12:00:00Z"}}'
             ],
         },
+        "restore": {
+            "type": "boolean",
+            "default": True,
+            "description": "False: deleted pictures stay deleted, and their files are rejected as `deleted`.",
+        },
     },
     ["images"],
 )

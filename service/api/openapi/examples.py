@@ -109,6 +109,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
                 "filename": "notes.jpg",
                 "problem": "This is text, not a picture, whatever its name says.",
                 "retryable": False,
+                "deleted": False,
             }
         ],
     },

@@ -137,8 +137,10 @@ def _worker_state(services: Services) -> str:
 
 
 def _catalog_state(services: Services) -> str:
-    """Whether another process locks the catalog. Checked only while the worker is silent, which else writes every few
-    seconds: Regard's own changes are short."""
+    """Whether a request met damage in the catalog, or another process locks it. The latter is checked only while the
+    worker is silent, which else writes every few seconds: Regard's own changes are short."""
+    if services.catalog.is_damaged:
+        return "it is damaged: the log of this service says what to do"
     processes = services.catalog.processes
     is_silent = services.clock() - (processes.last_heartbeat("worker") or 0) > BEATEN_WITHIN_S
     if is_silent and not services.catalog.read_only and processes.are_kept_from_writing():

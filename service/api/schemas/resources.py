@@ -56,6 +56,7 @@ class Rejected(Answer):
     filename: str
     problem: str
     retryable: bool = Field(description="The service had no time for it: the same file may be accepted later.")
+    deleted: bool = Field(description="The picture is deleted, and stays so, since the form has `restore=false`.")
 
 
 class IngestAnswer(Answer):

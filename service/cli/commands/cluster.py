@@ -162,10 +162,11 @@ def demo(
     wrong or a picture was lost. Your own service and data are not touched.
     """
     cluster_settings(None)
-    from service.cluster.demo.local_nodes import running_ray_cluster  # noqa: PLC0415
+    from service.cluster.demo.local_nodes import end_at_sigterm, running_ray_cluster  # noqa: PLC0415
     from service.cluster.demo.run import Demo, DemoPlan  # noqa: PLC0415
 
     plan = DemoPlan(num_pictures=pictures, num_clients=clients, photos=photos)
+    end_at_sigterm()
     scratch = tempfile.TemporaryDirectory(prefix="regard-cluster-", ignore_cleanup_errors=True)
     with scratch as folder, running_ray_cluster() as nodes:
         findings = Demo(nodes, settings.model_copy(update={"data_dir": Path(folder)}), plan, print_note).run()

@@ -9,6 +9,7 @@ from service.cli.given_ids import each_picture, ids_given, print_each
 from service.cli.options import AsJson, ImageIds, Url
 from service.cli.picture_filter import number_in
 from service.cli.terminal.picture_cells import date_cell, tags_cell
+from service.dates import from_numbers
 
 if TYPE_CHECKING:
     from regard_client.answers import ImageListed
@@ -53,7 +54,7 @@ def edit(
     if tags or no_tags:
         changes["tags"] = dict(map(read_tag, tags)) if tags else None
     if taken_at is not None:
-        changes["taken_at"] = taken_at or None
+        changes["taken_at"] = from_numbers(taken_at) or None
     if name is not None:
         changes["filename"] = name
     if not changes:

@@ -64,8 +64,8 @@ def watch_folders(
 ) -> IngestSummary:
     """Send existing and new pictures of folders until Ctrl-C or SIGTERM. UserError for a missing folder, or if the
     service refuses the first request."""
-    from service.cli.ingesting.still_files import SentFiles  # noqa: PLC0415 - no other command needs these
-    from service.cli.ingesting.watch import FolderWatch, sent_files_path, watch_until_interrupted  # noqa: PLC0415
+    from service.cli.ingesting.sending_once import open_sent_files  # noqa: PLC0415 - few commands need these
+    from service.cli.ingesting.watch import FolderWatch, watch_until_interrupted  # noqa: PLC0415
 
     for folder in folders:
         if not folder.is_dir():
@@ -73,15 +73,7 @@ def watch_folders(
     given = descriptions_by_name(captions)
     with connect(url) as client:
         models = client.models()  # a wrong address or key fails here; later requests wait for the service
-        path = sent_files_path(client.url, folders)
-        try:
-            sent = SentFiles(path)
-        except OSError as fault:
-            why = f"{path}, which records sent files, cannot be written: {fault.strerror}"
-            raise UserError(f"{why}; XDG_STATE_HOME names another folder for it") from fault
-        sent.switch_to(models.get("collection"))
-        if len(sent):
-            print_note(f"left out if unchanged: {len(sent)} files sent before, listed in {path}")
+        sent = open_sent_files(client, folders, models.get("collection"))
         print_note(f"watching {', '.join(map(str, folders))}: Ctrl-C ends it")
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # service managers end it as Ctrl-C does
         descriptions = supported_descriptions(given, lambda: models)

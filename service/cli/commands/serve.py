@@ -21,7 +21,8 @@ from service.settings import Settings
 from service.worker.geocoding_table import check_places
 
 Photos = Annotated[
-    Path | None, typer.Option("--photos", exists=True, file_okay=False, help="Take in the pictures below this folder.")
+    Path | None,
+    typer.Option("--photos", exists=True, file_okay=False, help="Take in the pictures below this folder, each once."),
 ]
 
 
@@ -61,15 +62,15 @@ def serve(
 
 
 def _ingest_photos(url: str, photos: Path, api_key: SecretStr, albums: bool) -> None:
-    """Send the pictures of a folder to the server once it answers."""
+    """Send the pictures of a folder that it was not sent before to the server, once it answers."""
     from regard_client import Client  # noqa: PLC0415
-    from service.cli.ingesting.sending import send_files  # noqa: PLC0415
+    from service.cli.ingesting.sending_once import send_folder_once  # noqa: PLC0415
 
     try:
         with Client(url, api_key.get_secret_value()) as client:
             while not client.is_alive():
                 time.sleep(0.1)
-        print_summary(send_files(url, [photos], api_key=api_key, albums=albums))
+        print_summary(send_folder_once(url, photos, api_key, albums))
         print(f"search at {url}", flush=True)
     except (UserError, OSError) as fault:
         logging.getLogger(__name__).error("%s was not taken in: %s", photos, fault)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from pydantic import SecretStr
 
 from service.cli.connection import connect
 from service.cli.ingesting.descriptions import (
@@ -25,7 +24,7 @@ from service.errors import UserError
 
 if TYPE_CHECKING:
     from regard_client import Client, Picture, Receipt
-    from regard_client.answers import JobAnswer, Rejected
+    from regard_client.answers import JobAnswer
 
 ASK_EVERY_S = 0.2  # interval for asking for the state of a job
 STANDSTILL_S = 20.0  # without progress, after which the service is asked why it is not ready
@@ -36,27 +35,36 @@ def send_files(
     url: str | None,
     paths: Sequence[Path],
     captions: Path | None = None,
-    api_key: SecretStr | None = None,
     albums: bool = True,
 ) -> IngestSummary:
     """Send pictures with progress bars, and wait until they are searchable. UserError if that fails.
 
-    The API key is that of the environment if None. `albums`: tag pictures with the names of their folders.
+    `albums`: tag pictures with the names of their folders.
     """
     found = found_pictures(paths)
     files = found.pictures
     given, tagged = descriptions_by_name(captions), found.albums if albums else {}
     note_unmatched(given, {name for name, _ in files})
-    summary, jobs = IngestSummary(skipped=dict(found.skipped)), list[str]()
-    with connect(url, api_key) as client, noting_interruption(summary, len(files)), show_progress() as progress:
+    summary = IngestSummary(skipped=dict(found.skipped))
+    with connect(url) as client:
         descriptions = supported_descriptions(given, client.models)
-        sending = progress.add_task("sending", len(files))
-        for receipt in upload_receipts(client, pictures_to_upload(files, descriptions, tagged)):
+        receipts = upload_receipts(client, pictures_to_upload(files, descriptions, tagged))
+        take_receipts(client, receipts, len(files), summary)
+    return summary
+
+
+def take_receipts(client: "Client", receipts: "Iterable[Receipt]", num_files: int, summary: IngestSummary) -> None:
+    """Count the receipts of at most `num_files` files, and wait until their pictures are searchable, with progress
+    bars."""
+    jobs = list[str]()
+    with noting_interruption(summary, num_files), show_progress() as progress:
+        sending = progress.add_task("sending", num_files)
+        for receipt in receipts:
             summary.count_receipt(receipt)
             jobs += [receipt.job_id] if receipt.job_id else []
             sending.advance(len(receipt.accepted) + len(receipt.rejected))
+        sending.finish()  # of files that are left out when they are read
         wait_for_regions(client, jobs, progress, summary)
-    return summary
 
 
 def wait_for_regions(client: "Client", jobs: Sequence[str], progress: Progress, summary: IngestSummary) -> None:
@@ -100,18 +108,20 @@ def reason_not_ready(client: "Client") -> str:
     return ""
 
 
-def upload_receipts(client: "Client", pictures: "Iterable[Picture]") -> "Iterator[Receipt]":
-    """The receipts of pictures, sent in batches.
+def upload_receipts(client: "Client", pictures: "Iterable[Picture]", restore: bool = True) -> "Iterator[Receipt]":
+    """The receipts of pictures, sent in batches. Without `restore`, deleted pictures stay deleted, and are rejected.
 
     If a file of a batch cannot be read, or one of its descriptions is refused, the rest of the batch is sent one by
     one, and pictures that fail again are rejected.
     """
-    from regard_client import Receipt, RequestRefused, upload_batches  # noqa: PLC0415 - half a second, as above
+    from regard_client import RequestRefused, upload_batches  # noqa: PLC0415 - half a second, as above
+    from regard_client.pictures import rejected_alone  # noqa: PLC0415
 
     for batch in upload_batches(pictures):
         left = batch
         try:
-            for receipt in client.upload(batch):  # several for a batch that was too large, in its order
+            # Several for a batch that was too large, in its order.
+            for receipt in client.upload(batch, restore=restore):
                 left = left[len(receipt.accepted) + len(receipt.rejected) :]
                 yield receipt
             continue
@@ -122,11 +132,10 @@ def upload_receipts(client: "Client", pictures: "Iterable[Picture]") -> "Iterato
                 raise
             problem, retryable = refused.reason, False
         if len(left) == 1:
-            rejected: Rejected = {"filename": left[0].name, "problem": problem, "retryable": retryable}
-            yield Receipt(job_id=None, accepted=[], rejected=[rejected])
+            yield rejected_alone(left[0].name, problem, retryable)
         else:
             for one in left:
-                yield from upload_receipts(client, [one])
+                yield from upload_receipts(client, [one], restore)
 
 
 @contextmanager
@@ -140,7 +149,7 @@ def noting_interruption(summary: IngestSummary, total: int) -> Iterator[None]:
     def note(when: str) -> None:
         stored = summary.accepted + summary.duplicates
         print_note(f"\nstopped: {stored} pictures are stored and will be found {when}; `regard jobs` says how far")
-        if left := total - stored - len(summary.rejected):
+        if left := total - stored - len(summary.rejected) - summary.left_deleted:
             print_note(f"{left} files were not sent yet: the same command goes on with them")
 
     try:

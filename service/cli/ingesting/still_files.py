@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from index.files import replace_file
 
-OWNER = "collection_of_earlier_lines"  # key of the collection to which earlier lines without one belong
-
 
 class FileState(NamedTuple):
     """Size and modification time of a file, which counts as unchanged while both stay the same."""
@@ -30,10 +28,14 @@ def state_of(path: Path) -> FileState | None:
 
 @dataclass
 class _Sent:
-    """The files that were sent to one collection, by path, and the ids of the contents that it accepted."""
+    """The files that were sent to one collection, by path, and the ids of the contents that it knows, or None."""
 
-    files: dict[str, FileState] = field(default_factory=dict)
-    contents: set[str] = field(default_factory=set)
+    files: dict[str, tuple[FileState, str | None]] = field(default_factory=dict)
+    contents: set[str | None] = field(default_factory=set)
+
+    def add(self, file: str, state: FileState, content: str | None) -> None:
+        self.files[file] = state, content
+        self.contents.add(content)
 
 
 class SentFiles:
@@ -43,8 +45,7 @@ class SentFiles:
     which is harmless: the service identifies pictures by their content. When most lines are outdated, the next start
     rewrites the file without them.
 
-    Each line names the collection to which the file was sent. Lines without one, written by earlier versions, belong to
-    the first collection that is named after them.
+    Each line names the collection to which the file was sent; null if the service does not.
     """
 
     def __init__(self, path: Path) -> None:
@@ -64,39 +65,27 @@ class SentFiles:
     def _read(self, line: str) -> None:
         try:
             entry = json.loads(line)
-            if entry.get(OWNER) is not None:
-                self._assign_unnamed(str(entry[OWNER]))
-                return
             sent = self._sent_to(entry.get("collection"))
+            content = entry.get("content")
             if "file" in entry:
-                sent.files[str(entry["file"])] = FileState(int(entry["num_bytes"]), int(entry["modified_ns"]))
-            if entry.get("content") is not None:
-                sent.contents.add(entry["content"])
+                sent.add(str(entry["file"]), FileState(int(entry["num_bytes"]), int(entry["modified_ns"])), content)
+            sent.contents.add(content)
         except (ValueError, TypeError, KeyError, AttributeError):
             return
 
-    def _entries(self) -> Iterator[Mapping[str, str | int]]:
+    def _entries(self) -> Iterator[Mapping[str, str | int | None]]:
         """A line for each file, in its latest state, and for each content."""
         for collection, sent in self._by_collection.items():
-            named = {} if collection is None else {"collection": collection}
-            yield from ({"file": file, **state._asdict(), **named} for file, state in sent.files.items())
-            yield from ({"content": content, **named} for content in sent.contents)
+            for file, (state, content) in sent.files.items():
+                yield {"file": file, **state._asdict(), "collection": collection, "content": content}
+            others = sent.contents.difference({content for _, content in sent.files.values()}, [None])
+            yield from ({"collection": collection, "content": content} for content in others)
 
     def _sent_to(self, collection: str | None) -> _Sent:
         return self._by_collection.setdefault(collection, _Sent())
 
-    def _assign_unnamed(self, collection: str) -> None:
-        """Assign the files of lines without a collection to this one."""
-        owner, unnamed = self._sent_to(collection), self._by_collection[None]
-        owner.files.update(unnamed.files)
-        owner.contents.update(unnamed.contents)
-        self._by_collection[None] = _Sent()
-
     def switch_to(self, collection: str | None) -> bool:
         """Use this collection from now on; None if the service does not name it. Returns whether it was another."""
-        if collection is not None and self._by_collection[None].files:
-            self._write({OWNER: collection})
-            self._assign_unnamed(collection)
         before, self._collection = self._collection, collection
         self._sent = self._sent_to(collection)
         return before != collection
@@ -107,22 +96,22 @@ class SentFiles:
 
     def has(self, path: Path, state: FileState) -> bool:
         """Whether the file was sent to the collection in this state."""
-        return self._sent.files.get(_key(path)) == state
+        return self._sent.files.get(_key(path), [None])[0] == state
 
     def has_content(self, content: str) -> bool:
-        """Whether the collection accepted a file with this content id, under any name; earlier versions kept no ids."""
+        """Whether the collection knew a file with this content id, under any name."""
         return content in self._sent.contents
 
-    def add(self, path: Path, state: FileState, content: str | None = None) -> None:
-        """Record that the file was sent. `content` is its content id if it was accepted."""
-        optional = {"collection": self._collection, "content": content}
-        known = {name: value for name, value in optional.items() if value is not None}
-        self._write({"file": _key(path), **state._asdict(), **known})
-        self._sent.files[_key(path)] = state
-        if content is not None:
-            self._sent.contents.add(content)
+    def content_of(self, path: Path) -> str | None:
+        """The content id of a file that was sent, if the collection knew it."""
+        return self._sent.files[_key(path)][1]
 
-    def _write(self, entry: Mapping[str, str | int]) -> None:
+    def add(self, path: Path, state: FileState, content: str | None = None) -> None:
+        """Record that the file was sent. `content` is its content id if it was accepted, or is deleted there."""
+        self._write({"file": _key(path), **state._asdict(), "collection": self._collection, "content": content})
+        self._sent.add(_key(path), state, content)
+
+    def _write(self, entry: Mapping[str, str | int | None]) -> None:
         with self._path.open("a+b") as file:
             if file.tell() and not _ends_with_newline(file.fileno()):
                 file.write(b"\n")

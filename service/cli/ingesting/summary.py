@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from regard_client.answers import FailureAnswer
 
 ABOUT_RAW = "RAW photographs are taken in if the extra `raw` is installed: pip install rawpy"
+ABOUT_DELETED = "pictures that you deleted stay deleted: `regard ingest FILE` brings one back"
 
 
 class SentFile(NamedTuple):
@@ -27,11 +28,14 @@ class SentFile(NamedTuple):
 @dataclass
 class IngestSummary:
     """The outcome of all files: how many were accepted, stored already, or skipped by kind, and why others were
-    rejected or failed later. `restored` counts accepted files whose pictures had been deleted."""
+    rejected or failed later. `restored` counts accepted files whose pictures had been deleted, `left_deleted` files
+    whose pictures stay deleted, `left_out` other files that were sent before."""
 
     accepted: int = 0
     restored: int = 0
     duplicates: int = 0
+    left_deleted: int = 0
+    left_out: int = 0
     rejected: list[dict[str, str]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
@@ -43,7 +47,10 @@ class IngestSummary:
             file = SentFile(accepted["filename"], accepted["duplicate"], accepted.get("restored", False))
             self.count_accepted(accepted["image_id"], file)
         for rejected in receipt.rejected:
-            self.count_rejected(rejected["filename"], rejected["problem"])
+            if rejected.get("deleted", False):
+                self.left_deleted += 1
+            else:
+                self.count_rejected(rejected["filename"], rejected["problem"])
 
     def count_failures(self, failures: "Sequence[FailureAnswer]") -> None:
         """Count the pictures of a job that failed after they were accepted."""
@@ -96,8 +103,11 @@ def print_summary(summary: IngestSummary) -> None:
         print_note(f"set aside: {one['filename']}: {one['problem']}")
     if RAW_PHOTOGRAPHS in summary.skipped:
         print_note(ABOUT_RAW)
+    if summary.left_deleted:
+        print_note(ABOUT_DELETED)
     rows = [["taken in", summary.accepted - summary.restored], ["deleted before, and brought back", summary.restored]]
-    rows += [["there already", summary.duplicates]]
+    rows += [["there already", summary.duplicates], ["sent before, and left out", summary.left_out]]
+    rows += [["deleted, and left so", summary.left_deleted]]
     rows += [[f"skipped: {kind}", count] for kind, count in sorted(summary.skipped.items())]
     rows += [[name, len(files)] for name, files in (("turned away", summary.rejected), ("set aside", summary.failed))]
     print_table("outcome", "files", rows=[[str(name), str(count)] for name, count in rows if count])

@@ -1,27 +1,24 @@
 """Watched folders: new and changed pictures are sent to a service once they are complete."""
 
-import hashlib
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
-from regard_client import Client, Receipt, RegardError, RequestRefused, upload_batches
+from regard_client import Client, Receipt, RegardError, RequestRefused
 from service.cli.connection import advised
 from service.cli.ingesting.descriptions import Descriptions
 from service.cli.ingesting.postponed_files import PostponedFiles
-from service.cli.ingesting.sending import pictures_to_upload, upload_receipts
-from service.cli.ingesting.still_files import FileState, SentFiles, StillFiles, state_of
+from service.cli.ingesting.sending_once import OnceSender, first_names
+from service.cli.ingesting.still_files import FileState, SentFiles, StillFiles
 from service.cli.ingesting.summary import IngestSummary
 from service.cli.picture_files import find_files
 from service.cli.terminal.output import print_note, visible
 from service.errors import UserError
-from service.ingest.filenames import display_name
-from service.storage.originals import image_id_of_file
 
 WATCH_EVERY_S = 1.0
 COLLECTION_EVERY_S = 30.0  # interval for asking which collection the service has: a restart may change it
@@ -29,7 +26,6 @@ TROUBLE_PAUSE_S = 15.0  # after an error, so that refused files are not sent eve
 REST = 10  # in units of the time to find the files, so that it takes less than a tenth of a processor
 LONGEST_REST_S = 300.0
 KEY_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-MOST_NAMED = 5  # files named in one line
 
 
 class FolderWatch:
@@ -59,10 +55,12 @@ class FolderWatch:
         self._jobs: deque[tuple[str, list[str]]] = deque()  # id, names of the new pictures
         self._unreadable: dict[Path, FileState] = {}
         self._postponed = PostponedFiles(clock)
+        self._sender = OnceSender(client, sent, self._postponed.postpone)
         self._trouble = ""
         self._clock = clock
         self._ask_collection_at = float("-inf")
         self._collection: str | None = None
+        self._restore = False  # by an earlier version of the service, which always does
         self._finding_s = 0.0  # of the last look
 
     def look(self) -> None:
@@ -91,7 +89,9 @@ class FolderWatch:
         """Switch to the current collection of the service, which lacks files that were sent to another one."""
         if self._clock() < self._ask_collection_at:
             return
-        before, self._collection = self._collection, self._client.models().get("collection")
+        models = self._client.models()
+        before, self._collection = self._collection, models.get("collection")
+        self._restore = "collection" not in models
         if self._sent.switch_to(self._collection) and before is not None:  # None: an earlier version of the service
             print_note("the service has another collection of pictures now: files that it was not sent are sent to it")
         self._ask_collection_at = self._clock() + COLLECTION_EVERY_S
@@ -141,44 +141,8 @@ class FolderWatch:
             if not self._sent.has(path, state) and self._is_readable(path, state)
         }
         albums = found.albums if self._albums else {}
-        contents = dict[Path, str | None]()
-        pictures = pictures_to_upload(self._not_sent_before(ready, names, contents), self._descriptions, albums)
-        for batch in upload_batches(pictures):
-            receipts = list(upload_receipts(self._client, batch))  # several if the service limits requests further
-            again = {one["filename"] for receipt in receipts for one in receipt.rejected if one.get("retryable")}
-            accepted = {one["image_id"] for receipt in receipts for one in receipt.accepted}
-            later = set[str]()
-            for path, name in ((one.content, one.name) for one in batch):
-                assert isinstance(path, Path)
-                known_as = {name, display_name(name)}  # here, and in the service
-                if known_as & again and self._postponed.postpone(path):
-                    later |= known_as
-                else:
-                    content = contents[path]
-                    self._sent.add(path, ready[path], content if content in accepted else None)
-            for receipt in receipts:
-                self._report_receipt(receipt, later)
-
-    def _not_sent_before(
-        self, ready: Mapping[Path, FileState], names: Mapping[Path, str], contents: dict[Path, str | None]
-    ) -> Iterator[tuple[str, Path]]:
-        """(name, file) of each file whose content was not sent before under another name or date.
-
-        Reads the files, and puts their content ids into `contents`; None for an unreadable file.
-        """
-        before = list[str]()
-        for path, state in ready.items():
-            content = None
-            with suppress(OSError):  # reported when it is sent
-                content = image_id_of_file(path)
-            contents[path] = content
-            if content is None or not self._sent.has_content(content):
-                yield names[path], path
-            elif state_of(path) == state:  # if it has changed since, the next look checks it again
-                self._sent.add(path, state, content)
-                before.append(names[path])
-        if before:
-            print_note(f"sent before under another name or date: {first_names(before)}")
+        for receipt, later in self._sender.receipts(ready, names, self._descriptions, albums, self._restore):
+            self._report_receipt(receipt, later)
 
     def _is_readable(self, path: Path, state: FileState) -> bool:
         """Whether the file can be opened. If not, a note is printed, and it is tried again once it has changed."""
@@ -198,8 +162,11 @@ class FolderWatch:
             print_note(f"not checked in time, and sent again later: {first_names(waiting)}")
         receipt = replace(receipt, rejected=[one for one in receipt.rejected if one["filename"] not in later])
         self.summary.count_receipt(receipt)
+        if deleted := [one["filename"] for one in receipt.rejected if one.get("deleted")]:
+            print_note(f"deleted before, and left so: {first_names(deleted)}")
         for one in receipt.rejected:
-            print_note(f"turned away: {visible(one['filename'])}: {one['problem']}")
+            if not one.get("deleted"):
+                print_note(f"turned away: {visible(one['filename'])}: {one['problem']}")
         if there := [one["filename"] for one in receipt.accepted if one["duplicate"]]:
             print_note(f"there already: {first_names(there)}")
         if restored := [one["filename"] for one in receipt.accepted if one.get("restored")]:
@@ -245,17 +212,3 @@ def watch_until_interrupted(watch: FolderWatch, sleep: Callable[[float], None] =
         watch.finish()
         raise
     return watch.finish()
-
-
-def first_names(names: Sequence[str]) -> str:
-    """The first MOST_NAMED names, and the number of others."""
-    first = ", ".join(map(visible, names[:MOST_NAMED]))
-    return first if len(names) <= MOST_NAMED else f"{first} and {len(names) - MOST_NAMED} more"
-
-
-def sent_files_path(url: str, folders: Sequence[Path]) -> Path:
-    """The file that records what was sent from these folders to this service, in the user's state folder (XDG)."""
-    given = Path(os.environ.get("XDG_STATE_HOME", ""))
-    state = given if given.is_absolute() else Path.home() / ".local" / "state"  # relative paths are invalid
-    text = "\0".join([url, *sorted(str(folder.resolve()) for folder in folders)])
-    return state / "regard" / f"sent-{hashlib.sha256(os.fsencode(text)).hexdigest()[:16]}.jsonl"

@@ -5,10 +5,12 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import ray
@@ -53,6 +55,18 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def end_at_sigterm() -> None:
+    """Let SIGTERM end this program as Ctrl-C does. A second one, as `make` and `timeout` send, does not cut the cleanup
+    short. Ray replaces the handler whenever it starts a node or connects."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, leave)
+
+
 class RayCluster:
     """Three nodes, the first of which is the head, with the state of the cluster.
 
@@ -63,6 +77,13 @@ class RayCluster:
         self._cluster = Cluster()
         self._nodes: dict[str, Any] = {}
         self._folder = folder
+        try:
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> None:
         for name in NODES:
             self.start(name)
         self._cluster.wait_for_nodes()
@@ -73,6 +94,7 @@ class RayCluster:
             logging_level=logging.ERROR,
             configure_logging=False,
         )
+        end_at_sigterm()
 
     @property
     def address(self) -> str:
@@ -91,6 +113,7 @@ class RayCluster:
             labels={LABEL: name},
             **({} if self._nodes else head_options),
         )
+        end_at_sigterm()
 
     def kill(self, name: str) -> None:
         """Kill a node and everything that runs on it, all at once, as a power cut would."""

@@ -62,7 +62,7 @@ export function keyDialog(
       ),
     ),
   );
-  return shown(dialog);
+  return shown(dialog, key);
 }
 
 /** For password managers, which store no password without a user name. */
@@ -71,8 +71,8 @@ function userName(): HTMLElement {
   return el("input", { type: "text", autocomplete: "username", value: "Regard", ...hidden });
 }
 
-/** Shows a dialog until it is closed. Resolves to whether a key was accepted. */
-function shown(dialog: HTMLDialogElement): Promise<boolean> {
+/** Shows a dialog, with the focus on a field, until it is closed. Resolves to whether a key was accepted. */
+function shown(dialog: HTMLDialogElement, field: HTMLElement): Promise<boolean> {
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => {
       dialog.remove();
@@ -83,5 +83,6 @@ function shown(dialog: HTMLDialogElement): Promise<boolean> {
     });
     document.body.append(dialog);
     dialog.showModal();
+    field.focus(); // the browser chooses the first field, even if it is hidden
   });
 }

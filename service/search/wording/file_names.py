@@ -1,12 +1,16 @@
-"""Questions that are a file's name, as cameras and telephones give it: IMG_0412, DSC01234.ARW."""
+"""Questions that are a file's name: as cameras and telephones give it (IMG_0412), or one word with a picture's
+extension (holiday.jpg)."""
 
 import re
 
 from index.catalog.text.search import is_date
 
 _CAMERAS = r"(?:_?(?:img|mg|dsc[fn]?|pxl|vid|mvimg|gopr|dji|cimg|pict?|sam|wa|p)[-_ ]?)"
-_ENDINGS = r"(?:\.(?:jpe?g|png|webp|heic|heif|avif|tiff?|gif|bmp|arw|cr[23]|dng|nef|orf|raf|rw2))"
-_NAME = re.compile(rf"\s*(?:{_CAMERAS}\d{{4}}[-\w]*{_ENDINGS}?|[-\w]*\d{{4}}[-\w]*{_ENDINGS})\s*", re.IGNORECASE)
+_ENDINGS = (
+    r"(?:\.(?:jpe?g?|jfif|png|webp|hei[cf]|hif|avif|tiff?|gif|bmp|3fr|arw|cr[23]|dng|erf|iiq|kdc|mef|mrw|nef|nrw|orf|pef"
+    r"|raf|raw|rw[2l]|sr[2w]|x3f))"
+)
+_NAME = re.compile(rf"\s*(?:{_CAMERAS}\d{{4}}[-\w]*{_ENDINGS}?|\S+{_ENDINGS})\s*", re.IGNORECASE)
 
 
 def is_file_name(question: str) -> bool:

@@ -56,7 +56,7 @@ _PERIOD = "|".join(
 _MOMENT = "|".join(
     (
         rf"{_ON}{_DATE}",
-        rf"\b(?:in|from|during|dated|the(?=\s+year\b))\s+{_PART}{_YEAR}",
+        rf"\b(?:in|from|during|dated|im|vom|von|en|nel|the(?=\s+year\b))\s+{_PART}{_YEAR}",
         rf"\b(?:in|during)\s+(?:(?:early|late|mid)\s+)?(?:{_PLAIN_MONTH}|(?:march|may)\b){_NO_NOUN}",
         rf"{_MONTH}(?:\.?,?|\s+(?:of|del?))\s+{_ANY_YEAR}",
         rf"(?:(?<=,)|(?<=,\s)|(?<=\())(?:{_YEAR}|{_PLAIN_MONTH}{_NO_NOUN})",

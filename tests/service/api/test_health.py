@@ -17,7 +17,7 @@ import torch
 from models.single_threads import usual_threads
 from service.api.admission.request_threads import SEARCH_THREADS
 from service.api.routes import health
-from service.api.schemas.resources import LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
+from service.api.schemas.resources import ImagesAnswer, LiveAnswer, ModelListed, ModelsAnswer, ReadyAnswer
 from service.api.schemas.results import TextAnswer
 from service.search import model_views
 from service.search.wording import query_notes
@@ -89,6 +89,31 @@ def test_a_worker_that_died_is_missed_within_seconds(api: Api) -> None:
     assert "the worker has ended" in refused["checks"]["worker"]
     assert "12 s ago" in refused["detail"]
     api.library.catalog.processes.heartbeat("worker", NOW - 1)  # where the lock of another container cannot be seen
+    checked(api.get("/readyz"), 200, ReadyAnswer)
+
+
+def test_damage_that_a_request_met_is_told_until_the_file_is_replaced(api: Api) -> None:
+    path, catalog = api.library.folder / "catalog.sqlite", api.library.catalog
+    with closing(sqlite3.connect(path)) as database:
+        size = database.execute("PRAGMA page_size").fetchone()[0]
+        (root,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'images'").fetchone()
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    sound = path.read_bytes()
+    with path.open("r+b") as file:
+        file.seek((root - 1) * size)
+        file.write(b"\xff" * size)
+    catalog.processes.heartbeat("worker", NOW)  # a change, after which connections read the file anew
+    checked(api.get("/readyz"), 200, ReadyAnswer)
+    assert "damaged" in problem(api.get("/images"), 503, "not-ready")["detail"]
+    for _ in range(2):
+        assert "damaged" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["catalog"]
+    backup = path.with_name("backup")
+    backup.write_bytes(sound)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    backup.rename(path)
+    checked(api.get("/images"), 200, ImagesAnswer)
+    catalog.processes.heartbeat("worker", NOW)
     checked(api.get("/readyz"), 200, ReadyAnswer)
 
 

@@ -83,6 +83,21 @@ def test_a_deleted_picture_that_is_sent_again_is_told_to_be_restored(api: Api) -
     assert (picture["filename"], picture["tags"]) == ("red.png", {"wall": "north"})
 
 
+def test_without_restoring_a_deleted_picture_stays_deleted(api: Api) -> None:
+    image_id = checked(send(api, [("red.png", RED)]), 202, IngestAnswer)["accepted"][0]["image_id"]
+    assert api.request("DELETE", f"/images/{image_id}").status_code == 204
+
+    def sent(restore: str, *files: tuple[str, bytes]) -> httpx.Response:
+        return api.request("POST", "/ingest", data={"restore": restore}, files=[("images", file) for file in files])
+
+    both = checked(sent("false", ("again.png", RED), ("blue.png", BLUE)), 202, IngestAnswer)
+    (rejected,) = both["rejected"]
+    assert (len(both["accepted"]), rejected["filename"], rejected["deleted"]) == (1, "again.png", True)
+    assert problem(sent("false", ("again.png", RED)), 422, "nothing-accepted")["rejected"] == [rejected]
+    assert problem(sent("no", ("red.png", RED)), 422, "invalid-request")["errors"][0]["field"] == "restore"
+    assert checked(sent("true", ("red.png", RED)), 202, IngestAnswer)["accepted"][0]["restored"]
+
+
 def test_the_same_picture_again_is_one_picture(api: Api) -> None:
     first = checked(send(api, [("red.png", RED), ("same.png", RED)]), 202, IngestAnswer)
     assert [one["duplicate"] for one in first["accepted"]] == [False, True]

@@ -148,8 +148,8 @@ def test_pictures_go_in_and_are_found(regard: Regard, url: str, tmp_path: Path) 
     status, said, _ = regard("ingest", folder, "--captions", captions, "--url", url, "--json")
     assert status == 0
     counted = json.loads(said)
-    assert (counted.pop("accepted"), counted.pop("restored"), counted.pop("duplicates")) == (3, 0, 0)
-    assert counted == {"rejected": [], "failed": [], "skipped": {}}
+    assert counted.pop("accepted") == 3
+    assert not any(counted.values())
     status, said, _ = regard("ingest", folder, "--url", url)
     assert (status, said) == (0, "outcome        files\nthere already  3\n")
     status, said, _ = regard("search", "red", "--url", url, "--json", "-k", 1)

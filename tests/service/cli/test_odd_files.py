@@ -19,6 +19,7 @@ from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 
 ODD_NAMES = ["%22quoted%22.png", "%0Aline.png", "%00.png", 'a "quote".png', "100%.png", "%41.png", "two%20words.png"]
+ODD_NAMES += ['both"%0A.png', 'x"100%22.png', 'x"100%22%0a.png']
 
 
 @pytest.fixture

@@ -25,6 +25,14 @@ def test_a_folder_gives_its_pictures_by_their_path_within(tmp_path: Path) -> Non
     ]
 
 
+def test_numbers_in_names_are_in_their_order(tmp_path: Path) -> None:
+    names = ["1.jpg", "2/a.jpg", "10/a.jpg", "dsc1.jpg", "dsc02.jpg", "dsc2.jpg", "dsc10.jpg", "dsc²3.jpg"]
+    make(tmp_path, *names)
+    found = [name for name, _ in find_files([tmp_path]).pictures]
+    assert [name for name in found if "/" not in name] == [name for name in names if "/" not in name]
+    assert [name for name in found if "/" in name] == ["2/a.jpg", "10/a.jpg"]
+
+
 def test_a_file_is_taken_whatever_its_name(tmp_path: Path) -> None:
     make(tmp_path, "picture")
     assert find_files([tmp_path / "picture"]).pictures == [("picture", tmp_path / "picture")]

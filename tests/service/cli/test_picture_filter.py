@@ -53,6 +53,24 @@ def test_a_time_reaches_to_the_end_of_the_period_that_is_named_last() -> None:
         picture_filter(None, None, since="2025-01", until="2024")
 
 
+@pytest.mark.parametrize(
+    ("text", "date"),
+    [
+        *(("05.07.2023", "2023-07-05"), ("5/7/2023", "2023-07-05"), ("5/14/2023", "2023-05-14")),
+        *(("7.2023", "2023-07"), ("2023/7/5", "2023-07-05"), ("2023-7", "2023-07"), ("2023", "2023")),
+    ],
+)
+def test_dates_may_be_written_as_on_the_page(text: str, date: str) -> None:
+    assert picture_filter(None, text, None, None) == {"taken_at": date}
+    assert picture_filter(None, None, text, None) == {"taken_at": {"gte": date}}
+
+
+@pytest.mark.parametrize("text", ["31.02.2023", "13.13.2023", "5.7.23 x", "1.2.3.2023", "0.2023"])
+def test_what_is_no_day_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="--date"):
+        picture_filter(None, text, None, None)
+
+
 @pytest.mark.parametrize("text", ["year>=2020", "year<=2020", "year>="])
 def test_a_range_is_no_tag_to_set(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is a range"):

@@ -36,7 +36,7 @@ from tests.support.running_server import running_server
 class FailingDisk(Client):
     """Reads one file in vain, and sends large batches in halves."""
 
-    def upload(self, pictures: Iterable[Picture]) -> Iterator[Receipt]:
+    def upload(self, pictures: Iterable[Picture], **_: Any) -> Iterator[Receipt]:
         pictures = list(pictures)
         names = [one.name for one in pictures]
         if len(names) > 3:
@@ -64,6 +64,7 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_sent() -> None:
         "filename": "bad.png",
         "problem": "The file cannot be read: Input/output error.",
         "retryable": True,
+        "deleted": False,
     }
 
 
@@ -85,7 +86,8 @@ def test_a_service_of_before_this_version_is_sent_nothing_that_it_refuses(
     captions.write_text(json.dumps({"image": photo.name, "captions": ["a wall"], "decided": ["captions"]}) + "\n")
     sent, upload, models = list[Picture](), Client.upload, Client.models
 
-    def watched(self: Client, pictures: Iterable[Picture]) -> Iterator[Receipt]:
+    def watched(self: Client, pictures: Iterable[Picture], restore: bool) -> Iterator[Receipt]:
+        assert restore
         return upload(self, [sent.append(one) or one for one in pictures])  # type: ignore[func-returns-value]
 
     def older(self: Client) -> Any:

@@ -16,7 +16,7 @@ import pytest
 from regard_client import Client, RequestRefused
 from service.cli.ingesting.postponed_files import FIRST_PAUSE_S, MOST_ATTEMPTS
 from service.cli.ingesting.still_files import SentFiles
-from service.cli.ingesting.watch import COLLECTION_EVERY_S, FolderWatch, sent_files_path, watch_until_interrupted
+from service.cli.ingesting.watch import COLLECTION_EVERY_S, FolderWatch, watch_until_interrupted
 from service.cli.picture_files import FoundFiles
 from service.ingest.manifest import ManifestEntry
 from service.media.decode_pool import DecodeFailed, DecodePool
@@ -67,26 +67,6 @@ def all_found(watch: FolderWatch) -> None:
         watch.look()
 
 
-def test_what_was_sent_is_kept_apart_by_service_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    one, two = tmp_path / "one", tmp_path / "two"
-    paths = {
-        sent_files_path(url, folders) for url in ("http://a", "http://b") for folders in ([one], [two], [one, two])
-    }
-    assert len(paths) == 6
-    assert {path.parent for path in paths} == {tmp_path / "regard"}
-    assert sent_files_path("http://a", [one, two]) == sent_files_path("http://a", [two, one])
-
-
-@pytest.mark.parametrize("named", ["", "state", "./state"])
-def test_a_folder_of_states_that_depends_on_where_one_stands_is_not_used(
-    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", named)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert sent_files_path("http://a", [tmp_path]).parent == tmp_path / ".local" / "state" / "regard"
-
-
 def test_another_collection_at_the_same_address_is_sent_what_it_has_not(
     sent: SentFiles, folder: Path, tmp_path: Path, free_port: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,33 +85,19 @@ def test_another_collection_at_the_same_address_is_sent_what_it_has_not(
     assert watch.summary.duplicates == 0, "what the first one was sent is still known"
 
 
-def test_what_is_renamed_moved_or_touched_is_not_sent_again_and_brings_nothing_back(
-    client: Client, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_deleted_picture_stays_deleted_without_the_record(
+    client: Client, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_older: bool
 ) -> None:
-    paint(folder / "moved.png", "red")
-    paint(folder / "touched.png", "blue")
-    (folder / "bad.jpg").write_text("hello")
-    kept = tmp_path / "sent.jsonl"
-    watch = FolderWatch(client, [folder], SentFiles(kept), 0.0, {})
-    all_found(watch)
-    names = {"moved.png", "touched.png", "walls/other.png"}
-    for one in [one for one in client.images() if one["filename"] in names]:
-        client.delete(one["image_id"])
-    capsys.readouterr()
-    (folder / "walls").mkdir()
-    (folder / "moved.png").rename(folder / "walls" / "other.png")
-    for name in ("touched.png", "bad.jpg"):
-        os.utime(folder / name, ns=(0, 1))
-    all_found(watch)
-    again = FolderWatch(client, [folder], SentFiles(kept), 0.0, {})  # as after a restart
+    paint(folder / "lost.png", "yellow")
+    all_found(FolderWatch(client, [folder], SentFiles(tmp_path / "sent"), 0.0, {}))
+    client.delete(next(one["image_id"] for one in client.images() if one["filename"] == "lost.png"))
+    if is_older:  # and refuses to leave deleted pictures out
+        monkeypatch.setattr(Client, "models", lambda _: {})
+    again = FolderWatch(client, [folder], SentFiles(tmp_path / "lost"), 0.0, {})
     all_found(again)
-    assert (watch.num_unsent, again.num_unsent, stored(client, names)) == (0, 0, [])
-    assert (watch.summary.accepted, watch.summary.restored, watch.summary.duplicates) == (2, 0, 0)
-    assert len(watch.summary.rejected) == 2, "what was not accepted is sent again"
-    assert again.summary.rejected == []
-    noted = capsys.readouterr().err
-    assert noted.count("under another name or date: ") == 1
-    assert {"touched.png", "walls/other.png"} <= set(noted.replace(",", "").split())
+    counts = again.num_unsent, again.summary.rejected, again.summary.restored, again.summary.left_deleted
+    assert counts == (0, [], is_older, not is_older)
 
 
 def test_new_and_changed_pictures_go_in_and_the_rest_is_told(

@@ -267,11 +267,12 @@ def test_pictures_that_were_placed_before_a_shard_came_are_refused(shards: Shard
     assert sum(shards.pictures.counts().values()) == 0
 
 
-def test_uploads_to_a_cluster_keep_to_the_bound_of_what_is_said_of_a_picture(shards: Shards, tmp_path: Path) -> None:
+@pytest.fixture
+def intake(shards: Shards, tmp_path: Path) -> Iterator[Intake]:
+    """What takes uploads in at a router, whose own catalog knows no picture."""
     limits = FormLimits(max_file_bytes=1000, max_body_bytes=10**6, max_files=5)
-    uploaded = part("images", b"a picture", "one.png")
-    with closing(Catalog(tmp_path / "router" / "catalog.sqlite")) as own:  # which knows no picture
-        intake = Intake(
+    with closing(Catalog(tmp_path / "router" / "catalog.sqlite")) as own:
+        yield Intake(
             own,
             Originals(tmp_path / "router"),
             limits,
@@ -282,15 +283,31 @@ def test_uploads_to_a_cluster_keep_to_the_bound_of_what_is_said_of_a_picture(sha
             store=shards.store,
         )
 
-        def send(first: int, count: int) -> IngestReceipt:
-            captions = [f"caption {number}" for number in range(first, first + count)]
-            described = part("manifest", json.dumps({"one.png": {"captions": captions}}).encode())
-            return asyncio.run(intake.receive(CONTENT_TYPE, None, pieces(multipart_body(described, uploaded))))
 
-        for turn in range(10):
-            (accepted,) = send(100 * turn, 100).accepted
-        with pytest.raises(NothingAccepted) as refused:
-            send(1000, 1)
+def upload(intake: Intake, name: str, value: str) -> IngestReceipt:
+    """The receipt of a picture sent with another field."""
+    form = multipart_body(part(name, value.encode()), part("images", b"a picture", "one.png"))
+    return asyncio.run(intake.receive(CONTENT_TYPE, None, pieces(form)))
+
+
+def test_a_picture_that_is_deleted_in_its_shard_stays_so_on_request(shards: Shards, intake: Intake) -> None:
+    (accepted,) = upload(intake, "restore", "false").accepted
+    assert shards.pictures.delete(accepted.image_id, NOW)
+    with pytest.raises(NothingAccepted) as refused:
+        upload(intake, "restore", "false")
+    assert refused.value.extra["rejected"][0]["deleted"] is True
+    assert upload(intake, "restore", "true").accepted[0].restored
+
+
+def test_uploads_to_a_cluster_keep_to_the_bound_of_what_is_said_of_a_picture(shards: Shards, intake: Intake) -> None:
+    def send(first: int, count: int) -> IngestReceipt:
+        captions = [f"caption {number}" for number in range(first, first + count)]
+        return upload(intake, "manifest", json.dumps({"one.png": {"captions": captions}}))
+
+    for turn in range(10):
+        (accepted,) = send(100 * turn, 100).accepted
+    with pytest.raises(NothingAccepted) as refused:
+        send(1000, 1)
     assert "would have 1001 captions, and may have 1000" in refused.value.extra["rejected"][0]["problem"]
     image = shards.pictures.image(accepted.image_id)
     assert image is not None

@@ -1,6 +1,8 @@
 """What nodes of Ray are started with is the same wherever it is named: documents, image, demonstration."""
 
 import re
+import subprocess
+import sys
 
 from service.cluster.demo.local_nodes import ENVIRONMENT
 from tests.support.project_files import ROOT
@@ -13,6 +15,24 @@ NEEDED = {
     "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S",
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S",
 }
+
+
+TWICE_TOLD_TO_END = """
+import os, signal
+from service.cluster.demo.local_nodes import end_at_sigterm
+
+end_at_sigterm()
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+except KeyboardInterrupt:
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("cleaned up")
+"""
+
+
+def test_a_second_signal_does_not_cut_the_cleanup_short() -> None:
+    command = [sys.executable, "-c", TWICE_TOLD_TO_END]
+    assert subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout == "cleaned up\n"
 
 
 def set_in(text: str) -> dict[str, str]:

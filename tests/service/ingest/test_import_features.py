@@ -235,6 +235,8 @@ def test_the_command_says_what_became_of_them(regard: Regard, tmp_path: Path) ->
         "accepted": 1,
         "restored": 0,
         "duplicates": 0,
+        "left_deleted": 0,
+        "left_out": 0,
         "rejected": [{"filename": "12", "problem": problem_said}],
         "failed": [],
         "skipped": {},

@@ -97,6 +97,7 @@ def test_a_date_that_no_picture_has_matches_nothing(full: Library) -> None:
     assert full.text("May 2019", match="pictures").reading.note is None
     named = full.text("IMG_0412", match="both")
     assert (named.matched, named.reading.note) == (False, "No picture's name or other text says “IMG_0412”.")
+    assert full.text("red.jpg", match="both").matched is False
 
 
 def test_a_filter_works_before_the_shortlist(full: Library) -> None:

@@ -97,7 +97,11 @@ def test_a_date_that_no_picture_has_is_told(date: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["IMG_0412", "img 0412", "DSC01234.ARW", "000000214704.jpg", "P1010001", "IMG-20190101-WA0003"]
+    "name",
+    [
+        *("IMG_0412", "img 0412", "DSC01234.ARW", "000000214704.jpg", "P1010001", "IMG-20190101-WA0003"),
+        *("dsc99.jpg", "holiday.jpg", "Dogs/broken.JPEG", "x(1).rw2"),
+    ],
 )
 def test_a_name_of_a_file_that_no_picture_has_is_told(name: str) -> None:
     assert note_on(name, found=FoundCounts(24, 0)) == f"No picture's name or other text says “{name}”."
@@ -105,7 +109,10 @@ def test_a_name_of_a_file_that_no_picture_has_is_told(name: str) -> None:
     assert note_on(name, found=FoundCounts(24, 1)) is None
 
 
-@pytest.mark.parametrize("question", ["a dog 0412", "f16", "boeing747", "1980s", "2000m", "covid2019", "pizza2024"])
+@pytest.mark.parametrize(
+    "question",
+    ["a dog 0412", "f16", "boeing747", "1980s", "2000m", "covid2019", "pizza2024", "a dog.jpg", ".jpg", "a.gift"],
+)
 def test_other_words_with_digits_are_no_name_of_a_file(question: str) -> None:
     assert note_on(question, found=FoundCounts(24, 0)) is None
 

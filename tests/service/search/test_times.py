@@ -38,6 +38,8 @@ from service.search.wording.times import visible_part
         ("2023 garden party", "garden party", "2023"),
         ("dogs, 14. März 2019", "dogs", "2019-03-14"),
         ("beach août 2019", "beach", "2019-08"),
+        ("Hund am Strand im Mai 2023", "Hund am Strand", "2023-05"),
+        ("perro en 2023", "perro", "2023"),
         ("beach 3 de junio de 2019", "beach", "2019-06-03"),
         ("Hund Bilder 2021", "Hund Bilder", "2021"),
         ("a lake in the winter of 2021", "a lake winter", "2021"),
