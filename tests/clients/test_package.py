@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from typing import Any, get_type_hints
 
 import httpx
@@ -93,7 +94,8 @@ def test_a_method_asks_its_route(name: str, kind: type[Client] | type[AsyncClien
         except UnexpectedAnswer:  # {} is what no route answers
             pass
         finally:
-            await settled(client.aclose() if isinstance(client, AsyncClient) else client.close())
+            close: Callable[[], object] = client.aclose if isinstance(client, AsyncClient) else client.close
+            await settled(close())
 
     asyncio.run(whole())
     (one,) = asked

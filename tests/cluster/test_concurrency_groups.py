@@ -16,6 +16,7 @@ from service.cluster.shards.journal import ORIGIN, JournalEntry
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 BUSY = 2 * sum(GROUPS.values())
+remote: Any = ray.remote  # its types lack concurrency groups
 
 
 class HeldNode:
@@ -60,7 +61,7 @@ def test_every_call_has_threads_of_its_kind(actor: type, groups: dict[str, int])
 
 
 def test_looks_do_not_wait_for_changes(ray_cluster: RayCluster) -> None:
-    director = ray.remote(concurrency_groups=DIRECTOR_GROUPS)(HeldDirector).options(num_cpus=0).remote()
+    director = remote(concurrency_groups=DIRECTOR_GROUPS)(HeldDirector).options(num_cpus=0).remote()
     many = 2 * sum(DIRECTOR_GROUPS.values())
     changes = [director.write.remote(0, None, {}, 1) for _ in range(many)]
     assert ray.get(director.settings.remote()) == {}
@@ -71,7 +72,7 @@ def test_looks_do_not_wait_for_changes(ray_cluster: RayCluster) -> None:
 
 
 def test_searches_do_not_wait_for_changes(ray_cluster: RayCluster) -> None:
-    replica = ray.remote(concurrency_groups=GROUPS)(HeldReplica).options(num_cpus=0).remote()
+    replica = remote(concurrency_groups=GROUPS)(HeldReplica).options(num_cpus=0).remote()
     changes = [replica.apply.remote(JournalEntry(1, "", b""), {}) for _ in range(BUSY)]
     assert ray.get(replica.ask.remote(0, "state", ())).value == "state"
     assert ray.get(replica.position.remote()) == ORIGIN

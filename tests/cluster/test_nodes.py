@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
@@ -41,7 +42,8 @@ class Resident:
 def process_of(name: str, patience_s: float | None = None) -> int | None:
     """The process of a resident; None where it does not answer in time, or is lost."""
     try:
-        return int(ray.get(ray.get_actor(name).process.remote(), timeout=patience_s))
+        resident: Any = ray.get_actor(name)
+        return int(ray.get(resident.process.remote(), timeout=patience_s))
     except (RayActorError, GetTimeoutError):
         return None
 
@@ -64,11 +66,12 @@ def test_an_actor_ends_with_its_node_and_comes_back_with_it(ray_cluster: RayClus
     ray_cluster.start("node-2")
     wait_until(lambda: process_of("node-2", 5) is not None)
     assert process_of("node-2") != before["node-2"]
-    assert ray.get(ray.get_actor("node-2").node.remote()) == "node-2"
+    again: Any = ray.get_actor("node-2")
+    assert ray.get(again.node.remote()) == "node-2"
 
 
 def test_an_actor_is_as_nice_as_who_started_its_node(ray_cluster: RayCluster) -> None:
-    resident = ray.remote(Resident).options(num_cpus=0).remote()
+    resident: Any = ray.remote(Resident).options(num_cpus=0).remote()
     assert ray.get(resident.niceness.remote()) == os.getpriority(os.PRIO_PROCESS, 0)
     ray.kill(resident)
 
@@ -90,7 +93,8 @@ def test_a_running_collection_stays_where_and_as_it_is(ray_cluster: RayCluster, 
     plain, address = dumped_settings(Settings(data_dir=tmp_path, models=("caan",))), ("127.0.0.1", 8642)
     check_running(plain, address)  # nothing runs
     options = {"name": DIRECTOR, "namespace": NAMESPACE, "lifetime": "detached", "num_cpus": 0}
-    director = ray.remote(concurrency_groups=DIRECTOR_GROUPS)(DirectorActor).options(**options).remote(plain, address)
+    remote: Any = ray.remote  # its types lack concurrency groups
+    director = remote(concurrency_groups=DIRECTOR_GROUPS)(DirectorActor).options(**options).remote(plain, address)
     assert ray.get(director.plan.remote()) is None
     check_running(plain, address)
     with pytest.raises(UserError, match=r"is served at http://127\.0\.0\.1:8642: `regard cluster down` first"):

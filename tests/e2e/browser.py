@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -177,6 +178,13 @@ def drop(page: Page, target: str, *files: tuple[str, str, bytes], kinds: Sequenc
     )
 
 
+def asked_by(request: Request) -> dict[str, Any]:
+    """What a request sends as JSON; AssertionError where that is nothing."""
+    sent: dict[str, Any] | None = request.post_data_json
+    assert sent is not None
+    return sent
+
+
 def send(address: str, name: str, content: bytes, about: dict[str, Any] | None = None) -> None:
     """Ingest one file and wait until it can be found."""
     _send_all(address, [(name, content, about)])
@@ -196,5 +204,9 @@ def _send_all(address: str, files: Iterable[tuple[str, bytes, dict[str, Any] | N
             form = {"manifest": json.dumps({name: about})} if about else {}
             answer = http.post("/ingest", files={"images": (name, content)}, data=form)
             receipts.append(answer.raise_for_status().json())
+
+        def is_done(url: str) -> bool:
+            return bool(http.get(url).json()["state"] == "done")
+
         for receipt in receipts:
-            wait_until(lambda url=receipt["status_url"]: http.get(url).json()["state"] == "done")
+            wait_until(partial(is_done, receipt["status_url"]))

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def ingest_and_find(container: Container, folder: Path, port: str) -> list[str]:
     try:
         begun = time.monotonic()
         for name, one in said.items():
-            until(lambda name=name, one=one: healthy(container, one, settings[name]), f"{name} never became healthy")
+            until(partial(healthy, container, one, settings[name]), f"{name} never became healthy")
         ready = time.monotonic() - begun
         held = [confinement(process.pid) for process in started]
         assert held == [(str(container.user), "0000000000000000", "1")] * len(started), held

@@ -90,9 +90,9 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         # Examples name the address where a service listens unless it is told otherwise; an HTTP error is one of curl.
         place = address.partition("//")[2]
         (folder / ".curlrc").write_text(f'fail-with-body\nsilent\nshow-error\nconnect-to = "{WRITTEN_AT}:{place}"\n')
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         key, _ = create_key("nobody asks for it", Permission.READ, NOW)
-        own = {"HOME": str(folder), "CURL_HOME": str(folder), "PATH": path, "REGARD_URL": address}
+        own = {"HOME": str(folder), "CURL_HOME": str(folder), "PATH": programs, "REGARD_URL": address}
         yield Shell(folder, {**os.environ, **own, "REGARD_API_KEY": key, "COLUMNS": "120"})
 
 

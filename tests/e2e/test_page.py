@@ -3,7 +3,7 @@
 import contextlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import fmean
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Error, Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, drop, search, send
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, asked_by, drop, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -75,7 +75,8 @@ def test_a_page_that_the_browser_has_kept_works_when_it_is_opened_again(browser:
         page = context.new_page()
         page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
         page.goto(address)
-        for open_again in (page.reload, page.reload, lambda: page.goto(address)):
+        ways: tuple[Callable[[], object], ...] = (page.reload, page.reload, lambda: page.goto(address))
+        for open_again in ways:
             expect(page.locator("#main li.card")).to_have_count(len(PAIRS))
             open_again()
         expect(page.locator("#main li.card")).to_have_count(len(PAIRS))
@@ -300,7 +301,7 @@ def test_two_models_are_compared_side_by_side(visit: Visit) -> None:
 
     def backwards(route: Route) -> None:
         """The one model answers for both, in the opposite order for the second."""
-        asked = route.request.post_data_json
+        asked = asked_by(route.request)
         answer = route.fetch(post_data=json.dumps({**asked, "model": None})).json()
         if asked["model"] == "backwards":
             answer["model"] = "backwards"

@@ -61,8 +61,8 @@ def part(shot: npt.NDArray[np.uint8], place: Locator) -> npt.NDArray[np.uint8]:
 def check_outline(name: str, plain: npt.NDArray[np.uint8], lit: npt.NDArray[np.uint8], colour: str) -> None:
     """AssertionError unless the white outline of `lit` goes around what has the colour in `plain`, for a named file."""
     wanted = np.array(COLOURS[colour], dtype=bool)
-    there = (plain[..., wanted] >= 128).all(-1) & (plain[..., ~wanted] < 128).all(-1)
-    outline = extent((lit >= 200).all(-1))
+    there = np.asarray((plain[..., wanted] >= 128).all(-1) & (plain[..., ~wanted] < 128).all(-1))
+    outline = extent(np.asarray((lit >= 200).all(-1)))
     left, top, right, bottom = extent(there)
     around = (left - HALF_STROKE, top - HALF_STROKE, right + HALF_STROKE, bottom + HALF_STROKE)
     blurred = TINY_BLUR * plain.shape[1] / size_of(TINY)[0]

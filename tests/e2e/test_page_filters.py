@@ -13,7 +13,7 @@ from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import FilePayload, Page, Route, expect
 
 from tests.e2e.browser import NEVER_SETTLED, HeldRequests, Visit, accessibility_faults, cards, query, search, send
 
@@ -271,7 +271,7 @@ def test_a_pasted_picture_and_a_chosen_one_are_searched_with(visit: Visit) -> No
     page.evaluate(PASTE, base64.b64encode(png(two_coloured("green", "white", 64, 48))).decode())
     expect(page.locator("#status")).to_have_text("Pictures like image.png.")
     assert titles(page)[0] == "green"
-    chosen = {"name": "mine.png", "mimeType": "image/png", "buffer": png(two_coloured("red", "white", 64, 48))}
+    chosen = FilePayload(name="mine.png", mimeType="image/png", buffer=png(two_coloured("red", "white", 64, 48)))
     page.get_by_label("Search with a picture").set_input_files(files=[chosen])
     expect(page.locator("#status")).to_have_text("Pictures like mine.png.")
     assert titles(page)[0] == "red"

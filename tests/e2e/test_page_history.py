@@ -10,7 +10,7 @@ from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 
 from tests.e2e.browser import NEVER_SETTLED, HeldRequests, Visit, accessibility_faults, search, send
 
@@ -211,7 +211,7 @@ def test_back_closes_what_is_shown_large(visit: Visit) -> None:
 def test_a_picture_from_a_file_is_gone_back_to(visit: Visit) -> None:
     page, status = visit.page, visit.page.locator("#status")
     for colour in ("red", "blue"):
-        chosen = {
+        chosen: FilePayload = {
             "name": f"my {colour}.png",
             "mimeType": "image/png",
             "buffer": png(two_coloured(colour, "white", 64, 48)),
@@ -253,7 +253,7 @@ def test_what_is_wrong_has_the_names_that_stand_on_the_page(visit: Visit) -> Non
     page.get_by_label("At least").press("Tab")
     expect(status).to_have_text("At least: write a percentage from 0 to 100, or choose “score”.")
     page.get_by_label("At least").fill("10")
-    chosen = {"name": "mine.png", "mimeType": "image/png", "buffer": png(two_coloured("red", "red", 64, 48))}
+    chosen = FilePayload(name="mine.png", mimeType="image/png", buffer=png(two_coloured("red", "red", 64, 48)))
     page.get_by_label("Search with a picture").set_input_files(files=[chosen])
     told = "How alike pictures are is no percentage: for “At least” choose “score”."
     expect(status).to_have_text(f"Pictures like mine.png. {told}")

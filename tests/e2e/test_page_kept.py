@@ -12,7 +12,7 @@ from tests.support.running_server import running_server
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Route, expect
+from playwright.sync_api import FilePayload, Route, expect
 
 from tests.e2e.browser import Visit, send
 
@@ -137,7 +137,7 @@ def test_a_name_that_reads_otherwise_in_a_form_stays_as_it_is(visit: Visit) -> N
     panel = visit.page.locator("#add")
     expect(panel.get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
     content = base64.b64decode(base64_png("red", "green"))
-    files = [{"name": "c%0Ad.png", "mimeType": "image/png", "buffer": content}]
+    files: list[FilePayload] = [{"name": "c%0Ad.png", "mimeType": "image/png", "buffer": content}]
     panel.locator("input#choose-files").set_input_files(files)
     expect(panel.get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
     for name in ("a%22b.png", "c%0Ad.png"):

@@ -1,11 +1,13 @@
 """A picture shown large: opened from results and from the library, changed and deleted there, put away by Back."""
 
+from functools import partial
+
 import pytest
 
 from tests.support import patient
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, Request, Route, expect
 
 from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, open_large, query, search
 
@@ -60,6 +62,10 @@ def test_a_result_is_deleted_where_it_is_looked_at_and_brought_back(visit: Visit
     expect(page.locator("#main li.card")).to_have_count(len(COLOURS) - 1)
 
 
+def is_by(method: str, request: Request) -> bool:
+    return request.method == method
+
+
 def test_who_goes_on_before_the_service_answered_sees_the_next_picture(visit: Visit) -> None:
     page = visit.page
     search(page, "red")
@@ -75,7 +81,7 @@ def test_who_goes_on_before_the_service_answered_sees_the_next_picture(visit: Vi
     dialog.get_by_role("button", name="Next").click()
     expect(title).to_have_text(names[2])
     for method in ("PATCH", "DELETE"):
-        route = held.first(lambda request, method=method: request.method == method)
+        route = held.first(partial(is_by, method))
         with page.expect_response(route.request.url):
             route.continue_()
     expect(title).to_have_text(names[2])

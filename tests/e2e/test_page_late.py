@@ -13,15 +13,15 @@ from tests.support.library import two_coloured
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import FilePayload, Locator, Page, Route, expect
 
-from tests.e2e.browser import DELETE, LOOKED_AT_AGAIN, HeldRequests, Visit, open_large, search
+from tests.e2e.browser import DELETE, LOOKED_AT_AGAIN, HeldRequests, Visit, asked_by, open_large, search
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("all_shown")]
 
 COLOURS = ["red", "green", "blue", "yellow", "cyan"]
 SHOWN = 24  # results that the page asks for at first
-FULL = {"status": 507, "json": {"detail": "The disk is full."}}
+FULL: dict[str, Any] = {"status": 507, "json": {"detail": "The disk is full."}}
 REFUSED = "all green failed: The disk is full."
 
 
@@ -174,14 +174,14 @@ class ManyResults:
         page.route("**/search/text", self._answer)
 
     def _answer(self, route: Route) -> None:
-        if self._is_held(route.request.post_data_json):
+        if self._is_held(asked_by(route.request)):
             self._held.append(route)
         else:
             self._fulfill(route)
 
     def _fulfill(self, route: Route) -> None:
         found = route.fetch()
-        answer, asked = found.json(), route.request.post_data_json["k"]
+        answer, asked = found.json(), asked_by(route.request)["k"]
         hits = islice(cycle(answer["results"]), asked)
         route.fulfill(response=found, json={**answer, "results": [{**hit, "rank": n} for n, hit in enumerate(hits, 1)]})
 
@@ -318,7 +318,7 @@ def test_failures_that_are_told_late_do_not_replace_later_ones(visit: Visit) -> 
     page.route("**/failures", answer)
     page.get_by_role("button", name="Add pictures").first.click()
     page.wait_for_timeout(100)
-    file = {"name": "n.png", "mimeType": "image/png", "buffer": png(two_coloured("red", "red", 80, 48))}
+    file: FilePayload = {"name": "n.png", "mimeType": "image/png", "buffer": png(two_coloured("red", "red", 80, 48))}
     page.locator("#add input[type=file]").first.set_input_files([file])
     expect(page.locator("#add [role=status]")).to_contain_text("Done")
     held[0].fulfill(json={"failures": []})

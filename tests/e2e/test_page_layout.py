@@ -28,7 +28,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def bounds(one: Locator) -> dict[str, float]:
     found = one.bounding_box()
     assert found is not None
-    return {**found, "bottom": found["y"] + found["height"]}
+    left, top, width, height = found["x"], found["y"], found["width"], found["height"]
+    return {"x": left, "y": top, "width": width, "height": height, "bottom": top + height}
 
 
 def test_names_are_broken_behind_their_marks_and_no_separator_stands_alone(browser: Browser, address: str) -> None:

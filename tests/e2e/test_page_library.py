@@ -11,7 +11,7 @@ from tests.support.library import two_coloured
 from tests.support.web_app import png
 
 pytest.importorskip("playwright")
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Dialog, FilePayload, Locator, Page, Route, expect
 
 from tests.e2e.browser import DELETE, LOOKED_AT_AGAIN, HeldRequests, Visit, accessibility_faults, cards, search, send
 
@@ -49,7 +49,7 @@ def image_id(picture: Locator) -> str:
 def add_picture(page: Page, name: str) -> None:
     """Choose a file to be taken in, and wait until it can be found."""
     page.get_by_role("button", name="Add pictures").click()
-    chosen = {"name": name, "mimeType": "image/png", "buffer": png(two_coloured("black", "white", 64, 48))}
+    chosen: FilePayload = {"name": name, "mimeType": "image/png", "buffer": png(two_coloured("black", "white", 64, 48))}
     page.get_by_label("Files…").set_input_files(files=[chosen])
     expect(page.locator("#add").get_by_role("status")).to_have_text("Done: 1 of 1 can be found.")
 
@@ -130,7 +130,12 @@ def test_a_deleted_picture_is_brought_back_after_the_page_was_loaded_anew(visit:
 
 def test_a_form_goes_with_the_picture_that_is_deleted(visit: Visit) -> None:
     page, asked = visit.page, list[str]()
-    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+
+    def accept(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.accept()
+
+    page.on("dialog", accept)
     card(page, "red").get_by_role("button", name="Edit").click()
     page.locator("form.editor").get_by_label("Captions").fill("never saved")
     card(page, "red").get_by_role("button", name=DELETE).click()

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.library import COLOURS, two_coloured
+from tests.support.fakes import COLOURS
+from tests.support.library import two_coloured
 from tests.support.running_server import running_server
 from tests.support.web_app import png
 

@@ -12,7 +12,7 @@ pytest.importorskip("playwright")
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
-from tests.e2e.browser import Visit, search, send
+from tests.e2e.browser import Visit, asked_by, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -59,7 +59,7 @@ def test_a_question_that_is_too_long_is_asked_as_far_as_it_is_taken(visit: Visit
     asked = visit.page.evaluate("'red ' + 'x'.repeat(600)")
     with visit.page.expect_request("**/search/text") as sent:
         visit.page.get_by_label("What do the pictures show?").fill(asked)
-    assert sent.value.post_data_json["query"] == asked[:512]
+    assert asked_by(sent.value)["query"] == asked[:512]
     expect(visit.page.locator("#status")).to_contain_text("The question is long: its beginning alone was asked.")
 
 

@@ -16,7 +16,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
-from tests.e2e.browser import Visit, accessibility_faults, chromium, search, send
+from tests.e2e.browser import Visit, accessibility_faults, asked_by, chromium, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -124,4 +124,4 @@ def test_a_least_score_that_is_no_number_is_told_and_one_with_a_comma_is_read(vi
         least.fill("")
     with page.expect_request("**/search/text") as asked:
         least.press_sequentially("-2,5 ")
-    assert asked.value.post_data_json["min_score"] == -2.5
+    assert asked_by(asked.value)["min_score"] == -2.5

@@ -12,7 +12,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Route, expect
 
-from tests.e2e.browser import Visit, cards, chromium, query, search, send
+from tests.e2e.browser import Visit, asked_by, cards, chromium, query, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -68,7 +68,7 @@ def test_a_result_says_that_its_text_holds_the_words(visit: Visit) -> None:
     expect(visit.page.get_by_role("dialog")).to_be_hidden()
 
     def found_by_text(route: Route) -> None:
-        asked = route.request.post_data_json | {"match": "text"}
+        asked = asked_by(route.request) | {"match": "text"}
         route.fulfill(response=route.fetch(post_data=asked))
 
     visit.page.route("**/search/text", found_by_text)

@@ -1,6 +1,7 @@
 """Colours are those that a profile means, and no profile keeps a picture from being seen."""
 
 import random
+from collections.abc import Callable
 
 import PIL.Image
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from models.colour_profiles import LARGEST_PROFILE, to_srgb
 from tests.support import colour_profiles as profiles
 
-PICTURES = {
+PICTURES: dict[str, tuple[str, float | tuple[float, ...], Callable[[], bytes]]] = {
     "RGB": ("RGB", (250, 10, 10), profiles.swapped),
     "RGBA": ("RGBA", (250, 10, 10, 99), profiles.swapped),
     "grey": ("L", 128, lambda: profiles.grey(1.0)),

@@ -87,7 +87,7 @@ def test_a_training_step_leaves_nothing_behind(name: str) -> None:
         regions = Regions(vectors, torch.ones(vectors.shape[:2], dtype=torch.bool, device=device))
         same = torch.eye(sizes.pairs, dtype=torch.bool, device=device)
         loss = hinge_loss(hardest_triplets(reranker, reranker.precompute(regions), words, same), 0.2)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         assert vectors.grad is not None
         assert vectors.grad.device.type == DEVICE.type
         assert unpretended(vectors.grad).isfinite().all()

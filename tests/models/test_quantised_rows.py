@@ -67,6 +67,6 @@ def test_rows_that_do_not_fill_bytes_are_refused() -> None:
 def test_an_embedding_of_quantised_rows_is_that_of_the_matrix() -> None:
     stored = quantise_rows(torch.randn(50, 16, generator=torch.Generator().manual_seed(3)), bits=4)
     planes, scale = stored[PLANES], stored[SCALE]
-    dense = torch.nn.Embedding.from_pretrained(dequantise_rows(planes, scale))
+    dense = torch.nn.Embedding.from_pretrained(dequantise_rows(planes, scale))  # type: ignore[no-untyped-call]
     for ids in (torch.tensor([[0, 49, 7], [7, 7, 1]]), torch.tensor([3]), torch.zeros(2, 0, dtype=torch.int64)):
         assert torch.equal(QuantisedEmbedding(planes, scale)(ids), dense(ids))

@@ -104,7 +104,7 @@ def test_a_writer_that_fails_takes_nothing_from_another(tmp_path: Path, monkeypa
 
 
 def die_writing(path: Path) -> None:
-    os.fsync = lambda handle: os._exit(9)
+    os.fsync = lambda fd: os._exit(9)
     write_whole(path, b"never there")
 
 

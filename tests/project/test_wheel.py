@@ -18,7 +18,7 @@ BUILT_FROM = "service/page/"  # sources of service/web, which is what is install
 
 def held_by_wheel(source: Path, target: Path) -> set[str]:
     """The files in the wheel that is built of a project."""
-    build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", target]
+    build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(target)]
     subprocess.run([sys.executable, *build, source], check=True, capture_output=True)
     (wheel,) = target.glob("*.whl")
     return set(zipfile.ZipFile(wheel).namelist())

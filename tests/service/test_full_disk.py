@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free = 10 * RESERVE
-        monkeypatch.setattr(module.shutil, "disk_usage", lambda folder: self)
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: self)
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ def work_until_done(store: Store, worker: Worker, woken: Any) -> Waiting:
 
 def test_the_worker_waits_for_room_and_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures = {store.accept(encoded(noise(seed), "PNG")): noise(seed) for seed in range(5)}
-    append, thumbnails, failures = Slab.append, Path.replace, []
+    append, thumbnails, failures = Slab.append, Path.replace, list[str]()
 
     def failing(kind: str, call: Any) -> Any:
         def maybe(*arguments: Any, **options: Any) -> Any:

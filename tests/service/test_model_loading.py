@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from models.kernels.library import KernelLibrary, NoKernels
+from models.matching.ensemble import Ensemble
 from models.matching.lazy_matcher import MatcherHeader
 from service import model_loading
 from service.api.schemas.results import ImageAnswer, TextAnswer
@@ -57,7 +58,9 @@ def test_folders_of_ones_own_load_by_name_and_share_weights_with_their_mean(fold
     models = load_models(["scan-t2i-avg", "i2t=other/best", "scan-t2i-avg+i2t"], "cpu")
     assert list(models) == ["scan-t2i-avg", "i2t", "scan-t2i-avg+i2t"]
     assert models["i2t"].name == "scan-i2t-avg"
-    assert models["scan-t2i-avg+i2t"].members[0] is models["scan-t2i-avg"]
+    mean = models["scan-t2i-avg+i2t"]
+    assert isinstance(mean, Ensemble)
+    assert mean.members[0] is models["scan-t2i-avg"]
     assert len({matcher.digest for matcher in models.values()}) == 3
 
 
@@ -130,7 +133,9 @@ def test_the_default_alone_is_read_at_the_start_and_shared_with_what_is_read_lat
     headers = {name: model.header for name, model in started.models.items()}
     assert headers == {name: MatcherHeader.of(matcher) for name, matcher in whole.matchers.items()}
     assert not both.loaded
-    assert next(iter(both.matcher.members)) is started.matcher("scan-t2i-avg")
+    mean = both.matcher
+    assert isinstance(mean, Ensemble)
+    assert mean.members[0] is started.matcher("scan-t2i-avg")
     assert started.models["i2t"].loaded  # as a member of the mean
     every = LoadedModels.from_settings(settings.model_copy(update={"preload": True}), at_first_use=True)
     assert in_memory(every) == in_memory(whole)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,8 +109,8 @@ def test_who_starts_and_who_stops_it_hears_what_waits(
     with closing(Catalog(path)) as catalog:
         tell_of_queued(path, "they are stored")
         assert caplog.text == ""
-        named = ({"image_id": name, "filename": f"{name}.png"} for name in ("a", "b"))
-        new = [NewPicture(extension="png", num_bytes=1, captions=[], tags={}, taken_at=None, **one) for one in named]
+        said: dict[str, Any] = {"extension": "png", "num_bytes": 1, "captions": [], "tags": {}, "taken_at": None}
+        new = [NewPicture(image_id=name, filename=f"{name}.png", **said) for name in ("a", "b")]
         catalog.take_in(new, 1.0)
     tell_of_queued(path, "they are stored")
     assert "2 pictures wait for their regions: they are stored" in caplog.text

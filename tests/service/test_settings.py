@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -130,7 +131,7 @@ def test_names_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"no_such_setting": 1}, "no_such_setting"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(wrong: dict[str, object], named: str) -> None:
+def test_what_cannot_be_used_is_refused_by_name(wrong: dict[str, Any], named: str) -> None:
     with pytest.raises(ValidationError, match=named):
         Settings(**wrong)
 

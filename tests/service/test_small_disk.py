@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def work_while_there_is_room(worker: Worker) -> int:
 def test_a_full_disk_costs_nothing_that_was_accepted(disk: SmallDisk) -> None:
     data = disk.folder / "data"
     with whole_service(data) as service:
-        statuses = []
+        statuses: list[int] = []
         while len(statuses) < MOST_UPLOADS and (not statuses or statuses[-1] == 202):
             statuses.append(upload(service, len(statuses)))
             work_while_there_is_room(service.worker)
@@ -103,7 +104,8 @@ def test_a_full_disk_costs_nothing_that_was_accepted(disk: SmallDisk) -> None:
         assert len(listed) == len(statuses) - 1
         for image in listed:
             assert service.http.get(image["url"]).status_code in (200, 507)  # the file to show may not be made yet
-        for path, options in (("/search/text", {"json": {"query": "red"}}), ("/readyz", {})):
+        asks: dict[str, dict[str, Any]] = {"/search/text": {"json": {"query": "red"}}, "/readyz": {}}
+        for path, options in asks.items():
             asked = service.http.request("POST" if options else "GET", path, **options)
             assert asked.status_code in (200, 503), asked.text
         deletion = service.http.delete(f"/images/{listed[0]['image_id']}")

@@ -63,7 +63,9 @@ def test_one_that_goes_away_is_missed_and_nothing_made_in_its_place(
 def test_another_collection_in_its_place_is_not_taken_for_it(catalog: Catalog, tmp_path: Path) -> None:
     place = tmp_path / "data"
     place.rename(tmp_path / "moved")
-    for make in (lambda: Catalog(place / "catalog.sqlite").close(), (place / "catalog.sqlite").touch):
+    file = place / "catalog.sqlite"
+    makes: tuple[Callable[[], None], ...] = (lambda: Catalog(file).close(), file.touch)
+    for make in makes:
         place.mkdir()
         make()
         before = (place / "catalog.sqlite").read_bytes()

@@ -33,8 +33,8 @@ def test_distances_and_order_are_those_of_one_catalog(
 ) -> None:
     with TemporaryDirectory() as folder, ExitStack() as stack:
         whole, *shards = (stack.enter_context(closing(Catalog(Path(folder, f"{n}.sqlite")))) for n in range(4))
-        for n, (caption, filename, shard) in enumerate(described):
-            for catalog in (whole, shards[shard]):
+        for n, (caption, filename, place) in enumerate(described):
+            for catalog in (whole, shards[place]):
                 said = picture(f"{n:03}", captions=[caption], taken_at=MAY_14, filename=filename)
                 catalog.take_in([said], now=float(n))
                 make_ready(catalog, f"{n:03}")

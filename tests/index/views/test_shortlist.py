@@ -235,8 +235,8 @@ def test_inverted_lists_find_nearly_what_a_full_search_finds(monkeypatch: pytest
 def test_rows_found_by_their_codes_are_ordered_by_their_vectors() -> None:
     """Vectors that no code tells apart come as a full search would give them."""
     random = np.random.default_rng(8)
-    rows = np.repeat(random.normal(size=(40, 16)), 50, axis=0) + 1e-4 * random.normal(size=(2_000, 16))
-    rows = np.asarray(rows, np.float32)
+    vectors = np.repeat(random.normal(size=(40, 16)), 50, axis=0) + 1e-4 * random.normal(size=(2_000, 16))
+    rows = np.asarray(vectors, np.float32)
     query = rows[::50]
     codes = Shortlist(16).extended(rows).indexed(inverted_part(rows))
     for one, found in zip(query, codes.search(query, 60)[1], strict=True):

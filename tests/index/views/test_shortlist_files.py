@@ -1,6 +1,7 @@
 """Indexes of shortlists beside their view: opened without training, and never trusted when they do not check."""
 
 import json
+import shutil
 import threading
 import zlib
 from pathlib import Path
@@ -249,7 +250,7 @@ def test_who_builds_across_a_removal_has_no_right_to_before_the_folder_is_looked
     with one_builder(tmp_path / "shortlists") as building:
         assert building is not None
         assert not building.is_void
-        monkeypatch.setattr(views.shutil, "rmtree", lambda *_, **__: voids.append(building.is_void))
+        monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: voids.append(building.is_void))
         views.remove_shortlists(tmp_path)
     assert voids == [True]
 

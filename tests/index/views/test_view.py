@@ -1,8 +1,10 @@
 """Views: published rows are whole, readers follow the writer, a damaged tail is cut back and built again."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,9 +152,14 @@ def test_rows_behind_a_damaged_one_wait_for_it_also_when_others_are_added(
     build_more(writer, 14)
     assert view.refresh()  # there is a new manifest
     check(view.snapshot(), 9, 5)
-    checked: list[int] = []
+    checked, check_row = list[int](), Slab.check
+
+    def noting(slab: Slab, row: int) -> None:
+        checked.append(row)
+        check_row(slab, row)
+
     with monkeypatch.context() as patch:
-        patch.setattr(Slab, "check", lambda slab, row, check=Slab.check: (checked.append(row), check(slab, row)))
+        patch.setattr(Slab, "check", noting)
         assert not view.refresh()
     assert checked == [9]  # and none of the others, as often as one looks
     with stored.open("r+b") as file:
@@ -186,9 +193,13 @@ def test_records_written_but_never_published_are_overwritten(tmp_path: Path, mon
 )
 def test_rows_that_leave_no_whole_view_are_refused(tmp_path: Path, at: int, rows: int, words: str) -> None:
     writer = build(tmp_path, 2, 2)
-    for add, (content, _) in ((writer.add_images, images(0, 2)), (writer.add_captions, captions(0, 2))):
+    adding: list[tuple[Callable[..., None], Any]] = [
+        (writer.add_images, images(0, 2)),
+        (writer.add_captions, captions(0, 2)),
+    ]
+    for add, (content, _) in adding:
         with pytest.raises(ValueError, match=words):
-            add(at, content, np.zeros((rows, EMBED), np.float32))  # type: ignore[operator]
+            add(at, content, np.zeros((rows, EMBED), np.float32))
     check(View(tmp_path).snapshot(), 2, 2)
 
 
@@ -284,12 +295,17 @@ def build_more(writer: ViewWriter, count: int) -> None:
     writer.add_images(at, *images(at, count))
 
 
-DISTURBANCES = {
+def write_again(writer: ViewWriter) -> None:
+    writer.cut_back(1, 0)
+    build_more(writer, 12)
+
+
+DISTURBANCES: dict[str, Callable[[ViewWriter], None]] = {
     "rows are added": lambda writer: build_more(writer, writer.counts().images + 5),
     "a row is replaced by itself": lambda writer: writer.replace_images([3], *images(3, 4)),
     "rows are cut back": lambda writer: writer.cut_back(1, 0),
     "all rows are cut back": lambda writer: writer.cut_back(0, 0),
-    "rows are cut back and written again": lambda writer: (writer.cut_back(1, 0), build_more(writer, 12)),
+    "rows are cut back and written again": write_again,
 }
 
 
@@ -301,15 +317,15 @@ def test_a_query_sees_one_state_whatever_is_refreshed_between_its_steps(
     """A query's steps, with a change of the view and a refresh before the step number `moment`."""
     writer, view = build(tmp_path, 9, 4), View(tmp_path)
     snapshot = view.snapshot()
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
 
     def search() -> None:
         found["rows"] = snapshot.images.search(np.ones((1, EMBED), np.float32), 9)[1][0]
 
-    steps = [
+    steps: list[Callable[[], None]] = [
         lambda: found.update(counts=snapshot.counts),
         search,
-        lambda: found.update(records=snapshot.read_images(found["rows"])),  # type: ignore[arg-type]
+        lambda: found.update(records=snapshot.read_images(found["rows"])),
         lambda: found.update(words=snapshot.read_captions(range(4))),
         lambda: found.update(embedding=embedding_of(snapshot, 8)),
     ]
@@ -319,8 +335,8 @@ def test_a_query_sees_one_state_whatever_is_refreshed_between_its_steps(
             assert view.refresh()
         step()
     assert found["counts"] == (9, 4)
-    assert sorted(found["rows"]) == list(range(9))  # type: ignore[call-overload]
+    assert sorted(found["rows"]) == list(range(9))
     expected, embeddings = images(0, 9)
-    np.testing.assert_array_equal(found["records"]["vectors"], expected["vectors"][found["rows"]])  # type: ignore[index]
-    np.testing.assert_array_equal(found["embedding"], embeddings[8])  # type: ignore[arg-type]
-    assert [len(words) for words in found["words"]] == [len(words) for words in captions(0, 4)[0]]  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(found["records"]["vectors"], expected["vectors"][found["rows"]])
+    np.testing.assert_array_equal(found["embedding"], embeddings[8])
+    assert [len(words) for words in found["words"]] == [len(words) for words in captions(0, 4)[0]]

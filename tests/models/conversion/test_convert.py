@@ -18,7 +18,7 @@ from models.datasets.captioned_features import CaptionedFeatures
 from models.datasets.captions import read_scored_sentences
 from models.evaluation.score_matrix import score_all
 from models.matching.checkpoint import load_matcher
-from models.matching.matcher import Matcher
+from models.matching.single_matcher import SingleMatcher
 from models.rerankers.camp_released import CampReleased
 from models.rerankers.scan import ScanConfig
 from models.safe_load.restricted_pickle import RefusedFile
@@ -32,7 +32,7 @@ def vocab(tmp_path: Path) -> Path:
     return authors.write_vocabulary(tmp_path / "vocab.json")
 
 
-def converted_scan(folder: Path, model: Any, **changes: Any) -> Matcher:
+def converted_scan(folder: Path, model: Any, **changes: Any) -> SingleMatcher:
     """A SCAN checkpoint with some options changed, converted and loaded."""
     file = authors.write(folder / "scan.pth.tar", model, authors.SCAN | changes)
     convert_checkpoint("scan", file, authors.write_vocabulary(folder / "vocab.json"), folder / "out")

@@ -69,7 +69,7 @@ def no_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def convert(parts: Path, out: Path, **changes: Path) -> str:
-    given = {"one_stage": parts / "yolox.safetensors", "classifier": parts / "head.safetensors"}
+    given: dict[str, Any] = {"one_stage": parts / "yolox.safetensors", "classifier": parts / "head.safetensors"}
     file = parts / "plain" / "model.safetensors"
     config = replace(concept_config(file), min_side=0.1)
     return convert_detector(file, config, out, **{**given, **changes}, sentence_encoder=parts / "any")

@@ -16,7 +16,7 @@ def test_an_array_takes_its_room_at_once_and_is_opened_again(tmp_path: Path) -> 
     create_array(path, (1000, 100), "f4")
     assert path.stat().st_blocks * 512 >= 400_000
     array = open_array(path, "r+")
-    assert (array.shape, array.dtype, array.any()) == ((1000, 100), np.float32, False)
+    assert (array.shape, array.dtype, bool(array.any())) == ((1000, 100), np.dtype(np.float32), False)
     array[3] = 1
     array.flush()
     assert open_array(path)[3].all()

@@ -36,7 +36,7 @@ def members(tmp_path: Path) -> list[SingleMatcher]:
     for folder, name in (("a", "scan-t2i-avg"), ("b", "scan-i2t-avg")):
         made = small_matcher(name, extractor=PUBLISHED_FEATURES)
         with torch.no_grad():
-            made.reranker.sentence_encoder.embed.weight.mul_(40)
+            made.reranker.get_parameter("sentence_encoder.embed.weight").mul_(40)
         save_matcher(made, tmp_path / folder)
     return [load_matcher(tmp_path / folder) for folder in "ab"]
 

@@ -67,7 +67,7 @@ def test_two_stages_equal_a_search_one_query_at_a_time() -> None:
         shortlist = sorted(range(10), key=lambda k: -stage_one[q, k].item())[:3]
         within += image_of[q].item() in shortlist
         order = sorted(shortlist, key=lambda k: -scores[q, k].item())
-        positions.append(order.index(image_of[q].item()) if image_of[q].item() in order else 9)
+        positions.append(order.index(int(image_of[q])) if image_of[q].item() in order else 9)
     for k in range(10):
         best = sorted(range(20), key=lambda q: -scores[q, k].item())[:10]
         shortlist = sorted(range(20), key=lambda q: -stage_one[q, k].item())[:3]

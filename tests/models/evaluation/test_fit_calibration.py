@@ -39,10 +39,10 @@ def captioned_features(matcher: SingleMatcher, count: int = 120, noise: float = 
     """Pictures whose regions look, to this untrained matcher, much like the words of their captions."""
     random = np.random.default_rng(5)
     captions = [[" ".join(random.choice(list(COLOURS), 4)) for _ in range(2)] for _ in range(count)]
-    layer = matcher.reranker.region_encoder.fc
+    bias, weight = (matcher.reranker.get_parameter(f"region_encoder.fc.{name}").detach() for name in ("bias", "weight"))
     words = torch.cat([matcher.encode_sentences(pair)[0].vectors.reshape(1, 12, 8) for pair in captions])
     vectors = words + noise * torch.randn(words.shape, generator=torch.Generator().manual_seed(1))
-    features = (vectors - layer.bias.detach()) @ torch.linalg.pinv(layer.weight.detach()).T
+    features = (vectors - bias) @ torch.linalg.pinv(weight).T
     return CaptionedFeatures.from_arrays(
         features.half().numpy(), np.ones((count, 12), bool), captions, "fake-extractor"
     )
@@ -102,7 +102,7 @@ def test_halves_share_no_picture_and_too_few_are_refused() -> None:
 def test_a_calibration_is_served_as_it_was_assessed(plan: CalibrationPlan, tmp_path: Path) -> None:
     folder, made = tmp_path / "model", small_matcher("scan-t2i-avg")
     with torch.no_grad():
-        made.reranker.sentence_encoder.embed.weight.mul_(40)  # words as different as after a training
+        made.reranker.get_parameter("sentence_encoder.embed.weight").mul_(40)  # words as different as after a training
     save_matcher(made, folder)
     plain = load_uncalibrated(folder)
     data = captioned_features(plain)
@@ -134,7 +134,7 @@ def test_the_command_writes_a_calibration_and_reports_how_good_it_is(regard: Reg
     data.mkdir()
     made = small_matcher("scan-t2i-avg", extractor=PUBLISHED_FEATURES)
     with torch.no_grad():
-        made.reranker.sentence_encoder.embed.weight.mul_(40)
+        made.reranker.get_parameter("sentence_encoder.embed.weight").mul_(40)
     save_matcher(made, folder)
     pictures = captioned_features(load_uncalibrated(folder))
     np.save(data / "dev_ims.npy", pictures.features)
@@ -174,7 +174,7 @@ def test_the_command_writes_a_calibration_and_reports_how_good_it_is(regard: Reg
 def test_what_a_fitted_correction_is_said_to_gain_is_what_is_served(tmp_path: Path) -> None:
     made = small_matcher("scan-t2i-avg")
     with torch.no_grad():
-        made.reranker.sentence_encoder.embed.weight.mul_(40)
+        made.reranker.get_parameter("sentence_encoder.embed.weight").mul_(40)
     save_matcher(made, tmp_path)
     plain = load_uncalibrated(tmp_path)
     data = captioned_features(plain)
@@ -207,7 +207,7 @@ def test_what_a_fitted_correction_is_said_to_gain_is_what_is_served(tmp_path: Pa
 def test_as_much_of_stage_one_is_fused_as_ranks_best(tmp_path: Path, short_question: int) -> None:
     made = small_matcher("scan-t2i-avg")
     with torch.no_grad():
-        made.reranker.sentence_encoder.embed.weight.mul_(40)
+        made.reranker.get_parameter("sentence_encoder.embed.weight").mul_(40)
     save_matcher(made, tmp_path)
     plain = load_uncalibrated(tmp_path)
     data = captioned_features(plain)

@@ -39,7 +39,7 @@ def test_every_pair_is_scored_once_where_it_belongs(name: str, tmp_path: Path, m
     data = CaptionedFeatures.from_arrays(features, np.arange(15).reshape(5, 3) < 14, [()] * 5, "x")
     progress: list[int] = []
     scores = score_all(matcher, data, CAPTIONS, progress.append)
-    assert (scores.shape, scores.dtype) == ((5, 6), np.float64)
+    assert (scores.shape, scores.dtype) == ((5, 6), np.dtype(np.float64))
     images = matcher.encode_projected(matcher.reranker.project(data.regions(slice(5))))
     texts, _ = matcher.encode_sentences(CAPTIONS)
     np.testing.assert_allclose(scores, matcher.score(images, texts).T.numpy(), atol=1e-5)

@@ -31,7 +31,8 @@ def concept_in_loops(head: ConceptHead, feature: Tensor, detected: Tensor, weigh
     vector /= vector.norm()
     for number in sorted(range(NUM_DETECTED), key=lambda number: -float(detected[number]))[:5]:
         vector += weight * detected[number] * head.class_vectors[number]
-    return vector / vector.norm()
+    vector /= vector.norm()
+    return vector
 
 
 def test_a_concept_is_its_formula(head: ConceptHead) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from models.extractors.config import ExtractorUnavailable
-from models.extractors.detectron2 import load_detectron2, load_detectron2_weights
+from models.extractors.detectron2 import Detectron2FasterRcnn, load_detectron2, load_detectron2_weights
 from models.extractors.registry import load_extractor
 from models.safe_load.restricted_pickle import RefusedFile
 
@@ -109,6 +109,7 @@ def test_its_detections_are_among_ours(config: str, settings: dict[str, Any], wi
     assert found.boxes[0, 0].tolist() == pytest.approx([0, 0, 120, 90], rel=1e-5)
     assert found.features.isfinite().all()
     assert detector.labels[:1] == tuple(settings.get("classes", ["person"]))[:1]
+    assert isinstance(detector.network, Detectron2FasterRcnn)
     model = detector.network.model
     model.roi_heads.box_predictor.test_score_thresh = 0.0
     first = detector.network.propose(picture)

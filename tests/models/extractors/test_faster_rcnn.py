@@ -56,8 +56,8 @@ def random_detector(config: DetectorConfig) -> FasterRcnn:
     detector = FasterRcnn(config).eval()
     if config.concept_dim:
         for head in detector.one_stage.heads:
-            head.objectness.weight.data.mul_(30)
-            head.classes.weight.data.mul_(30)
+            head.get_parameter("objectness.weight").data.mul_(30)
+            head.get_parameter("classes.weight").data.mul_(30)
         detector.concepts.class_vectors.normal_()
     return detector
 
@@ -191,7 +191,7 @@ def test_concepts_end_the_feature_and_name_the_region() -> None:
     regions = detections_of(detector, noise(640, 480), noise(480, 640, 1))
     concepts = regions.features[..., 1280:]
     torch.testing.assert_close(concepts.norm(dim=-1), torch.ones(2, 12), rtol=1e-4, atol=1e-4)
-    assert {detector.labels[label] for label in regions.labels[:, 1:].unique()} & set(LABELS)
+    assert {detector.labels[label] for label in regions.labels[:, 1:].flatten().tolist()} & set(LABELS)
     named = regions.labels < len(LABELS) + 1000
     assert (regions.confidence[named] >= detector.config.min_label).all()
     assert (regions.confidence[~named][regions.labels[~named] != detector.labels.index(PICTURE)] < 0.3).all()
@@ -259,7 +259,7 @@ def test_training_lowers_the_losses_on_one_thing() -> None:
     for _ in range(20):
         loss = torch.stack(list(detector.losses(pixels, [target]).values())).sum()
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         totals.append(float(loss.detach()))
     assert totals[-1] < 0.7 * totals[0]

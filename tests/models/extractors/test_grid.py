@@ -40,7 +40,7 @@ def test_cells_cover_each_picture_once_row_by_row(grid: GridExtractor) -> None:
     assert found.features.shape == (3, 49, BACKBONE_FEATURE_DIM)
     assert found.mask.all()
     assert found.confidence.eq(1).all()
-    assert [grid.labels[label] for label in found.labels.unique()] == [CELL]
+    assert [grid.labels[label] for label in found.labels.unique()] == [CELL]  # type: ignore[no-untyped-call]
     for row in range(7):
         for column in range(7):
             expected = [column * 10, row * 20, column * 10 + 10, row * 20 + 20]
@@ -55,7 +55,7 @@ def test_a_cell_holds_the_map_at_its_place(grid: GridExtractor) -> None:
     with torch.no_grad():
         stage = grid.backbone.widen(grid.backbone(grid.backbone.normalise(pixels)).stride32)
     features = grid.extract([square]).features
-    assert features[0].unique(dim=0).shape[0] == 49  # no two cells look alike
+    assert features[0].unique(dim=0).shape[0] == 49  # type: ignore[no-untyped-call]  # no two cells look alike
     for row in range(7):
         for column in range(7):
             torch.testing.assert_close(features[0, row * 7 + column], stage[0, :, row, column], atol=1e-4, rtol=1e-4)
@@ -96,4 +96,4 @@ def test_sman_reads_the_grid(grid: GridExtractor) -> None:
     told = sman.explain(images, words)
     assert told.region_weights is not None
     assert told.region_weights.shape == (2, 3, 49)
-    assert sman.score(images, words).flatten().unique().numel() == 6
+    assert sman.score(images, words).flatten().unique().numel() == 6  # type: ignore[no-untyped-call]

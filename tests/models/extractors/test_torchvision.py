@@ -61,7 +61,7 @@ def test_pictures_get_their_regions_with_the_box_heads_features(detector: TwoSta
 
 @pytest.mark.slow
 def test_what_it_says_of_proposals_is_what_torchvision_says(detector: TwoStageDetector) -> None:
-    model = detector.network.model
+    model: Any = detector.network.model
     first = detector.network.propose(noise(120, 90))
     second = detector.network.classify(first, detector.network.box_features(first, first.proposals))
     pixels = torch.from_numpy(np.array(noise(120, 90))).permute(2, 0, 1) / 255

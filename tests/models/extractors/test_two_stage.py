@@ -32,7 +32,7 @@ def test_regions_are_the_boxes_of_their_likeliest_class_described_where_they_are
     found = detector.extract([PIL.Image.new("RGB", (80, 20)), PIL.Image.new("RGB", (40, 40))])
     assert found.mask.tolist() == [[True, True, True, False]] * 2
     assert found.labels[:, :3].tolist() == [[2, 1, 0]] * 2
-    looked_at = [[0.0, 0, 40, 40], [0, 10, 20, 40], [20, 0, 40, 40], [0, 0, 0, 0]]
+    looked_at: list[list[float]] = [[0.0, 0, 40, 40], [0, 10, 20, 40], [20, 0, 40, 40], [0, 0, 0, 0]]
     assert found.features[1, :3].tolist() == [[*box, 40] for box in looked_at[:3]]
     assert found.features[0, 1].tolist() == [0, 10, 20, 40, 80]
     assert not found.features[:, 3].any()

@@ -1,5 +1,6 @@
 """Building the kernels: for which processors, with which compiler, and what is said where none works."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -25,7 +26,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     programs = tmp_path / "programs"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     return programs
 
 
@@ -74,7 +75,9 @@ def test_other_sources_and_other_options_have_another_name(tmp_path: Path, monke
     assert len(set(names)) == 4
 
 
-def test_the_first_compiler_that_works_is_taken(alone: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_first_compiler_that_works_is_taken(
+    alone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     program(alone, "clang", "#!/bin/sh\necho clang knows no half >&2; exit 1\n")
     program(alone, "gcc", FAKE_COMPILER)
     folder = tmp_path / "built"
@@ -103,7 +106,7 @@ def test_what_every_compiler_said_is_told(alone: Path, tmp_path: Path) -> None:
 
 
 def test_without_any_compiler_the_command_fails_in_words(
-    alone: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    alone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["--folder", str(tmp_path / "built")]) == 1
     assert "neither clang nor gcc nor the Python package ziglang" in capsys.readouterr().err
@@ -121,7 +124,7 @@ def test_zig_is_told_the_processor_in_its_own_words() -> None:
 
 
 def test_ziglang_is_taken_where_there_is_no_other(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     assert list(build.compilers()) == [Compiler((sys.executable, "-m", "ziglang", "cc"), is_zig=True)]
 
 

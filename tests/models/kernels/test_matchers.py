@@ -45,7 +45,7 @@ def corrected(name: str, seed: int, cosine_weight: float = 0.0, short_question: 
     hubness = HubnessConfig(image_weight=0.4, text_weight=0.2, neighbours=2, similarity="scores")
     banks = HubnessBanks(VectorBank.quantise(torch.randn(6, 1, 8, generator=torch.Generator().manual_seed(seed))))
     line = LogOddsModel(3.0, -1.0)
-    parts = {"cosine_weight": cosine_weight, "short_question": short_question, "short_summand": 0.6}
+    parts: dict[str, Any] = {"cosine_weight": cosine_weight, "short_question": short_question, "short_summand": 0.6}
     calibration = replace(Calibration(text=line, image=line), hubness=hubness, **parts)
     return small_matcher(name, seed).with_calibration(calibration, banks)
 

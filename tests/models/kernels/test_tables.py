@@ -145,9 +145,7 @@ def test_the_number_of_threads_changes_no_score(kernels: KernelLibrary) -> None:
         ({"region_mask": torch.ones(40, 6)}, "must be torch.bool"),
     ],
 )
-def test_tables_that_do_not_fit_are_refused(
-    kernels: KernelLibrary, changed: dict[str, torch.Tensor], told: str
-) -> None:
+def test_tables_that_do_not_fit_are_refused(kernels: KernelLibrary, changed: dict[str, Any], told: str) -> None:
     assert isinstance(FORM, KernelForm)
     with pytest.raises(ValueError, match=told):
         kernels.scores_of_tables(FORM, tables_of(**changed))

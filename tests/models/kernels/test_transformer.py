@@ -87,11 +87,15 @@ def in_loops(layer: ByteLayer, states: np.ndarray) -> np.ndarray:
     """One layer for the pieces of one sentence, in double precision."""
 
     def linear(part: ByteLinear, x: np.ndarray) -> np.ndarray:
-        return part.scale.double().numpy() * (part.numbers.double().numpy() @ x) + part.bias.double().numpy()
+        found: np.ndarray = (
+            part.scale.double().numpy() * (part.numbers.double().numpy() @ x) + part.bias.double().numpy()
+        )
+        return found
 
     def norm(part: LayerNormWeights, x: np.ndarray) -> np.ndarray:
         scaled = (x - x.mean()) / math.sqrt(x.var() + LAYER_NORM_EPSILON)
-        return scaled * part.weight.double().numpy() + part.bias.double().numpy()
+        found: np.ndarray = scaled * part.weight.double().numpy() + part.bias.double().numpy()
+        return found
 
     queries, keys, values = ([linear(part, x) for x in states] for part in (layer.query, layer.key, layer.value))
     rows = []

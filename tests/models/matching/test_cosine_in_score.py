@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -40,7 +41,7 @@ def test_the_score_is_the_rerankers_plus_the_weighted_product_of_stage_one(
     products = alone.encode_sentences(SENTENCES)[1] @ alone.encode_regions(small_pictures())[1].T
     expected = alone.score(*encode_small(alone)) + weight * products
     images, texts = encode_small(both)
-    close = {"atol": 1e-3 * weight, "rtol": 0.0}  # a picture's embedding is kept in 16 bits a number
+    close: dict[str, Any] = {"atol": 1e-3 * weight, "rtol": 0.0}  # a picture's embedding is kept in 16 bits a number
     torch.testing.assert_close(both.score(images, texts), expected, **close)
     torch.testing.assert_close(both.score_in_blocks(images, texts), both.score(images, texts))
     torch.testing.assert_close(both.score(images, both.texts_from(texts.words)), both.score(images, texts))
@@ -121,7 +122,8 @@ def test_short_questions_are_scored_and_explained_by_the_reranker_alone_and_capt
     short: int, by_sides: tuple[float, float, float, float]
 ) -> None:
     names = ("image_weight", "text_weight", "stage_one_weight", "stage_one_text_weight")
-    hubness = HubnessConfig(neighbours=2, **dict(zip(names, by_sides, strict=True)))
+    weights: dict[str, Any] = dict(zip(names, by_sides, strict=True))
+    hubness = HubnessConfig(neighbours=2, **weights)
     by_sentence = fused("scan-t2i-avg", 0.0, replace(hubness, image_weight=0.0))
     all_fused = fused("scan-t2i-avg", 0.8, hubness)
     assert all_fused.calibration is not None

@@ -70,7 +70,9 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("members", PAIRS)
-def test_the_score_is_the_mean_of_the_members(members: tuple[tuple[str, int, int], ...]) -> None:
+def test_the_score_is_the_mean_of_the_members(
+    members: tuple[tuple[str, int, int], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected, embeddings = [], []
     for member in [small_member(*one) for one in members]:
         images, image_embeddings = member.encode_regions(pictures())
@@ -88,8 +90,8 @@ def test_the_score_is_the_mean_of_the_members(members: tuple[tuple[str, int, int
     assert image_embeddings.shape[1] == ensemble.embed_dim
     assert texts.vectors.shape[2] == ensemble.word_dim == sum(width for _, _, width in members)
     assert isinstance(ensemble, Ensemble)
-    for member in ensemble.members:
-        member.reranker.block = (2, 1)
+    for one in ensemble.members:
+        monkeypatch.setattr(one.reranker, "block", (2, 1))
     torch.testing.assert_close(ensemble.score_in_blocks(images, texts), scores)
     torch.testing.assert_close(ensemble.score(images[:2], texts[[1]]), scores[1:, :2])
 

@@ -1,6 +1,7 @@
 """CAAN against the paper's formulas in plain loops."""
 
 import math
+from collections.abc import Iterable
 
 import pytest
 import torch
@@ -38,6 +39,11 @@ def softmax(logits: list[float]) -> list[float]:
     return [value / sum(exps) for value in exps]
 
 
+def total(vectors: Iterable[Tensor]) -> Tensor:
+    first, *others = vectors
+    return sum(others, first)
+
+
 def score_by_the_paper(caan: Caan, v: Tensor, u: Tensor) -> tuple[float, list[float], list[float]]:
     """Score, f and g of one picture's regions v [n D] and one sentence's words u [m D]: eqs. 6 to 17, one by one.
 
@@ -60,14 +66,14 @@ def score_by_the_paper(caan: Caan, v: Tensor, u: Tensor) -> tuple[float, list[fl
         hu = [[float(x @ m2 @ y) for y in u] for x in u]
     f, g = [], []
     for i in range(n):
-        inner = sum(hv[i][r] * (v[r] @ q1) for r in range(n)) + sum(huv[i][j] * (u[j] @ q2) for j in range(m))
+        inner = total(hv[i][r] * (v[r] @ q1) for r in range(n)) + total(huv[i][j] * (u[j] @ q2) for j in range(m))
         f.append(float(torch.tanh(inner) @ caan.region_weight.weight[0]))
     for j in range(m):
-        inner = sum(hu[j][w] * (u[w] @ q3) for w in range(m)) + sum(hvu[i][j] * (v[i] @ q4) for i in range(n))
+        inner = total(hu[j][w] * (u[w] @ q3) for w in range(m)) + total(hvu[i][j] * (v[i] @ q4) for i in range(n))
         g.append(float(torch.tanh(inner) @ caan.word_weight.weight[0]))
     f, g = softmax(f), softmax(g)
-    attended_regions = sum(f[i] * v[i] for i in range(n))
-    attended_words = sum(g[j] * u[j] for j in range(m))
+    attended_regions = total(f[i] * v[i] for i in range(n))
+    attended_words = total(g[j] * u[j] for j in range(m))
     return float(attended_regions @ attended_words), f, g
 
 
@@ -131,7 +137,7 @@ def test_the_feature_form_knows_what_is_alike_before_it_meets_the_other_side() -
     assert set(images.tensors()) == set(model(0.0, 1).precompute(Regions(v, mask)).tensors())
     with torch.enable_grad():
         words = Words(u, torch.ones(1, 3, dtype=torch.bool))
-        caan.score(caan.precompute(Regions(v, mask)), words).sum().backward()
+        caan.score(caan.precompute(Regions(v, mask)), words).sum().backward()  # type: ignore[no-untyped-call]
     for weight in (caan.region_alike.weight, caan.word_alike.weight):
         assert weight.grad is not None
         assert weight.grad.isfinite().all()
@@ -150,7 +156,7 @@ def test_without_any_positive_affinity_all_weights_are_equal() -> None:
     torch.nn.init.zeros_(caan.affinity.weight)
     regions = Regions(torch.randn(2, 3, D, dtype=torch.float64), torch.ones(2, 3, dtype=torch.bool))
     words = Words(torch.randn(1, 2, D, dtype=torch.float64), torch.ones(1, 2, dtype=torch.bool))
-    caan.score(caan.precompute(regions), words).sum().backward()
+    caan.score(caan.precompute(regions), words).sum().backward()  # type: ignore[no-untyped-call]
     for name, weight in caan.named_parameters():
         if weight.grad is not None:
             assert weight.grad.isfinite().all(), name

@@ -211,7 +211,7 @@ def test_a_fresh_scorer_measures_length(width: int) -> None:
 @pytest.mark.parametrize("unit_words", [True, False])
 def test_only_the_sum_of_unit_vectors_is_measured_by_its_length_at_first(unit_regions: bool, unit_words: bool) -> None:
     scorer = Camp(CampConfig(), replace(ENCODERS, unit_regions=unit_regions, unit_words=unit_words)).scorer
-    at_zero = float(scorer[2].bias.detach())
+    at_zero = float(scorer.get_parameter("2.bias").detach())
     assert (at_zero == pytest.approx(-LENGTH_SLOPE * math.sqrt(2))) is (unit_regions and unit_words)
     assert (abs(at_zero) <= 1 / math.sqrt(WIDTH)) is not (unit_regions and unit_words)
 

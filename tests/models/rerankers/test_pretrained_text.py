@@ -31,7 +31,7 @@ each_config = pytest.mark.parametrize(
 )
 
 
-def model(name: str, encoders: EncoderConfig) -> Reranker:
+def model(name: str, encoders: EncoderConfig) -> Reranker[Any]:
     torch.manual_seed(1)
     return build(name, encoders).double().eval()
 
@@ -53,7 +53,7 @@ def states() -> Words:
 def test_padding_changes_no_score(name: str, encoders: EncoderConfig) -> None:
     reranker = model(name, encoders)
     scores = reranker.score(encode_images(reranker, pictures(encoders)), reranker.encode_texts(states()))
-    assert scores.flatten().unique().numel() == 15
+    assert scores.flatten().unique().numel() == 15  # type: ignore[no-untyped-call]
     longer = Words(pad(states().vectors, (0, 0, 0, 2), value=1e3), pad(states().mask, (0, 2)))
     again = reranker.score(encode_images(reranker, pictures(encoders)), reranker.encode_texts(longer))
     torch.testing.assert_close(again, scores)
@@ -64,7 +64,7 @@ def test_padding_changes_no_score(name: str, encoders: EncoderConfig) -> None:
 def test_gradients_reach_every_weight(name: str, encoders: EncoderConfig) -> None:
     reranker = model(name, encoders).train()
     scores = reranker.score(encode_images(reranker, pictures(encoders)), reranker.encode_texts(states()))
-    (scores * torch.randn_like(scores)).sum().backward()
+    (scores * torch.randn_like(scores)).sum().backward()  # type: ignore[no-untyped-call]
     for weight, parameter in reranker.named_parameters():
         assert parameter.grad is not None, weight
         assert parameter.grad.isfinite().all(), weight

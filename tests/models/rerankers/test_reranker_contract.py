@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -40,7 +41,7 @@ WITHOUT_SHARES = {"scan-t2i-lse", "scan-i2t-lse", "camp", "camp-released", "sman
 pytestmark = pytest.mark.parametrize("name", sorted(RERANKERS))
 
 
-def model(name: str) -> Reranker:
+def model(name: str) -> Reranker[Any]:
     torch.manual_seed(1)
     return build(name, ENCODERS).double().eval()
 
@@ -57,7 +58,7 @@ def sentences(*lengths: int) -> Tokens:
     return Tokens(ids, torch.arange(max(lengths)) < torch.tensor(lengths)[:, None])
 
 
-def encode(reranker: Reranker, regions: Regions, tokens: Tokens) -> tuple[Rows, Words]:
+def encode(reranker: Reranker[Any], regions: Regions, tokens: Tokens) -> tuple[Rows, Words]:
     return encode_images(reranker, regions), reranker.encode_texts(tokens)
 
 
@@ -67,7 +68,7 @@ def test_every_sentence_and_picture_have_a_score(name: str) -> None:
     scores = model(name).score(images, words)
     assert scores.shape == (3, 5)
     assert scores.isfinite().all()
-    assert scores.flatten().unique().numel() == 15  # it looks at both sides
+    assert scores.flatten().unique().numel() == 15  # type: ignore[no-untyped-call]  # it looks at both sides
 
 
 @torch.no_grad()
@@ -158,7 +159,7 @@ def test_gradients_reach_every_weight_and_are_finite(name: str) -> None:
     mask[0, 3:] = False
     images, words = encode(reranker, Regions(regions.vectors, mask), tokens)
     scores = reranker.score(images, words)
-    (scores * torch.randn_like(scores)).sum().backward()
+    (scores * torch.randn_like(scores)).sum().backward()  # type: ignore[no-untyped-call]
     for weight, parameter in reranker.named_parameters():
         assert parameter.grad is not None, weight
         assert parameter.grad.isfinite().all(), weight
@@ -189,7 +190,7 @@ def test_contributions_add_up_to_the_score_and_attention_weights_to_one(name: st
 
 
 @cache
-def small_model(name: str) -> Reranker:
+def small_model(name: str) -> Reranker[Any]:
     torch.manual_seed(1)
     return build(name, EncoderConfig(num_words=16, feature_dim=5, word_dim=4, width=6)).double().eval()
 
@@ -277,7 +278,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
 @pytest.mark.parametrize("zero", [(2, 3), (2,)], ids=["row", "picture"])
 def test_gradients_of_rows_of_zeros_are_as_small_as_others(name: str, zero: tuple[int, ...]) -> None:
     reranker, whole, tokens = model(name).float(), pictures().vectors.float(), sentences(3, 7, 5)
-    norms = []
+    norms: list[float] = []
     for vectors in (whole.clone(), whole):
         if not norms:
             vectors[zero] = 0
@@ -286,7 +287,7 @@ def test_gradients_of_rows_of_zeros_are_as_small_as_others(name: str, zero: tupl
         scores = reranker.score(images, words)
         with torch.no_grad():
             assert scores.equal(reranker.score(images, words))
-        scores.square().sum().backward()
+        scores.square().sum().backward()  # type: ignore[no-untyped-call]
         gradients = [one.grad.norm() for one in reranker.parameters() if one.grad is not None]
         norms.append(float(torch.stack(gradients).norm()))
     assert norms[0] < 10 * max(norms[1], 1)

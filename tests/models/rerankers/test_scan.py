@@ -23,7 +23,7 @@ def attend(query: np.ndarray, context: np.ndarray, config: ScanConfig) -> list[f
     cosines = []
     for q, weights in zip(query, attention(query, context, config), strict=True):
         attended = sum(w * c for w, c in zip(weights, context, strict=True))
-        cosines.append(float(q @ attended) / max(np.linalg.norm(q) * np.linalg.norm(attended), 1e-8))
+        cosines.append(float(q @ attended) / max(float(np.linalg.norm(q) * np.linalg.norm(attended)), 1e-8))
     return cosines
 
 

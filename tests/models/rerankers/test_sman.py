@@ -13,7 +13,7 @@ from models.matching.checkpoint import new_matcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.attention import AdditiveAttention
 from models.rerankers.base import score_pairs
-from models.rerankers.encoders import EncoderConfig
+from models.rerankers.encoders import EncoderConfig, LstmSentenceEncoder
 from models.rerankers.registry import build
 from models.rerankers.sman import Sman, intra_pair_loss
 from models.text.vocabulary import SPECIALS, Vocabulary
@@ -36,7 +36,7 @@ def softmax(logits: list[float]) -> list[float]:
 
 
 def cos(a: Tensor, b: Tensor) -> float:
-    return float(a @ b) / (float(a @ a) * float(b @ b)) ** 0.5
+    return float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -49,10 +49,11 @@ def mean(vectors: list[Tensor]) -> Tensor:
 
 def gru(cell: nn.GRU, inputs: list[Tensor]) -> list[Tensor]:
     """States of a GRU by its equations."""
+    weights = dict(cell.named_parameters())
     state, states = torch.zeros(D, dtype=torch.float64), []
     for x in inputs:
-        from_input = (cell.weight_ih_l0 @ x + cell.bias_ih_l0).chunk(3)
-        from_state = (cell.weight_hh_l0 @ state + cell.bias_hh_l0).chunk(3)
+        from_input = (weights["weight_ih_l0"] @ x + weights["bias_ih_l0"]).chunk(3)
+        from_state = (weights["weight_hh_l0"] @ state + weights["bias_hh_l0"]).chunk(3)
         reset, update = (sigmoid(from_input[gate] + from_state[gate]) for gate in (0, 1))
         new = torch.tanh(from_input[2] + reset * from_state[2])
         state = (1 - update) * new + update * state
@@ -126,6 +127,7 @@ def test_scores_and_weights_equal_the_papers_formulas(
 @torch.no_grad()
 def test_encoded_words_are_both_directions_of_the_lstm_combined(directions: str) -> None:
     encoder = model(directions=directions).sentence_encoder
+    assert isinstance(encoder, LstmSentenceEncoder)
     ids, lengths = torch.tensor([[1, 5, 2, 0], [1, 4, 7, 2]]), (3, 4)
     words = encoder(Tokens(ids, ids != 0)).vectors
     for row, length, found in zip(ids, lengths, words, strict=True):
@@ -169,7 +171,7 @@ def test_both_passes_of_training_have_the_gradients_of_the_whole_matrix() -> Non
         sman.zero_grad()
         images, words = encode_images(sman, regions), sman.encode_texts(tokens)
         scores = score_pairs(sman, images, words) if pairwise else sman.score(images, words).diagonal()
-        scores.sum().backward()
+        scores.sum().backward()  # type: ignore[no-untyped-call]
         gradients.append([weight.grad for weight in sman.parameters()])
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
@@ -180,7 +182,7 @@ def test_intra_pair_loss_is_zero_for_matching_pairs_within_the_margin() -> None:
     scores = torch.tensor([3.0, 2.4, 1.5, -3.0], requires_grad=True)
     loss = intra_pair_loss(scores, margin=0.25)
     assert float(loss.detach()) == pytest.approx(0 + 0 + 0.25 + 1.75)
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     assert scores.grad is not None
     assert scores.grad.tolist() == pytest.approx([0, 0, -1 / 3, -1 / 3])
 

@@ -13,7 +13,7 @@ from models.rerankers.summax import SumMax, SumMaxConfig
 ENCODERS = EncoderConfig(num_words=5, feature_dim=8, width=16)
 
 
-def encode(direction: str, v: np.ndarray, e: np.ndarray) -> tuple[SumMax, object, Words]:
+def encode(direction: str, v: np.ndarray, e: np.ndarray) -> tuple[SumMax, Regions, Words]:
     summax = SumMax(SumMaxConfig(direction=direction), ENCODERS)  # type: ignore[arg-type]
     images = summax.precompute(Regions(torch.tensor(v), torch.ones(v.shape[:2], dtype=torch.bool)))
     return summax, images, Words(torch.tensor(e), torch.ones(e.shape[:2], dtype=torch.bool))

@@ -112,10 +112,11 @@ def written(path: Path, held: Any, protocol: int) -> Path:
 @pytest.mark.parametrize("kind", ["<f4", ">f4", "f8", "f2", "i8", "u1", "?"])
 def test_arrays_of_every_protocol_come_back(kind: str, protocol: int, tmp_path: Path) -> None:
     array = np.arange(24).reshape(2, 3, 4).astype(kind)
-    held = {"model": {"a": array, "columns": np.asfortranarray(array), "one": array[0, 0, 1:2]}, "__author__": "x"}
+    arrays = {"a": array, "columns": np.asfortranarray(array), "one": array[0, 0, 1:2]}
+    held = {"model": arrays, "__author__": "x"}
     read = read_pickled_arrays(written(tmp_path / "w.pkl", held, protocol))
     assert read["__author__"] == "x"
-    for name, expected in held["model"].items():
+    for name, expected in arrays.items():
         np.testing.assert_array_equal(read["model"][name], expected)
         assert read["model"][name].dtype.isnative
         assert read["model"][name].flags.writeable

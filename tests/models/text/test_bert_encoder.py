@@ -24,7 +24,8 @@ def folder(tmp_path: Path) -> Path:
 
 def normalised(x: np.ndarray, weights: dict[str, np.ndarray], name: str) -> np.ndarray:
     scaled = (x - x.mean()) / math.sqrt(((x - x.mean()) ** 2).mean() + 1e-12)
-    return scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+    found: np.ndarray = scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+    return found
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
@@ -35,10 +36,12 @@ def vector_in_loops(ids: list[int], weights: dict[str, np.ndarray]) -> np.ndarra
     """The formula of the module's head, piece by piece and head by head."""
 
     def linear(x: np.ndarray, name: str) -> np.ndarray:
-        return weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
+        found: np.ndarray = weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
+        return found
 
     def embedding(kind: str, row: int) -> np.ndarray:
-        return weights[f"embeddings.{kind}_embeddings.weight"][row]
+        found: np.ndarray = weights[f"embeddings.{kind}_embeddings.weight"][row]
+        return found
 
     states = [
         normalised(
@@ -76,8 +79,9 @@ def vector_in_loops(ids: list[int], weights: dict[str, np.ndarray]) -> np.ndarra
             )
             for x in states
         ]
-    mean = np.mean(states, axis=0)
-    return mean / math.sqrt((mean**2).sum())
+    mean: np.ndarray = np.mean(states, axis=0)
+    mean /= math.sqrt((mean**2).sum())
+    return mean
 
 
 def test_a_sentence_has_the_vector_of_the_formula(folder: Path) -> None:

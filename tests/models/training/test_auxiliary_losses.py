@@ -134,7 +134,7 @@ def test_questions_are_about_what_pictures_show(reader: PretrainedReader) -> Non
     assert not (drawn.right & drawn.wrong).any()
     word_of = {from_template(t, word): word for t in TEMPLATES for word in questions.words}
     for row, sentence in enumerate(drawn.sentences):
-        for column, number in enumerate(numbers):
+        for column, number in enumerate(numbers.tolist()):
             said = sum(word_of[sentence] in caption.split() for caption in data.captions[number])
             if said == 2:
                 assert drawn.right[row, column]
@@ -221,7 +221,7 @@ def test_words_learn_to_look(reader: PretrainedReader) -> None:
         words = Words(spelt, torch.ones(spelt.shape[:2], dtype=torch.bool))
         loss = grounding_loss(concepts, raw, Regions(regions, raw.mask), words, tokens)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     for place, word in enumerate(tokens[0]):
         if word in THINGS:
@@ -231,7 +231,7 @@ def test_words_learn_to_look(reader: PretrainedReader) -> None:
 
 
 def test_a_training_with_everything_resumes_to_the_same_weights(reader: PretrainedReader, tmp_path: Path) -> None:
-    data, entries = pictures(reader.encoder), []
+    data, entries = pictures(reader.encoder), list[dict[str, Any]]()
     whole = Training(recipe(), data, data, tmp_path / "whole", reader=reader)
     last = whole.run(entries.append)
     steps = [entry for entry in entries if "ranking" in entry]
@@ -274,7 +274,7 @@ def test_a_recipe_of_no_steps_keeps_the_start(reader: PretrainedReader, tmp_path
 
 
 def test_whole_pictures_alone_have_no_regions_to_compare_words_with(reader: PretrainedReader, tmp_path: Path) -> None:
-    data, entries = pictures(reader.encoder).first_regions(1), []
+    data, entries = pictures(reader.encoder).first_regions(1), list[dict[str, Any]]()
     for weights in ({}, {"question_weight": 0.0}, {"grounding_weight": 0.0}):
         with pytest.raises(ValueError, match="set question_weight=0 and grounding_weight=0"):
             Training(recipe(**weights), data, data, tmp_path, reader=reader)
@@ -294,7 +294,7 @@ def test_recipes_that_cannot_be(changes: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, one in RECIPES.items() if one.aligned])
 def test_every_aligned_recipe_learns(name: str, reader: PretrainedReader, tmp_path: Path) -> None:
-    data, entries, initial = pictures(reader.encoder), [], None
+    data, entries, initial = pictures(reader.encoder), list[dict[str, Any]](), None
     sizes: dict[str, Any] = {"concept_dim": WIDTH, "width": WIDTH, "batch": 8, "most_steps": 30, "validate_images": NUM}
     if RECIPES[name].starts_from:
         initial = Training(recipe(most_steps=0), data, data, tmp_path / "first", reader=reader).matcher

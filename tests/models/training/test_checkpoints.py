@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.training.checkpoints import TrainingCheckpoint, read_checkpoint
+from models.training.checkpoints import Stateful, TrainingCheckpoint, read_checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Run:
         torch.manual_seed(0)
         self.layer = nn.Linear(2, 2)
         self.optimizer = torch.optim.Adam(self.layer.parameters())
-        parts = {"layer": self.layer, "optimizer": self.optimizer}
+        parts: dict[str, Stateful] = {"layer": self.layer, "optimizer": self.optimizer}
         self.checkpoint = TrainingCheckpoint(folder / "checkpoint.pt", recipe, parts, learns_from)
 
     def step(self) -> None:

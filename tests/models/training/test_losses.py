@@ -9,7 +9,7 @@ import torch
 
 from models.batches import Regions, Tokens
 from models.matching.checkpoint import new_matcher
-from models.matching.matcher import Matcher
+from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.rerankers.registry import build
@@ -60,7 +60,7 @@ def test_uniform_hinge_counts_every_negative_of_another_picture() -> None:
     for q in range(4):
         for k in range(4):
             if not same[q, k]:
-                expected += max(0, 0.2 + scores[q, k] - scores[q, q]) + max(0, 0.2 + scores[q, k] - scores[k, k])
+                expected += sum(max(0.0, 0.2 + float(scores[q, k] - scores[own, own])) for own in (q, k))
     assert uniform_hinge_loss(scores, same, 0.2).item() == pytest.approx(float(expected), rel=1e-5)
 
 
@@ -80,7 +80,7 @@ def test_two_passes_give_the_loss_and_gradients_of_one() -> None:
             own = scores.diagonal()
             wrong = scores.masked_fill(SAME, -torch.inf)
             loss = (0.5 + wrong.amax(1) - own).clamp_min(0).sum() + (0.5 + wrong.amax(0) - own).clamp_min(0).sum()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         return loss.item(), [p.grad.clone() for p in reranker.parameters() if p.grad is not None]
 
     (one, expected), (two, found) = gradients(False), gradients(True)
@@ -102,14 +102,14 @@ def test_info_nce_leaves_out_other_captions_of_the_same_picture() -> None:
     assert info_nce_loss(scores, same, 0.1).item() == pytest.approx(expected, rel=1e-5)
 
 
-def matcher() -> Matcher:
+def matcher() -> SingleMatcher:
     torch.manual_seed(0)
     encoders = EncoderConfig(num_words=8, feature_dim=3, word_dim=2, width=4)
     vocabulary = Vocabulary((*SPECIALS, "a", "dog", "grass", "runs"))
     return new_matcher("scan-t2i-avg", encoders, StageOneConfig(width=4, embed_dim=2), vocabulary, "x")
 
 
-def losses(model: Matcher, is_warmup: bool = False, **changes: Any) -> dict[str, torch.Tensor]:
+def losses(model: SingleMatcher, is_warmup: bool = False, **changes: Any) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
     regions = Regions(torch.randn(3, 2, 3, generator=generator), torch.ones(3, 2, dtype=torch.bool)).to(model.device)
     recipe = Recipe(model="scan-t2i-avg", embed_dim=2, **changes)
@@ -119,7 +119,7 @@ def losses(model: Matcher, is_warmup: bool = False, **changes: Any) -> dict[str,
 def test_stage_one_apart_teaches_its_own_layers_alone() -> None:
     for stage_one, encoders_learn in (("together", True), ("apart", False)):
         model = matcher()
-        losses(model, stage_one=stage_one)["pooled"].backward()
+        losses(model, stage_one=stage_one)["pooled"].backward()  # type: ignore[no-untyped-call]
         assert all(weight.grad is not None and weight.grad.any() for weight in model.pooled.parameters())
         assert any(weight.grad is not None for weight in model.reranker.parameters()) is encoders_learn
 

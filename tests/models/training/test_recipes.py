@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -62,8 +63,9 @@ def test_models_and_fields_are_documented() -> None:
 def test_numbers_that_no_training_can_go_by_are_refused(name: str) -> None:
     fractional = isinstance(getattr(Recipe(model="scan-t2i-avg"), name), float)
     for value in [-1.0, math.nan, math.inf] if fractional else [-1]:
+        changed: dict[str, Any] = {name: value}
         with pytest.raises(ValueError, match=f"{name} must be"):
-            Recipe(model="scan-t2i-avg", **{name: value})
+            Recipe(model="scan-t2i-avg", **changed)
 
 
 @pytest.mark.parametrize(
@@ -121,13 +123,13 @@ def test_changes_are_taken_as_what_they_stand_for() -> None:
 
 
 @pytest.mark.parametrize("other", [{"intra_margin": 0.2}, {"negatives": "all"}])
-def test_info_nce_refuses_what_belongs_to_other_losses(other: dict[str, object]) -> None:
+def test_info_nce_refuses_what_belongs_to_other_losses(other: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="info_nce"):
         Recipe(model="sman", loss="info_nce", **other)
 
 
 @pytest.mark.parametrize("other", [{"loss": "binary"}, {"intra_margin": 0.2}])
-def test_what_all_negatives_would_set_aside_is_refused(other: dict[str, object]) -> None:
+def test_what_all_negatives_would_set_aside_is_refused(other: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="all negatives are of the hinge alone"):
         Recipe(model="sman", negatives="all", **other)
 

@@ -17,7 +17,7 @@ import torch
 from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.evaluate import evaluate
 from models.matching.checkpoint import BadCheckpoint, load_matcher
-from models.matching.matcher import Matcher
+from models.matching.single_matcher import SingleMatcher
 from models.training.recipes import RECIPES
 from models.training.trainer import Training
 from tests.support.shape_checks import checked_at_first
@@ -30,7 +30,7 @@ def learnt_set(name: str) -> CaptionedFeatures:
 
 
 @cache
-def learned(name: str) -> Matcher:
+def learned(name: str) -> SingleMatcher:
     """A recipe's result on its set, after the recipes that it goes on from; test_resume.py checks its shapes."""
     data, recipe = learnt_set(name), RECIPES[name]
     initial = learned(recipe.starts_from) if recipe.starts_from else None

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from models.batches import Tokens
 from models.matching.checkpoint import load_matcher, new_matcher, save_matcher
-from models.matching.matcher import Matcher
+from models.matching.single_matcher import SingleMatcher
 from models.matching.stage_one import StageOneConfig
 from models.rerankers.encoders import EncoderConfig
 from models.text.vocabulary import SPECIALS, Vocabulary
@@ -14,7 +15,7 @@ from models.training.word_init import init_word_embeddings
 from tests.models.text.test_word_vectors import GLOVE
 
 
-def matcher() -> Matcher:
+def matcher() -> SingleMatcher:
     torch.manual_seed(0)
     encoders = EncoderConfig(num_words=7, feature_dim=3, word_dim=3, width=4)
     vocabulary = Vocabulary((*SPECIALS, "dog", "cat", "zebra"))
@@ -44,6 +45,8 @@ def test_unknown_words_are_read_as_near_ones_also_from_disk(tmp_path: Path) -> N
     assert model.vocabulary.near_words == {"puppy": "dog"}  # and nothing is near enough to the sky
     save_matcher(model, tmp_path / "saved")
     for held in (model, load_matcher(tmp_path / "saved")):
-        assert held.tokenize(["puppy sky dog"]).ids.tolist() == [[1, 4, 3, 4, 2]]
+        tokens = held.tokenize(["puppy sky dog"])
+        assert isinstance(tokens, Tokens)
+        assert tokens.ids.tolist() == [[1, 4, 3, 4, 2]]
         assert held.unknown_words("puppy sky dog") == ["puppy", "sky"]
         assert held.read_as("puppy sky dog") == {"puppy": "dog", "sky": "<unk>"}

@@ -81,7 +81,7 @@ def test_sman_starts_as_cosines_of_mean_regions_and_mean_words(word_map: str, tm
     matcher, data = matcher_of(tmp_path, "sman", word_map), aligned()
     weight = matcher.reranker.get_parameter("sentence_encoder.fc.weight")
     projected = matcher.reranker.project(data.regions(range(6)))
-    own, concepts = masked_mean(projected.vectors, projected.mask).split(WIDTH, dim=1)
+    own, concepts = masked_mean(projected.vectors, projected.mask).split(WIDTH, dim=1)  # type: ignore[no-untyped-call]
     pictures = (own + 2 * concepts) @ weight.T
     texts, embeddings = matcher.encode_sentences(["a dog", "cat runs a dog"])
     words = Words(texts.vectors, texts.mask)

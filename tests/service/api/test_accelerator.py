@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_everything_runs_on_one_thread_in_the_order_it_came(queue: AcceleratorQu
         return number * 10
 
     async def ask() -> list[int]:
-        return await asyncio.gather(*(queue.submit(1, lambda n=n: work(n)) for n in range(20)))
+        return await asyncio.gather(*(queue.submit(1, partial(work, n)) for n in range(20)))
 
     assert asyncio.run(ask()) == [n * 10 for n in range(20)]
     assert ran == list(range(20))

@@ -198,7 +198,8 @@ def test_a_date_at_the_end_of_time_can_be_shown(api: Api, taken_at: str) -> None
 
 
 def test_searches_go_on_while_pictures_come_in(api: Api) -> None:
-    pictures = [(f"{name}.png", png(two_coloured(*name.split(" and ")))) for name in NAMES]
+    colours = [(name, *name.split(" and ")) for name in NAMES]
+    pictures = [(f"{name}.png", png(two_coloured(left, right))) for name, left, right in colours]
     over = threading.Event()
 
     def work() -> None:

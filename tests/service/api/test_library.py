@@ -152,7 +152,11 @@ def test_months_are_listed_with_the_number_of_their_pictures_the_latest_first(ap
 
 def test_tags_are_searched_and_listed_page_by_page(api: Api) -> None:
     for number in range(5):
-        tags = {f"tag {number}": "x", "place": ["Oslo", "Bergen", "Ös"][number % 3], "number": 7}
+        tags: dict[str, str | int | float] = {
+            f"tag {number}": "x",
+            "place": ["Oslo", "Bergen", "Ös"][number % 3],
+            "number": 7,
+        }
         api.library.add(f"p{number}", two_coloured("red", "red"), tags=tags)
     found, after = list[str](), ""
     while True:
@@ -211,7 +215,7 @@ def test_pictures_set_aside_are_listed_page_by_page(api: Api) -> None:
     api.library.work(api.services.originals, api.services.pool)
     whole = checked(api.get("/failures"), 200, FailuresAnswer)
     assert (len(whole["failures"]), whole["next"]) == (5, None)
-    found, after = [], {}
+    found, after = list[Any](), dict[str, Any]()
     for size in (2, 2, 1):
         page = checked(api.get("/failures", limit=2, **after), 200, FailuresAnswer)
         assert len(page["failures"]) == size

@@ -14,6 +14,7 @@ import pytest
 from docs.openapi_document import document
 from service.api import app
 from service.api.access.permissions import needed_permission
+from service.api.openapi.document import complete_document
 from service.api.schemas.resources import ProblemAnswer
 from tests.support.api_document import declared_responses
 from tests.support.project_files import ROOT
@@ -162,12 +163,12 @@ def test_a_route_tells_how_it_refuses(route: str, operation: dict[str, Any]) -> 
 
 
 def test_nobody_sees_a_document_before_it_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    complete, begun, go = app.complete_document, threading.Event(), threading.Event()
+    begun, go = threading.Event(), threading.Event()
 
     def slowly(made: dict[str, Any]) -> None:
         begun.set()
         go.wait(0.2)
-        complete(made)
+        complete_document(made)
 
     monkeypatch.setattr(app, "complete_document", slowly)
     routes = app.create_routes()

@@ -16,7 +16,12 @@ from tests.support.web_app import Api, checked
 def test_the_cost_of_a_sentence_counts_its_tokens(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     costs: list[int] = []
     becomes = Admission.becomes
-    monkeypatch.setattr(Admission, "becomes", lambda place, cost: (costs.append(cost), becomes(place, cost))[1])
+
+    def counted(place: Admission, cost: int) -> None:
+        costs.append(cost)
+        becomes(place, cost)
+
+    monkeypatch.setattr(Admission, "becomes", counted)
     monkeypatch.setattr(FakeMatcher, "words", lambda self, sentence: ["<start>", *sentence.replace(",", " , ").split()])
     checked(api.text("red," * 50, shortlist=10), 200, TextAnswer)
     checked(api.text("mauve", shortlist=10), 200, TextAnswer)

@@ -263,7 +263,8 @@ def hanging_up(api: Api, is_time: Callable[[], bool]) -> Callable[[httpx.AsyncCl
     body = json.dumps({"query": "red black nobody listens"}).encode()  # neither answer nor encoding was kept
 
     async def hang_up(_: httpx.AsyncClient) -> None:
-        messages = [{"type": "http.request", "body": body, "more_body": False}, {"type": "http.disconnect"}]
+        request = {"type": "http.request", "body": body, "more_body": False}
+        messages: list[dict[str, Any]] = [request, {"type": "http.disconnect"}]
 
         async def receive() -> dict[str, Any]:
             while len(messages) == 1 and not is_time():

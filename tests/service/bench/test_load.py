@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.bench.load import LoadOutcome, closed_loop, median_ratio, open_loop
+from service.bench.load import Ask, LoadOutcome, closed_loop, median_ratio, open_loop
 from service.bench.synthetic import random_sentences
 
 LONG_S = 1000.0  # the sentences end earlier
@@ -63,11 +63,12 @@ def test_an_open_loop_counts_from_the_arrival() -> None:
     assert max(outcome.seconds) >= 0.02 * (len(outcome.seconds) - 1) - 0.1
 
 
+def resting(seconds: float) -> Ask:
+    return lambda _: time.sleep(seconds)
+
+
 def test_an_open_loop_offers_the_rate_whatever_the_answers_take() -> None:
-    quick, slow = (
-        open_loop([lambda _, rest=rest: time.sleep(rest)] * 16, numbered(1000), rate=100, seconds=0.3)
-        for rest in (0.0, 0.03)
-    )
+    quick, slow = (open_loop([resting(rest)] * 16, numbered(1000), rate=100, seconds=0.3) for rest in (0.0, 0.03))
     assert len(quick.seconds) == len(slow.seconds) > 10
 
 

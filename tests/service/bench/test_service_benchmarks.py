@@ -44,7 +44,7 @@ def measured(what: str, folder: Path, capsys: pytest.CaptureFixture[str], *argum
 def test_searches_are_compared_with_what_one_process_allows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "kept"
     given = ("--pictures=70", "--clients=2", "--seconds=0.3", "--candidates=20", f"--data-dir={data}")
-    rows = {row["form"]: row for row in measured("serve", tmp_path, capsys, *given)}
+    rows = {str(row["form"]): row for row in measured("serve", tmp_path, capsys, *given)}
     loops = ("keep-alive", "new connections", "open loop")
     assert sorted(rows) == sorted(["in process", "one client", *loops, *(f"{loop}, 2 web processes" for loop in loops)])
     for row in rows.values():

@@ -32,7 +32,7 @@ class FakeRun:
         assert job_ids == ["job"]
         failed = Failure(image_id="id 1", filename="Beach/1.png", reason="Too narrow.", attempts=1, added_at=2.0)
         numbers = {"total": 3, "done": 2, "failed": 1, "picture_slots": 0, "caption_slots": 0}
-        yield JobStatus(job_id="job", created_at=0.0, state="done", failures=(failed,), **numbers)  # type: ignore[arg-type]
+        yield JobStatus(job_id="job", created_at=0.0, state="done", failures=(failed,), **numbers)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from index.files import replace_file
 from regard_client import Client, Picture
 from service.cli import export_folder
 from service.cli.export_folder import DESCRIPTIONS, ExportFolder, is_picture_name, names_of
 from service.cli.picture_files import find_files
 from service.cli.user_errors import one_line
-from service.storage.originals import Originals
+from service.storage.originals import Originals, image_id_of_file
 from tests.support.cli_runner import Regard
 from tests.support.described_pictures import described, jpeg
 from tests.support.library import two_coloured
@@ -199,9 +200,8 @@ def test_what_somebody_described_stays_where_it_is(tmp_path: Path) -> None:
 
 
 def test_a_name_that_the_locale_cannot_write_becomes_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, read = export_folder.replace_file, export_folder.image_id_of_file
-    monkeypatch.setattr(export_folder, "replace_file", lambda path, content: write(in_ascii(path), content))
-    monkeypatch.setattr(export_folder, "image_id_of_file", lambda path: read(in_ascii(path)))
+    monkeypatch.setattr(export_folder, "replace_file", lambda path, content: replace_file(in_ascii(path), content))
+    monkeypatch.setattr(export_folder, "image_id_of_file", lambda path: image_id_of_file(in_ascii(path)))
     target = ExportFolder(tmp_path)
     assert target.find(ID, "png", "雪.png") is None
     assert target.add(ID, "png", "雪.png", RED) == f"{ID}.png"
@@ -217,7 +217,7 @@ def in_ascii(path: Path) -> Path:
 def test_a_part_is_exported_beside_what_was_exported_before(regard: Regard, library: str, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     _, said = told(regard, folder, "--url", library, "--tag", "album=walls")
-    assert (said["written"], files_in(folder).keys()) == (1, {"a.png", DESCRIPTIONS})
+    assert (said["written"], set(files_in(folder))) == (1, {"a.png", DESCRIPTIONS})
     (image_id,) = (one["image_id"] for one in descriptions(folder))
     expected = {
         "image": "a.png",

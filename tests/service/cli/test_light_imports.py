@@ -43,7 +43,7 @@ def run_all(command_lines: list[list[str]], folder: Path) -> list[tuple[int, lis
     )
     answers = [tuple(json.loads(line)) for line in ran.stdout.splitlines()]
     assert len(answers) == len(command_lines), ran.stderr
-    return answers  # type: ignore[return-value]
+    return answers
 
 
 def test_help_imports_nothing_heavy(tmp_path: Path) -> None:

@@ -347,15 +347,15 @@ def test_a_model_is_made_and_measured_from_pictures(regard: Regard, tmp_path: Pa
         for colour in colours:
             shutil.copy(folder / f"{colour}.png", folder / f"{colour} again.png")
             for split, name in (("train", f"{colour}.png"), ("dev", f"{colour} again.png")):
-                said = {"image": name, "captions": [f"a {colour} wall", f"all {colour}"], "split": split}
-                lines.write(json.dumps(said) + "\n")
+                line = {"image": name, "captions": [f"a {colour} wall", f"all {colour}"], "split": split}
+                lines.write(json.dumps(line) + "\n")
     (folder / "cut.png").write_bytes((folder / "red.png").read_bytes()[:-60])
     status, _, noted = regard("extract", folder, "--out", tmp_path / "features")
     assert (status, "cut.png: is" in noted) == (1, True)
     (folder / "cut.png").unlink()
     assert "already holds all 16 pictures" in regard("extract", folder, "--out", tmp_path / "features")[2]
     changes = ["epochs=1", "warmup_steps=2", "width=8", "word_dim=8", "embed_dim=8", "batch=4", "least_count=1"]
-    options = [part for change in changes for part in ("--set", change)]
+    options: list[str | Path] = [part for change in changes for part in ("--set", change)]
     given = ["--features", tmp_path / "features", "--captions", captions]
     status, _, noted = regard("words", captions, "--out", tmp_path / "words.txt", "--dim", "8", "--ask", "reddish")
     assert (status, "words" in noted) == (0, True)

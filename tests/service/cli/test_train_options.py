@@ -215,6 +215,6 @@ def test_a_process_that_loads_a_detector_reads_every_format(tmp_path: Path) -> N
         "from models.datasets.photographs import open_upright; load_detector(Path(sys.argv[1]), 'cpu');"
         "print(open_upright(Path(sys.argv[2])).size)"
     )
-    command = [sys.executable, "-c", program, small_service(tmp_path)["detector"], HEIC]
+    command = [sys.executable, "-c", program, str(small_service(tmp_path)["detector"]), str(HEIC)]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout == "(120, 80)\n"

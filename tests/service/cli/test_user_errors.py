@@ -8,6 +8,7 @@ import sys
 from contextlib import closing
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -244,7 +245,7 @@ def test_every_named_exception_exists_and_counts_as_a_mistake(name: str) -> None
     error = getattr(importlib.import_module(module), kind)
     assert issubclass(error, Exception)
     assert is_user_error(error.__new__(error))  # whatever it is made with
-    narrower = type("Narrower", (error,), {})
+    narrower: Any = type("Narrower", (error,), {})
     assert is_user_error(narrower.__new__(narrower))
 
 

@@ -275,7 +275,11 @@ def test_it_rests_by_how_long_finding_files_took(
     clock = Clock()
 
     def slow(took: float, call: Any) -> Any:
-        return lambda *given: (setattr(clock, "now", clock.now + took), call(*given))[1]
+        def called(*given: Any) -> Any:
+            clock.now += took
+            return call(*given)
+
+        return called
 
     monkeypatch.setattr(Client, "models", slow(600.0, Client.models))
     watch = FolderWatch(client, [folder], sent, 0.0, {}, clock=clock)

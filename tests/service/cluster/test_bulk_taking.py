@@ -291,7 +291,11 @@ def test_files_that_a_shard_does_not_take_are_said(
 def test_jobs_are_followed_until_their_pictures_can_be_found(
     shards: TwoShards, files: list[OfferedFile], pool: DecodePool, folder: Path
 ) -> None:
-    clock = Clock(lambda: [one.detect() for one in shards.all()] and None)
+    def detect_all() -> None:
+        for one in shards.all():
+            one.detect()
+
+    clock = Clock(detect_all)
     taker(shards, pool, folder).take(files, "job")
     done = list(finished_jobs(shards.jobs.job, ["unknown", "job"], clock.sleep, lambda: clock.now))
     assert [(job.job_id, job.state, job.total) for job in done] == [("job", "done", NUM)]

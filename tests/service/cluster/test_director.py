@@ -285,7 +285,12 @@ def test_a_replica_that_hangs_keeps_no_other_shard_from_being_looked_after(
     wait_until(lambda: members(director) == [{0}, {0}])
     hung, released, is_asked = machines.running[0, 0], Future[Any](), Event()
     monkeypatch.setattr(shard_writer, "POSITION_S", 120.0)
-    monkeypatch.setattr(hung, "begin", lambda *_: is_asked.set() or released)
+
+    def hang(*_: object) -> Future[Any]:
+        is_asked.set()
+        return released
+
+    monkeypatch.setattr(hung, "begin", hang)
     is_asked.wait()
     other = machines.running[1, 0]
     other.close()

@@ -23,6 +23,7 @@ from service.cluster.shards.search import ShardSearch
 from service.errors import InvalidRequest, NotReady
 
 SECONDS = st.floats(0, 100)
+FOUND: dict[int, Any] = {0: "found"}  # what stand-ins answer, whatever is asked
 
 
 @given(st.lists(SECONDS, min_size=FEWEST_TIMES, max_size=2 * REMEMBERED))
@@ -74,11 +75,11 @@ def test_a_replica_that_failed_is_asked_last_for_a_while() -> None:
     sound = Called("sound", lambda future: future.set_result("found"))
     fan_out = FanOut([[failing, sound]], 30.0, clock)
     for _ in range(4):
-        assert fan_out.ask(ShardSearch.shortlist, {0: ()}) == {0: "found"}
+        assert fan_out.ask(ShardSearch.shortlist, {0: ()}) == FOUND
     assert (failing.calls, sound.calls) == (1, 4)
     clock.now += REST_S
     for _ in range(2):
-        assert fan_out.ask(ShardSearch.shortlist, {0: ()}) == {0: "found"}
+        assert fan_out.ask(ShardSearch.shortlist, {0: ()}) == FOUND
     assert (failing.calls, sound.calls) == (2, 6)
 
 
@@ -87,7 +88,7 @@ def test_a_replica_in_trouble_of_its_own_is_followed_by_its_sibling() -> None:
     sound = Called("sound", lambda future: future.set_result("found"))
     for replicas in ([reading, sound], [sound, reading]):
         fan_out = FanOut([replicas], 30.0, Clock())
-        assert [fan_out.ask(ShardSearch.features, {0: ()}) for _ in range(4)] == [{0: "found"}] * 4
+        assert [fan_out.ask(ShardSearch.features, {0: ()}) for _ in range(4)] == [FOUND] * 4
     assert reading.calls == 4
     other = Called("other", lambda future: future.set_exception(NotReady("that disk is away, too")))
     with pytest.raises(NotReady, match="away"):
@@ -121,7 +122,7 @@ def test_a_call_has_the_deadline_that_it_names() -> None:
 
     fan_out = FanOut([[Called("slow", take_long)]], 2.0, clock)
     assert fan_out.ask(ShardSearch.shortlist, {0: ()}) == {}
-    assert fan_out.ask(ShardLists.page, {0: ()}, deadline_s=15.0) == {0: "found"}
+    assert fan_out.ask(ShardLists.page, {0: ()}, deadline_s=15.0) == FOUND
 
 
 def test_a_second_request_goes_to_the_sibling_once_it_is_due() -> None:
@@ -132,14 +133,14 @@ def test_a_second_request_goes_to_the_sibling_once_it_is_due() -> None:
 
     slow, sibling = Called("slow", take_long), Called("sibling", lambda future: future.set_result("found"))
     chosen: dict[int, str] = {}
-    assert FanOut([[slow, sibling]], 1.8 * FIRST_HEDGE_S, clock).ask(ShardSearch.shortlist, {0: ()}, chosen) == {
-        0: "found"
-    }
+    fan_out = FanOut([[slow, sibling]], 1.8 * FIRST_HEDGE_S, clock)
+    assert fan_out.ask(ShardSearch.shortlist, {0: ()}, chosen) == FOUND
     assert (slow.calls, sibling.calls, chosen) == (1, 1, {0: "sibling"})
 
 
 def test_answers_of_all_shards_are_in_their_order_whichever_comes_first() -> None:
     broken = Called("broken", lambda future: future.set_exception(ConnectionError("it is gone")))
     late, early = (Called(name, partial(Future.set_result, result=name)) for name in ("late", "early"))
-    assert every_shard(FanOut([[broken, late], [early]], 30.0), 2, ShardLists.counts) == ["late", "early"]
+    answers: list[Any] = list(every_shard(FanOut([[broken, late], [early]], 30.0), 2, ShardLists.counts))
+    assert answers == ["late", "early"]
     assert broken.calls == 1

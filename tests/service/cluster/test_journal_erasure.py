@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Semaphore
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,12 @@ IDS = [next(iter(take_in(name)[1])) for name in NAMES]
 def said(text: str, *places: int, now: float = NOW) -> tuple[TakeIn, dict[str, bytes]]:
     """Pictures that say `text` wherever they can."""
     operation, files = take_in(*(NAMES[place] for place in places))
-    described = {"filename": text, "captions": [text], "tags": {text: text}, "decided_fields": ("tags." + text,)}
+    described: dict[str, Any] = {
+        "filename": text,
+        "captions": [text],
+        "tags": {text: text},
+        "decided_fields": ("tags." + text,),
+    }
     pictures = [replace(one, **described) for one in operation.pictures]
     return replace(operation, pictures=pictures, now=now, kept_since=now - GRACE_S), files
 
@@ -57,7 +63,9 @@ def test_no_file_of_any_replica_holds_what_was_said_of_erased_pictures(
         place = draw.randrange(4)
         texts.append(f"{draw.getrandbits(64):016x}")
         taken = said(texts[-1], place, draw.randrange(4), now=now)
-        writer.write(*draw.choice([taken, (edited(texts[-1], place),), (Delete(image_id=IDS[place], now=now),)]))
+        deletion = Delete(image_id=IDS[place], now=now)
+        changes: list[tuple[Any, ...]] = [taken, (edited(texts[-1], place),), (deletion,)]
+        writer.write(*draw.choice(changes))
         now += draw.choice([1.0, 2 * GRACE_S])
         if draw.random() < 0.3:
             erase(next(one for one in pair if not one.down), now)

@@ -10,7 +10,8 @@ from service.cluster.routing.one_round_trip import MISSED, local_candidates
 def missed(candidates: int, shards: int, kept: int) -> float:
     """The bound that is promised, in plain fractions: shards times the chance of more balls in an urn than kept."""
     more = range(kept + 1, candidates + 1)
-    return sum(shards * comb(candidates, k) * (shards - 1) ** (candidates - k) / shards**candidates for k in more)
+    chances = sum(shards * comb(candidates, k) * (shards - 1) ** (candidates - k) / shards**candidates for k in more)
+    return float(chances)
 
 
 @pytest.mark.parametrize("shards", [2, 3, 5, 40, 300])

@@ -42,7 +42,7 @@ def killed_after(directory: Directory, operation: Operation, files: dict[str, by
     """A change that is made, and not written down; then the directory is opened again."""
     here = directory.replica.position()
 
-    def die(*_: object) -> None:
+    def die(*_: Any, **__: Any) -> None:
         raise Killed
 
     directory.journal.append = die  # type: ignore[method-assign]
@@ -119,7 +119,7 @@ def test_what_the_worker_added_meanwhile_stays(pair: list[Directory]) -> None:
     here = replica.position()
     edit = Edit(image_id=image_id, changes={"captions": ["said"], "tags": {"n": 1}})
 
-    def work_and_die(*_: object) -> None:
+    def work_and_die(*_: Any, **__: Any) -> None:
         pair[0].catalog.change(image_id, _with_caption(pair[0], image_id, "of the file"))
         raise Killed
 
@@ -134,7 +134,7 @@ def test_what_the_worker_added_meanwhile_stays(pair: list[Directory]) -> None:
 def test_a_change_that_cannot_be_written_down_is_taken_back_at_once(pair: list[Directory]) -> None:
     operation, files = take_in(*NAMES)
 
-    def fail(*_: object) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
     append, pair[0].journal.append = pair[0].journal.append, fail  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import PIL.Image
 import pytest
@@ -231,7 +231,7 @@ def test_the_manifest_describes_files_by_name(store: Store) -> None:
 
 @pytest.mark.parametrize(("sent", "described"), [("NFC", "NFD"), ("NFD", "NFC")])
 def test_names_and_tags_are_the_same_however_their_accents_are_composed(
-    store: Store, sent: str, described: str
+    store: Store, sent: Literal["NFC", "NFD"], described: Literal["NFC", "NFD"]
 ) -> None:
     red = picture("red")
     name, tag, value = "Kühe/a.png", "Ära", "Käse"

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.media.decode_pool import DecodeLimits, DecodePool
+from service.media.decode_pool import DecodePool
+from service.media.decode_process import DecodeLimits
 
 
 @pytest.fixture(scope="module")

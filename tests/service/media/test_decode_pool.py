@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from service.media import decode_pool
 from service.media.decode_messages import DecodedParts, DecodedPixels
-from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool, ErasedMeanwhile
-from service.media.decode_process import DecodeProcess, NoDecoder
+from service.media.decode_pool import DecodeFailed, DecodePool, ErasedMeanwhile
+from service.media.decode_process import DecodeLimits, DecodeProcess, NoDecoder
 from service.this_machine import children_of, is_running
 from tests.support.pictures import claiming_size, corners, encoded, heic_corners, huge_png
 from tests.support.power_cut import Disk
@@ -210,8 +210,13 @@ def test_nothing_is_left_that_was_made_of_a_picture_erased_meanwhile(
 ) -> None:
     file, made = tmp_path / "picture.png", tmp_path / "made"
     file.write_bytes(encoded(corners(), "PNG"))
+
+    def erase(*_: object) -> bool:
+        file.unlink()
+        return True
+
     for form in (DecodedParts, DecodedPixels):
-        monkeypatch.setattr(form, "fits", lambda *_: file.unlink() is None)  # between reading and writing
+        monkeypatch.setattr(form, "fits", erase)  # between reading and writing
     with pytest.raises(ErasedMeanwhile, match="deleted meanwhile"):
         MAKING[what](pool, file, made)
     assert list(made.iterdir()) == []

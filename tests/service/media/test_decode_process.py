@@ -11,8 +11,8 @@ import pytest
 
 from service.errors import UnreadablePicture
 from service.media.decode_messages import LARGEST_BODY
-from service.media.decode_pool import DecodeFailed, DecodeLimits, DecodePool
-from service.media.decode_process import LARGEST_MESSAGE, NoDecoder
+from service.media.decode_pool import DecodeFailed, DecodePool
+from service.media.decode_process import LARGEST_MESSAGE, DecodeLimits, NoDecoder
 
 LIMITS = DecodeLimits(timeout_s=20, memory_bytes=2**31, max_pixels=10**6, inspect_s=20)
 READY = {"protection": {"seccomp": "on"}}

@@ -8,6 +8,7 @@ import PIL.Image
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL.PngImagePlugin import PngInfo
 
 from service.media.decode_pool import DecodedPicture, DecodePool
 from service.media.descriptions import LARGEST_XMP, LONGEST_CAPTION, LONGEST_KEYWORDS
@@ -35,7 +36,7 @@ def test_a_caption_and_keywords_are_read_from_every_format(pool: DecodePool, tmp
 def with_xmp(kind: str, packet: bytes) -> bytes:
     buffer = io.BytesIO()
     if kind == "PNG":
-        info = PIL.PngImagePlugin.PngInfo()
+        info = PngInfo()
         info.add_itxt("XML:com.adobe.xmp", packet.decode())
         corners().save(buffer, kind, pnginfo=info)
     elif kind == "TIFF":

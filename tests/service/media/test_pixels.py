@@ -10,6 +10,7 @@ import pytest
 from models.datasets.photographs import open_upright
 from service.media import decode_worker, pixels
 from service.media.decode_pool import DecodePool
+from service.media.formats import open_picture
 from tests.support import colour_profiles as profiles
 from tests.support.pictures import CORNERS, as_stored, corners, encoded, heic_corners, heic_with_profile, seen_corners
 
@@ -205,7 +206,6 @@ def test_the_thumbnail_is_small_upright_and_bare(pool: DecodePool, tmp_path: Pat
 def test_what_is_encoded_again_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     file, extension, opened = tmp_path / "picture", {"TIFF": "tif"}.get(kind, kind.lower()), []
     file.write_bytes(heic_corners(6) if kind == "HEIC" else as_stored(corners(1800, 1200), kind, 6))
-    open_picture = pixels.open_picture
 
     def counted(path: str) -> PIL.Image.Image:
         opened.append(path)

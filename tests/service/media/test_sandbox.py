@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from service.media import sandbox
-from service.media.decode_pool import DecodeLimits, DecodePool
+from service.media.decode_pool import DecodePool
+from service.media.decode_process import DecodeLimits
 from service.this_machine import children_of
 from tests.support.pictures import corners, encoded
 from tests.support.project_files import ROOT

@@ -6,6 +6,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import PIL.Image
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL.PngImagePlugin import PngInfo
 
-from service.media.decode_pool import DecodeLimits, DecodePool
+from service.media.decode_pool import DecodePool
+from service.media.decode_process import DecodeLimits
 from service.media.strip_metadata import strip_metadata
 from tests.support.pictures import corners, encoded, heic_corners, seen_corners
 
@@ -21,7 +23,7 @@ SECRETS = (b"51 deg N", b"maker note", b"taken at home")
 EXTENSIONS = {"jpg": "JPEG", "png": "PNG", "webp": "WEBP", "gif": "GIF"}
 
 
-def telling(kind: str, orientation: int, **options: object) -> bytes:
+def telling(kind: str, orientation: int, **options: Any) -> bytes:
     """A picture whose metadata gives everything away."""
     exif = PIL.Image.Exif()
     exif[0x0112] = orientation

@@ -25,7 +25,7 @@ from tests.support.set_clock import Clock
 def add(library: Library, name: str, width: int) -> str:
     """A red picture; the fake detector is sure of nothing in one narrower than 8 pixels."""
     image_id = image_id_of(name)
-    odd = {"image_id": image_id, "filename": f"{name}.png", "extension": "png", "num_bytes": 1}
+    odd: dict[str, Any] = {"image_id": image_id, "filename": f"{name}.png", "extension": "png", "num_bytes": 1}
     library.catalog.take_in([NewPicture(**odd, tags={"album": "Odd"})], NOW)
     picture = PIL.Image.new("RGB", (width, width), "red")
     library.commit(image_id, picture, perceptual_hash=perceptual_hash(picture))
@@ -97,8 +97,8 @@ def test_those_whose_hashes_come_later_are_found_then(library: Library) -> None:
 def test_a_sky_shows_something(library: Library) -> None:
     sky = PIL.Image.linear_gradient("L").resize((64, 48)).point(lambda grey: 190 - grey // 10).convert("RGB")
     for name, picture in (("sky", sky), ("wall", PIL.Image.new("RGB", (64, 48), "white"))):
-        about = {"image_id": image_id_of(name), "filename": f"{name}.png", "extension": "png", "num_bytes": 1}
-        library.catalog.take_in([NewPicture(**about)], NOW)
+        new = NewPicture(image_id=image_id_of(name), filename=f"{name}.png", extension="png", num_bytes=1)
+        library.catalog.take_in([new], NOW)
         library.commit(image_id_of(name), picture, perceptual_hash=perceptual_hash(picture))
     assert library.catalog.hashes.plain_slots(0, 2) == [1]
 

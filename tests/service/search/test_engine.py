@@ -17,6 +17,7 @@ from service.search.results import RankedCaption, RankedPicture, SearchResult
 from service.storage.data_dir import DataDir
 from tests.support.fakes import COLOURS, FakeMatcher
 from tests.support.library import NAMES, NOW, Library, image_id_of, two_coloured
+from tests.support.not_none import not_none
 
 
 @pytest.fixture
@@ -48,18 +49,19 @@ def test_an_exhaustive_shortlist_gives_what_plain_loops_give(full: Library, quer
     assert set(found_ids(outcome)) == set(expected)
     for hit in outcome.results:
         assert hit.score == pytest.approx(expected[hit.image_id], abs=2e-3)  # records are fp16
-    assert [hit.score for hit in outcome.results] == sorted((hit.score for hit in outcome.results), reverse=True)
+    scores = [not_none(hit.score) for hit in outcome.results]
+    assert scores == sorted(scores, reverse=True)
 
 
 @given(query=st.lists(st.sampled_from(list(COLOURS)), min_size=1, max_size=5).map(" ".join), k=st.integers(1, 20))
 def test_hits_go_by_score_and_ties_keep_the_order_of_the_shortlist(full: Library, query: str, k: int) -> None:
     wide = full.text(query, k=64, shortlist=64)
-    assert sorted(hit.shortlist_rank for hit in wide.results) == list(range(1, 65))
-    assert list(wide.results) == sorted(wide.results, key=lambda hit: (-hit.score, hit.shortlist_rank))
+    assert sorted(not_none(hit.shortlist_rank) for hit in wide.results) == list(range(1, 65))
+    assert list(wide.results) == sorted(wide.results, key=lambda hit: (-not_none(hit.score), hit.shortlist_rank))
     assert list(full.text(query, k=k, shortlist=64).results) == list(wide.results)[:k]
     narrow = full.text(query, k=k, shortlist=k)
-    assert sorted(hit.shortlist_rank for hit in narrow.results) == list(range(1, k + 1))
-    assert list(narrow.results) == sorted(narrow.results, key=lambda hit: (-hit.score, hit.shortlist_rank))
+    assert sorted(not_none(hit.shortlist_rank) for hit in narrow.results) == list(range(1, k + 1))
+    assert list(narrow.results) == sorted(narrow.results, key=lambda hit: (-not_none(hit.score), hit.shortlist_rank))
 
 
 def test_the_pictures_of_the_words_come_first(full: Library) -> None:
@@ -109,9 +111,9 @@ def test_a_filter_works_before_the_shortlist(full: Library) -> None:
 
 def test_min_score_cuts_and_date_orders_what_is_left(full: Library) -> None:
     by_score = full.text("red and blue", k=12, shortlist=64)
-    threshold = by_score.results[5].score
+    threshold = not_none(by_score.results[5].score)
     cut = full.text("red and blue", k=12, shortlist=64, min_score=threshold)
-    assert found_ids(cut) == [hit.image_id for hit in by_score.results if hit.score >= threshold]
+    assert found_ids(cut) == [hit.image_id for hit in by_score.results if not_none(hit.score) >= threshold]
     dated = full.text("red and blue", k=12, shortlist=64, min_score=threshold, sort="date")
     assert sorted(found_ids(dated)) == sorted(found_ids(cut))
     times = [hit.taken_at for hit in dated.results]
@@ -166,7 +168,7 @@ def test_boxes_of_an_uploaded_picture_are_in_its_own_pixels(full: Library) -> No
 
 
 def test_an_empty_store_answers_with_nothing(library: Library) -> None:
-    outcomes = [library.text("red")]
+    outcomes: list[SearchResult[Any]] = [library.text("red")]
     uploaded = library.search.detect(two_coloured("red", "blue"), 40, 20)
     outcomes += [library.image(uploaded, target="captions")]
     outcomes += [library.image(uploaded, target="images")]

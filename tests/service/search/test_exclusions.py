@@ -10,6 +10,7 @@ from service.search.wording.exclusions import EXCLUDED_WEIGHT, Question, parts_o
 from service.search.wording.query_notes import FoundCounts, note_on
 from tests.support.fakes import COLOURS
 from tests.support.library import Library, image_id_of
+from tests.support.not_none import not_none
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_a_short_shortlist_leaves_excluded_things_out(full: Library) -> None:
 
 def test_contributions_add_up_to_the_score_and_those_of_excluded_words_count_against_it(full: Library) -> None:
     plain = full.text("blue", k=64, shortlist=64, explain=True, match="pictures").results
-    of_blue = {hit.image_id: hit.score for hit in plain}
+    of_blue = {hit.image_id: not_none(hit.score) for hit in plain}
     outcome = full.text("red and white without blue", k=10, shortlist=64, explain=True, match="pictures")
     for hit in outcome.results:
         why = hit.explanation

@@ -37,7 +37,11 @@ def stored(matcher: Matcher, folder: Path) -> Snapshot:
     regions = Regions(vectors, torch.arange(5) < (torch.arange(9) % 5 + 1)[:, None])
     encoded, embeddings = matcher.encode_regions(regions)
     records = {name: tensor.numpy() for name, tensor in encoded.tensors().items()}
-    about = {"layout": matcher.image_layout(5, D), "embed_dim": matcher.embed_dim, "word_dim": matcher.word_dim}
+    about: dict[str, Any] = {
+        "layout": matcher.image_layout(5, D),
+        "embed_dim": matcher.embed_dim,
+        "word_dim": matcher.word_dim,
+    }
     writer = ViewWriter(folder, **about, digest="model", extractor="detector")
     writer.add_images(0, records, embeddings.numpy())
     writer.close()
@@ -73,7 +77,12 @@ def test_queries_in_one_batch_are_answered_as_one_by_one(
     full.search._encodings = KeptEncodings()
     encoded: list[int] = []
     real: Callable[..., Any] = full.matcher.encode_sentences
-    monkeypatch.setattr(full.matcher, "encode_sentences", lambda many: encoded.append(len(many)) or real(many))
+
+    def counted(many: list[str]) -> Any:
+        encoded.append(len(many))
+        return real(many)
+
+    monkeypatch.setattr(full.matcher, "encode_sentences", counted)
     queue = AcceleratorQueue(max_cost=1000)
     queue.start()
     with ThreadPoolExecutor(len(SENTENCES)) as threads:

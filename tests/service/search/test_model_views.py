@@ -94,7 +94,7 @@ def test_a_query_keeps_the_state_that_it_began_with(library: Library) -> None:
 def test_a_fault_of_some_turns_is_told_once_and_does_not_end_the_refreshing(
     library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refresh, turns = library.models.refresh, []
+    refresh, turns = library.models.refresh, list[int]()
 
     def failing() -> None:
         turns.append(len(turns))
@@ -114,7 +114,7 @@ def test_a_fault_of_some_turns_is_told_once_and_does_not_end_the_refreshing(
 def test_a_data_directory_that_is_away_is_told_in_one_line(
     library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    turns = []
+    turns: list[int] = []
 
     def failing() -> None:
         turns.append(len(turns))

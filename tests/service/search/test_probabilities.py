@@ -14,6 +14,7 @@ from service.search.requests import PictureFilter
 from service.search.results import SearchResult
 from tests.support.fakes import FakeMatcher
 from tests.support.library import Library, image_id_of
+from tests.support.not_none import not_none
 
 
 def found_ids(outcome: SearchResult[Any]) -> list[str]:
@@ -25,18 +26,18 @@ def test_probabilities_are_of_the_whole_gallery(full: Library, monkeypatch: pyte
     meaning = Calibration(text=LogOddsModel(8.0, -2.0, 3.0, 0.5), image=LogOddsModel(6.0, -1.0, 2.0, 0.8))
     monkeypatch.setattr(full.matcher, "calibration", meaning)
     outcome = full.text("red and blue", k=64, shortlist=64)
-    scores = [hit.score for hit in outcome.results]
+    scores = [not_none(hit.score) for hit in outcome.results]
     for n, hit in enumerate(outcome.results):
-        ahead = hit.score - max(scores[:n] + scores[n + 1 :])
-        logit = 8 * hit.score - 2 + 3 * ahead - 0.5 * math.log(64 - 1)
+        ahead = scores[n] - max(scores[:n] + scores[n + 1 :])
+        logit = 8 * scores[n] - 2 + 3 * ahead - 0.5 * math.log(64 - 1)
         assert hit.probability == pytest.approx(1 / (1 + math.exp(-logit)))
     picture = full.features(image_id_of("green and magenta"))
     own = image_id_of("green and magenta")
     found = full.image(picture, own, k=100, shortlist=128).results
-    scores = [one.score for one in found]
+    scores = [not_none(one.score) for one in found]
     for n, one in enumerate(found):
-        ahead = one.score - max(scores[:n] + scores[n + 1 :])
-        logit = 6 * one.score - 1 + 2 * ahead - 0.8 * math.log((128 - 2) / 2)  # every picture has two captions
+        ahead = scores[n] - max(scores[:n] + scores[n + 1 :])
+        logit = 6 * scores[n] - 1 + 2 * ahead - 0.8 * math.log((128 - 2) / 2)  # every picture has two captions
         assert one.probability == pytest.approx(1 / (1 + math.exp(-logit)))
     alike = full.image(picture, own, target="images")
     assert {hit.probability for hit in alike.results} == {None}
@@ -102,7 +103,7 @@ def test_whether_anything_matches_a_short_question_goes_by_the_best_score_before
 ) -> None:
     """Against the formula in plain numbers, on both sides of the threshold. Questions are kept as they were encoded, so
     that these are in letters that no other test asks in."""
-    best = full.text("red and blue", match="pictures").results[0].score
+    best = not_none(full.text("red and blue", match="pictures").results[0].score)
     texts, score = FakeMatcher.texts_from, FakeMatcher.score
     taken_off = torch.full((1,), offset)
     monkeypatch.setattr(FakeMatcher, "short_question", property(lambda _: 3))

@@ -1,6 +1,7 @@
 """Stage two: chunks change nothing, and reasons are those of the scores."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,11 @@ def test_stored_pictures_are_scored_where_they_lie(tmp_path: Path) -> None:
     regions = Regions(vectors, torch.arange(5) < torch.arange(1, 8)[:, None])
     encoded, embeddings = matcher.encode_regions(regions)
     records = {name: tensor.numpy() for name, tensor in encoded.tensors().items()}
-    about = {"layout": matcher.image_layout(5, D), "embed_dim": matcher.embed_dim, "word_dim": matcher.word_dim}
+    about: dict[str, Any] = {
+        "layout": matcher.image_layout(5, D),
+        "embed_dim": matcher.embed_dim,
+        "word_dim": matcher.word_dim,
+    }
     writer = ViewWriter(tmp_path, **about, digest="model", extractor="detector")
     writer.add_images(0, {name: array[:4] for name, array in records.items()}, embeddings[:4].numpy())
     view = View(tmp_path)
@@ -62,7 +67,11 @@ def test_stored_captions_are_scored_as_answers_and_not_as_short_questions(tmp_pa
     vectors = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(1))
     images, _ = matcher.encode_regions(Regions(vectors, torch.ones(2, 5, dtype=torch.bool)))
     texts, embeddings = matcher.encode_sentences(["red", "a wide green wall"])
-    about = {"layout": matcher.image_layout(5, D), "embed_dim": matcher.embed_dim, "word_dim": matcher.word_dim}
+    about: dict[str, Any] = {
+        "layout": matcher.image_layout(5, D),
+        "embed_dim": matcher.embed_dim,
+        "word_dim": matcher.word_dim,
+    }
     words = [vectors[mask].numpy() for vectors, mask in zip(texts.vectors, texts.mask, strict=True)]
     ViewWriter(tmp_path, **about, digest="model", extractor="detector").add_captions(0, words, embeddings.numpy())
     found = rerank.score_captions(matcher, View(tmp_path).snapshot(), [0, 1], images[[1]])

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.matching.calibration import Calibration, LogOddsModel
+from models.matching.calibration import Calibration
+from models.matching.log_odds import LogOddsModel
 from service.search.fusion import RANK_CONSTANT, fused
 from service.search.requests import PictureFilter
 from service.search.results import TextSearchResult
@@ -51,9 +52,10 @@ def album(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     library = Library(tmp_path_factory.mktemp("album"))
     for n in range(40):
         dated = datetime(2020 + n // 4, MONTHS[n], n + 1, tzinfo=UTC).timestamp() if n < len(MONTHS) else None
+        left, right = NAMES[n % 8].split(" and ")
         library.add(
             f"photo {n}",
-            two_coloured(*NAMES[n % 8].split(" and ")),
+            two_coloured(left, right),
             filename=f"DSC{400 + n:05}.JPG" if n == 3 else f"IMG_{400 + n:04}.jpg",
             captions=CAPTIONS[n : n + 1],
             tags={"album": ALBUMS[n % 4]},

@@ -1,5 +1,6 @@
 """The file that makes room where a disk is full."""
 
+import shutil
 import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,6 @@ from service.auth.permissions import Permission
 from service.cli.commands.doctor import CHECKS, run_check
 from service.errors import Misconfigured
 from service.settings import Settings
-from service.storage import ballast
 from service.storage.ballast import BALLAST, BALLAST_BYTES, NEEDED_BYTES, give_up_ballast, has_room, lay_ballast
 from service.storage.data_dir_lock import lock_data_dir
 
@@ -25,7 +25,7 @@ class Disk:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free_without_us = 100 * BALLAST_BYTES
         self._folder = folder
-        monkeypatch.setattr(ballast.shutil, "disk_usage", lambda _: SimpleNamespace(free=self.free))
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=self.free))
 
     @property
     def free(self) -> int:

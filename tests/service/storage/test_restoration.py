@@ -52,12 +52,12 @@ def test_a_restore_into_a_link_to_nothing_names_what_is_missing(store: Store, tm
     assert restore_snapshot(tmp_path / "copy", tmp_path / "link")["ready"] == NUM - 1
 
 
-def broken(change: Callable[[Path], None]) -> Callable[[Path], None]:
+def broken(change: Callable[[Path], object]) -> Callable[[Path], object]:
     """A change of the catalog of a snapshot."""
     return lambda folder: change(folder / "catalog.sqlite")
 
 
-def run_sql(sql: str) -> Callable[[Path], None]:
+def run_sql(sql: str) -> Callable[[Path], object]:
     def run(path: Path) -> None:
         with closing(sqlite3.connect(path)) as database:
             database.executescript(sql)
@@ -79,14 +79,14 @@ def lose_original(folder: Path) -> None:
     original_of(folder).unlink()
 
 
-HARMS: dict[str, tuple[Callable[[Path], None], str]] = {
+HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut": (lambda folder: (folder / "snapshot.json").unlink(), "not a whole snapshot"),
     "other form": (lambda folder: (folder / "snapshot.json").write_text('{"format": 9}'), "of a form"),
     "lost original": (lose_original, "is not whole: of its 1 pictures without a file only 0"),
-    "no count": (lambda folder: (folder / "snapshot.json").write_text('{"format": 1}') and None, "of a form"),
+    "no count": (lambda folder: (folder / "snapshot.json").write_text('{"format": 1}'), "of a form"),
     "no catalog": (lambda folder: (folder / "catalog.sqlite").unlink(), "not a whole snapshot"),
-    "damaged catalog": (broken(lambda path: path.write_bytes(b"x" * 5000) and None), "is damaged"),
-    "stranger": (lambda folder: (folder / "run.sh").write_text("rm") and None, "which no snapshot does"),
+    "damaged catalog": (broken(lambda path: path.write_bytes(b"x" * 5000)), "is damaged"),
+    "stranger": (lambda folder: (folder / "run.sh").write_text("rm"), "which no snapshot does"),
     "other picture": (replace_original, "not the picture that was taken in"),
     "link": (lambda folder: (folder / "keys.json").symlink_to("/etc/passwd"), "no plain file"),
     "linked folder": (lambda folder: (folder / "extractor").symlink_to("/etc"), "no plain file"),

@@ -174,9 +174,9 @@ def test_records_that_the_catalog_does_not_count_yet_are_left_out(store: Store, 
     else:
         with tarfile.open(tmp_path / name) as archive:
             (member,) = [one for one in archive if one.name == records.as_posix()]
-            file = archive.extractfile(member)
-            assert file is not None
-            copied = file.read()
+            stored = archive.extractfile(member)
+            assert stored is not None
+            copied = stored.read()
     assert copied == counted
 
 

@@ -18,7 +18,7 @@ from index.records import PictureChange
 from index.views import ragged as ragged_slabs
 from index.views import view as views
 from index.views.ragged import RaggedSlab
-from index.views.shortlist import Floats, Part
+from index.views.shortlist import Floats, Part, inverted_part
 from index.views.slab import Corrupt, Slab
 from index.views.view import View
 from service.errors import UserError
@@ -131,7 +131,7 @@ def test_no_index_keeps_the_code_of_an_erased_picture(store: Store) -> None:
 def test_an_index_that_is_built_across_a_compaction_keeps_no_code_either(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, build, compacted = store.folder / "views" / "fake-matcher", views.inverted_part, list[tuple[int, int]]()
+    folder, build, compacted = store.folder / "views" / "fake-matcher", inverted_part, list[tuple[int, int]]()
 
     def slow(exact: Floats) -> Part:
         part = build(exact)

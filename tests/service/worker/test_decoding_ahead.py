@@ -30,6 +30,11 @@ def picture(name: str) -> Any:
     return SimpleNamespace(image_id=name)
 
 
+def taken(ahead: DecodingAhead[Any], name: str) -> Any:
+    """What the decoders made, which is no picture here."""
+    return ahead.take(picture(name))
+
+
 def files_of(stored: Any) -> DecodedFiles:
     return Path(stored.image_id), None, None
 
@@ -52,8 +57,8 @@ def test_what_was_begun_is_not_begun_again_and_taken_once(decoders: Decoders, ah
     assert not ahead.is_done("a")
     begun.set_result("a before")
     assert ahead.is_done("a")
-    assert ahead.take(picture("a")) == "a before"
-    assert ahead.take(picture("a")) == "a now"
+    assert taken(ahead, "a") == "a before"
+    assert taken(ahead, "a") == "a now"
     assert decoders.given == ["a"]
 
 
@@ -63,7 +68,7 @@ def test_what_is_dropped_is_decoded_in_its_turn(decoders: Decoders, ahead: Decod
     ahead.keep({"b"})
     assert [decoders.background[name].cancelled() for name in "abc"] == [True, False, True]
     decoders.background["b"].set_result("b before")
-    assert [ahead.take(picture(name)) for name in "abc"] == ["a now", "b before", "c now"]
+    assert [taken(ahead, name) for name in "abc"] == ["a now", "b before", "c now"]
     ahead.begin(picture("a"))
     ahead.forget()
     assert decoders.background["a"].cancelled()

@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,12 +65,12 @@ def test_nothing_is_left_of_what_was_seen_in_a_picture_that_never_came_to_its_tu
     assert files_of(store, image_id) == []
 
 
-def test_a_worker_erases_what_is_due_and_goes_on(store: Store) -> None:
+def test_a_worker_erases_what_is_due_and_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [store.accept(encoded(noise(seed), "PNG"), captions=["red"]) for seed in range(3)]
     store.drain()
     store.catalog.delete(ids[1], NOW)
     settings = store.settings().model_copy(update={"delete_grace_s": GRACE_S})
-    store.settings = lambda batch=3: settings  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(store, "settings", lambda batch=3: settings)
     store.drain()
     assert files_of(store, ids[1]) == []
     assert store.catalog.visible().tolist() == [True, False, True]
@@ -159,7 +160,12 @@ def test_uploads_wait_but_once_for_an_erasure_that_a_snapshot_holds_up(
     store.drain()
     store.catalog.delete(image_id, NOW)
     timer, patient, removing = Clock(0.0), list[float](), store.originals.removing
-    monkeypatch.setattr(store.originals, "removing", lambda patience_s: (patient.append(patience_s), removing(0.0))[1])
+
+    def noted(patience_s: float) -> Any:
+        patient.append(patience_s)
+        return removing(0.0)
+
+    monkeypatch.setattr(store.originals, "removing", noted)
     erasing = erasure(store, NOW + GRACE_S + 1, timer)
     with store.originals.adding():
         for timer.now in (BUSY_PAUSE_S * turn for turn in range(PATIENT_EVERY + 1)):

@@ -144,7 +144,7 @@ def test_nothing_is_left_of_a_picture_that_is_deleted_while_the_detector_has_it(
 ) -> None:
     ids = accepted(store, 4)
     settings = store.settings(2).model_copy(update={"delete_grace_s": 0.0})
-    store.settings = lambda batch=2: settings  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(store, "settings", lambda batch=2: settings)
     states: list[str] = []
 
     def deleting(_: Migration) -> bool:  # after a batch was begun, before pictures are erased

@@ -5,8 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import PIL.Image
-
 from index.records import QueuedPicture
 from service.media.decode_pool import DecodeFailed
 from service.media.perceptual_hash import NO_HASH, perceptual_hash
@@ -65,7 +63,7 @@ def make_all(kept: KeptHashes, pool: FailingPool, tmp_path: Path) -> int:
 def test_a_passing_fault_is_tried_again_at_the_next_start(tmp_path: Path) -> None:
     kept = KeptHashes()
     make_all(kept, FailingPool({IDS[0]: False, IDS[1]: True}), tmp_path)
-    expected = perceptual_hash(cast(PIL.Image.Image, corners()))
+    expected = perceptual_hash(corners())
     assert kept.kept == {IDS[1]: NO_HASH, **dict.fromkeys(IDS[2:], expected)}
     make_all(kept, FailingPool({}), tmp_path)
     assert kept.kept[IDS[0]] == expected

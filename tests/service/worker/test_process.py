@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import PIL.Image
@@ -164,10 +164,11 @@ def test_a_redis_that_comes_and_goes_loses_no_picture(store: Store, redis_server
 
     settings = store.settings().model_copy(update={"redis_url": redis_server.url})
     accept_two()
-    opened = open_worker(settings, FakeExtractor(), [FakeMatcher()])  # type: ignore[list-item]
+    opened = open_worker(settings, FakeExtractor(), [FakeMatcher()])
     with opened as (worker, wakeups), ThreadPoolExecutor(1) as threads:
         running = threads.submit(worker.run, wakeups, stop)
-        for trouble in (lambda: None, redis_server.kill, redis_server.start, redis_server.flush):
+        troubles: list[Callable[[], None]] = [lambda: None, redis_server.kill, redis_server.start, redis_server.flush]
+        for trouble in troubles:
             trouble()
             accept_two()
             wait_until(lambda: store.catalog.counts()["ready"] == len(pictures))

@@ -28,6 +28,8 @@ def published(name: str, folder: Path) -> Path:
     whole = mobilenet_v2() if name == "mobilenet-v2" else BACKBONES[name].layers()
     for layer in whole.modules():
         if isinstance(layer, nn.BatchNorm2d):
+            assert layer.running_mean is not None
+            assert layer.running_var is not None
             nn.init.uniform_(layer.running_mean, -0.2, 0.2)
             nn.init.uniform_(layer.running_var, 0.5, 1.5)
             nn.init.uniform_(layer.weight, 0.8, 1.2)
@@ -57,7 +59,8 @@ def run_unfolded(layer: nn.Module, x: Tensor) -> Tensor:
         for part in layer:
             x = run_unfolded(part, x)
         return x
-    return layer(x)
+    found: Tensor = layer(x)
+    return found
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ def test_the_last_stage_keeps_the_size_and_sees_further() -> None:
     torch.manual_seed(0)
     last = build_stage(1, 16, 8, 1, dilation=2)
     x = torch.zeros(1, 16, 9, 9, requires_grad=True)
-    last(x + 1)[0, :, 4, 4].sum().backward()  # type: ignore[no-untyped-call]
+    last(x + 1)[0, :, 4, 4].sum().backward()
     assert x.grad is not None
     rows, columns = x.grad[0].abs().sum(0).nonzero().T
     assert set(rows.tolist()) == set(columns.tolist()) == {2, 4, 6}

@@ -30,7 +30,7 @@ def test_proposals_are_the_published_ones_in_loops(
     for row in range(rows):
         for column in range(columns):
             for anchor in range(12):
-                shifted = [edge + 16 * (column, row)[k % 2] for k, edge in enumerate(caffe.ANCHORS[anchor])]
+                shifted = [float(edge) + 16 * (column, row)[k % 2] for k, edge in enumerate(caffe.ANCHORS[anchor])]
                 box = caffe.decode(shifted, deltas[row, column, anchor].tolist())
                 box = [min(max(edge, 0), size[1 - k % 2] - 1) for k, edge in enumerate(box)]
                 if min(box[2] - box[0], box[3] - box[1]) + 1 >= 16 * scale:

@@ -156,9 +156,9 @@ def test_a_killed_tuning_ends_with_the_same_weights(folder: Path, tmp_path: Path
     for one, other in ((whole.network, again.network), (whole.averaged_network, again.averaged_network)):
         for name, value in one.state_dict().items():
             assert torch.equal(value, other.state_dict()[name]), name
-    other = again.checkpoint.learns_from | {"sentence encoder": "0" * 16}
+    learns_from = {**again.checkpoint.learns_from, "sentence encoder": "0" * 16}
     with pytest.raises(UnusableCheckpoint, match="was begun on other sentence encoder"):
-        replace(again.checkpoint, learns_from=other).resume()
+        replace(again.checkpoint, learns_from=learns_from).resume()
     with pytest.raises(UnusableCheckpoint):
         tuning(folder, tmp_path / "cut", SentenceTuningRecipe(backbone="mobilenet-v2", side=64)).run(lambda entry: None)
 

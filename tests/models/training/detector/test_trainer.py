@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -68,7 +69,7 @@ def test_a_killed_training_ends_with_the_same_weights(
     whole = train(material, tmp_path / "whole")
     steps = 0
 
-    def killed_in_the_fourth(*args: object, **kwargs: object) -> dict[str, Tensor]:
+    def killed_in_the_fourth(*args: Any, **kwargs: Any) -> dict[str, Tensor]:
         nonlocal steps
         steps += 1
         if steps == 4:
