@@ -236,7 +236,7 @@ def test_who_writes_elsewhere_keeps_the_focus_when_a_picture_is_brought_back(vis
     held.first()
     tag.fill("album:")
     held.let_go()
-    expect(page.locator("#main > details")).to_contain_text("all green is back.")
+    expect(page.locator("#main > details:last-child")).to_contain_text("all green is back.")
     page.keyboard.type(" Summer")
     expect(tag).to_have_value("album: Summer")
 

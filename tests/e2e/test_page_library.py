@@ -114,7 +114,7 @@ def test_a_deleted_picture_is_brought_back_after_the_page_was_loaded_anew(visit:
     page.get_by_role("button", name="Bring back all red").click()
     expect(card(page, "red").get_by_role("button", name=DELETE)).to_be_visible()
     expect(listed).to_have_text([re.compile("all green")])
-    expect(page.locator("#main > details")).to_contain_text("all red is back.")
+    expect(page.locator("#main > details:last-child")).to_contain_text("all red is back.")
     card(page, "blue").get_by_role("button", name=DELETE).click()  # what was deleted here is brought back there
     expect(card(page, "blue").get_by_role("button", name="Undo")).to_be_focused()
     page.evaluate(LOOKED_AT_AGAIN)

@@ -164,7 +164,7 @@ def test_the_command_writes_a_calibration_and_reports_how_good_it_is(regard: Reg
     assert not (folder / "hubs.safetensors").exists()
     status, _, errors = regard(*fixed, "--bank-split", "dev", "--bank", 5000)
     assert status == 1
-    assert "there are 120" in errors
+    assert "there are only 120" in errors
     np.save(data / "dev_ims.npy", np.zeros((3, 2, 16)))
     (data / "dev_caps.txt").write_text("red\n" * 3)
     assert regard(*fixed, "--share", 0)[0] == 1
