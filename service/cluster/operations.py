@@ -118,7 +118,9 @@ def without_descriptions(operation: Operation, image_ids: Collection[str]) -> Op
             for one in operation.pictures
         ]
         return replace(operation, pictures=pictures)
-    return replace(operation, changes={}) if isinstance(operation, Edit) else operation
+    if isinstance(operation, Edit) and operation.image_id in image_ids:
+        return replace(operation, changes={})
+    return operation
 
 
 def written(operation: Operation) -> bytes:

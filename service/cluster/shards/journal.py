@@ -99,6 +99,8 @@ class Journal:
         self._placed_among = int(self._db.execute("SELECT max(num_shards) FROM placement").fetchone()[0] or 0)
         last = self._db.execute("SELECT sequence, checksum FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
         self._position = ORIGIN if last is None else Position(*last)
+        if last is None:
+            self._db.execute("PRAGMA user_version = 1")
 
     def position(self) -> Position:
         """The position after the last entry; searches look at it, and wait for no disk."""
@@ -140,7 +142,9 @@ class Journal:
     def give_up(self) -> None:
         """Forget the change that was begun: it is not made, or taken back."""
         with self._locked() as db:
-            db.execute("DELETE FROM intents")
+            with _transaction(db):
+                db.execute("DELETE FROM intents")
+                db.execute("INSERT INTO hidden VALUES (0, '', 0)")  # so `forget` folds again
             _fold_log(db)
 
     def append(self, entry: JournalEntry, hidden: Mapping[str, int] | None = None) -> None:
@@ -177,6 +181,17 @@ class Journal:
         """Hidden pictures, in the order of changes."""
         with self._locked() as db:
             return [HiddenPicture(*row) for row in db.execute("SELECT * FROM hidden ORDER BY sequence")]
+
+    def all_listed(self) -> bool:
+        """Whether `hidden` is complete, unlike in earlier releases."""
+        with self._locked() as db:
+            return bool(db.execute("PRAGMA user_version").fetchone()[0])
+
+    def list_hidden(self, pictures: Iterable[tuple[int, str, int]], last: bool) -> None:
+        """Add hidden pictures; with `last`, all are listed."""
+        with self._locked() as db, _transaction(db):
+            db.executemany("INSERT INTO hidden VALUES (?, ?, ?)", pictures)
+            db.execute(f"PRAGMA user_version = {last:d}")
 
     def overwrite(self, contents: Mapping[int, bytes]) -> None:
         """Replace the contents of entries, by number."""
@@ -228,4 +243,8 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 def _fold_log(db: sqlite3.Connection) -> bool:
     """Empty the write-ahead log, which holds former pages; False while another program reads."""
-    return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    db.execute("PRAGMA busy_timeout = 0")  # changes wait
+    try:
+        return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {1000 * BUSY_S:.0f}")

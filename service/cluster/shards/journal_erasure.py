@@ -48,7 +48,7 @@ def erase_descriptions(journal: Journal, erasures: Erasures) -> None:
     states = erasures.states({picture.number for picture in hidden})
     settled = [picture for picture in hidden if states.get(picture.number) != "deleted"]
     erased = [picture for picture in settled if states.get(picture.number, "erased") in ("erasing", "erased")]
-    last = {picture.image_id: picture.sequence for picture in erased}  # later entries are about the bytes come again
+    last = {one.image_id: one.sequence for one in erased if one.image_id}  # later entries are of bytes come again
     at = 0
     while last and (entries := journal.after(at, ENTRIES_AT_ONCE)):
         blanked = ((entry, _without(entry, last)) for entry in entries)

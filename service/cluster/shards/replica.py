@@ -133,7 +133,15 @@ class ShardReplica:
         return outcome
 
     def erase_descriptions(self) -> None:
-        """Overwrite what the journal says of pictures that were erased here."""
+        """Overwrite what the journal says of erased pictures, also by earlier releases."""
+        at = 0
+        while not self._journal.all_listed():
+            entries = self._journal.after(at, ENTRIES_AT_A_TIME)
+            last = {name: one.sequence for one in entries for name in touched_ids(read_operation(one.content))}
+            with self.paused():
+                hidden = self._catalog.erasures.hidden(list(last))
+                self._journal.list_hidden([(last[name], name, hidden[name]) for name in hidden], not entries)
+            at += len(entries)
         erase_descriptions(self._journal, self._catalog.erasures)
 
     def _take_back(self) -> None:

@@ -2,6 +2,8 @@
 
 import random
 import signal
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +13,8 @@ from typing import Any
 import pytest
 
 from index import fault_points
-from service.cluster.operations import Delete, Edit, TakeIn
-from service.cluster.shards.journal import Diverged
+from service.cluster.operations import Delete, Edit, TakeIn, written
+from service.cluster.shards.journal import Diverged, JournalEntry
 from service.cluster.shards.journal_erasure import erasing
 from service.worker.maintenance.compaction import compact_data_dir
 from tests.support.directories import NOW, Directory, take_in, writer_of
@@ -89,8 +91,11 @@ def test_no_file_of_any_replica_holds_what_was_said_of_erased_pictures(
             assert one.state() == pair[0].state()
 
 
+@pytest.mark.parametrize("old", [False, True])
 @pytest.mark.parametrize("place", [f"{point}:{n}" for point in ("before-commit", "after-commit") for n in (1, 2)])
-def test_a_kill_at_any_commit_leaves_a_journal_that_the_next_turn_cleans(pair: list[Directory], place: str) -> None:
+def test_a_kill_at_any_commit_leaves_a_journal_that_the_next_turn_cleans(
+    pair: list[Directory], place: str, old: bool
+) -> None:
     (directory, _), writer, later = pair, writer_of(pair[:1]), NOW + 2 * GRACE_S
     writer.write(*said("the first", 0, 1, 2))
     writer.write(Delete(image_id=IDS[0], now=NOW))
@@ -100,6 +105,9 @@ def test_a_kill_at_any_commit_leaves_a_journal_that_the_next_turn_cleans(pair: l
     writer.write(Delete(image_id=IDS[2], now=later))  # not erased yet
     compact_data_dir(directory.folder, GRACE_S, lambda: later)
     directory.close()
+    if old:
+        with closing(sqlite3.connect(directory.folder / "journal.sqlite")) as journal:
+            journal.executescript("DROP TABLE hidden; PRAGMA user_version = 0")
 
     def die() -> None:
         directory.open()
@@ -114,10 +122,34 @@ def test_a_kill_at_any_commit_leaves_a_journal_that_the_next_turn_cleans(pair: l
     assert found_in(directory.folder, "too late", "restored") == ["restored"]
     first = directory.journal.after(0, 1)[0].content
     assert first.count(b"the first") == 2 * 5  # of the two that are there
-    assert [one.image_id for one in directory.journal.hidden()] == [IDS[2]]
+    assert {one.image_id for one in directory.journal.hidden()} == {IDS[2]}
     directory.journal.overwrite({1: first.replace(b"the first", b"the other")})
     with pytest.raises(Diverged, match="entry 1 is damaged"):
         directory.journal.check()
+
+
+def test_what_is_said_of_other_pictures_stays(pair: list[Directory]) -> None:
+    writer = writer_of(pair[:1])
+    writer.write(*said("gone", 0, 1))
+    writer.write(Edit(image_id=IDS[1], changes={"tags": {"image_id": IDS[0]}}))
+    writer.write(Delete(image_id=IDS[0], now=NOW))
+    erase(pair[0], 2 * NOW)
+    pair[1].replica.catch_up(pair[0].replica)
+    assert pair[1].state() == pair[0].state()
+
+
+def test_no_change_waits_for_a_reader(pair: list[Directory]) -> None:
+    replica, folder = pair[0].replica, pair[0].folder
+    pair[0].journal._db.execute("PRAGMA busy_timeout = 3600000")
+    entry = JournalEntry(1, "", written(said("given up", 0)[0]))
+    with ThreadPoolExecutor(1) as threads, closing(sqlite3.connect(folder / "journal.sqlite")) as reader:
+        reader.executescript("BEGIN; SELECT * FROM entries")
+        with pytest.raises(ValueError, match="damaged"):
+            threads.submit(replica.apply, entry, {IDS[0]: b""}).result(60.0)
+        replica.erase_descriptions()
+        assert found_in(folder, "given up")
+    replica.erase_descriptions()
+    assert not found_in(folder, "given up")
 
 
 def test_it_goes_on_whatever_fails() -> None:
