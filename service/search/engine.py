@@ -61,6 +61,8 @@ NO_CAPTIONS = (
     " (PATCH /images/{image_id}, `regard edit --caption`). Pictures like it are found without."
 )
 
+NO_PROBABILITIES = "They have no probabilities, so that none is left out by a least one."
+
 
 class SearchEngine:
     """Answers queries, each from one state of its gallery."""
@@ -80,10 +82,6 @@ class SearchEngine:
         """The query of a request, with its model and gallery fixed. Raises UnknownModel, ViewNotBuilt or NotReady where
         the model cannot answer yet, InvalidRequest where it never can."""
         query = OpenQuery(request, *self._galleries.open(request))
-        if request.min_probability is not None and request.question is not None and not request.question.wanted:
-            raise InvalidRequest.field(
-                "min_probability", "a query that only rules something out has no probabilities; use min_score"
-            )
         if request.min_probability is not None and query.model.header.calibration is None:
             raise InvalidRequest.field(
                 "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
@@ -116,6 +114,8 @@ class SearchEngine:
         reading = Reading(request.query, [], {})
         if query.needs_model:
             reading = reading_of(query, found_in(hits, matches, request))
+            if request.min_probability is not None and not request.question.wanted:
+                reading = replace(reading, note=f"{reading.note} {NO_PROBABILITIES}")
         return TextSearchResult(
             origin=origin(query),
             reading=reading,

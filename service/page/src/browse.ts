@@ -33,10 +33,10 @@ export class Browse {
     this.#told,
   );
 
-  /** `choose` gets a year or month; `year` is the one that is chosen, "" for none. */
+  /** `choose` gets a year or month; `chosen` is the one that is chosen, "" for none. */
   constructor(
     private readonly choose: (period: string) => void,
-    private readonly year: () => string,
+    private readonly chosen: () => string,
   ) {}
 
   /** Lists them again if the lists are open. */
@@ -59,7 +59,7 @@ export class Browse {
 
   #show({ months, undated }: DatesAnswer, { tags }: TagsAnswer): void {
     const focused = document.activeElement?.textContent;
-    const periods = periodsOf(months, this.year());
+    const periods = periodsOf(months, this.chosen().slice(0, 4));
     const albums = tags.find(({ name }) => name === ALBUM);
     const values = [...(albums?.values ?? [])].sort((one, other) => compared(`${one.value}`, `${other.value}`));
     const more = (albums?.distinct_values ?? 0) - values.length;
@@ -76,7 +76,7 @@ export class Browse {
       ...row(
         "Albums",
         values.map(({ value, pictures }) => filterButton([ALBUM, value], `${value} (${pictures})`)),
-        more > 0 ? `and ${more} smaller ones, to be found under “Tag”` : "",
+        more > 0 ? `and ${more} more, to be found under “Tag”` : "",
       ),
     );
     if (!this.#lists.hasChildNodes()) this.#told.textContent = "No picture has a date or an album.";
@@ -84,7 +84,8 @@ export class Browse {
   }
 
   #button({ month, pictures }: Period, text: string): HTMLButtonElement {
-    return button(`${text} (${pictures})`, () => this.choose(month), { class: "tag" });
+    const isChosen = `${this.chosen()}-`.startsWith(`${month}-`);
+    return button(`${text} (${pictures})`, () => this.choose(month), { class: "tag", "aria-pressed": `${isChosen}` });
   }
 }
 

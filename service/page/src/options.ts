@@ -210,19 +210,20 @@ export class SearchOptions {
     this.#from.value = gte ?? "";
     this.#until.value = lte ?? "";
     this.#count();
-    this.#unfold(true);
+    if (matchMedia("(min-width: 30rem)").matches) this.#unfold(true); // on a telephone they would hide the answer
   }
 
-  /** Asks for pictures of a year or month alone. */
+  /** Asks for pictures of a year or month alone, or no longer if that is chosen. */
   choosePeriod(period: string): void {
-    for (const one of [this.#from, this.#until]) one.value = period;
+    const chosen = this.period === period ? "" : period;
+    for (const one of [this.#from, this.#until]) one.value = chosen;
     this.#changed(false);
   }
 
-  /** The year that is asked for alone, or of the month that is; "" for none. */
-  get year(): string {
+  /** The year or month that is asked for alone; "" for none. */
+  get period(): string {
     const [from, until] = [readDate(this.#from.value), readDate(this.#until.value)];
-    return from === until && /^\d{4}(-\d\d)?$/.test(from ?? "") ? from!.slice(0, 4) : "";
+    return from === until && /^\d{4}(-\d\d)?$/.test(from ?? "") ? from! : "";
   }
 
   /** The options that differ from their defaults. */

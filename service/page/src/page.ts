@@ -61,7 +61,7 @@ const deleted = new Deleted((image_id) => {
 });
 const browse = new Browse(
   (period) => options.choosePeriod(period),
-  () => options.year,
+  () => options.period,
 );
 const greeted = greeting(() => adding.open());
 const answers = new Answers(options, like, {

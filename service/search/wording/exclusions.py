@@ -40,7 +40,7 @@ _DOING = r"(?:\w+ing\s+(?:(?:at|by|for|in|into|on|to|with)\s+)?|(?:at|in|on)\s+)
 _DETERMINER = r"(?:an?|the|his|her|my|our|their)\b"
 # Words with which a negation says something else: "no longer", "not far", "not all", "bus no seven".
 _OTHERWISE = (
-    r"(?:longer|far|all|everyone|everybody|many|much|more|less|least|yet|quite|very|so|too|just|even|sure|there|is|not"
+    r"(?:longer|far|all|everyone|everybody|many|much|more|less|least|yet|quite|very|so|too|just|even|sure|there|is|not|of"
     r"|one|two|three|four|five|six|seven|eight|nine|ten)\b"
 )
 # A thing in up to three words: a longer phrase says more than what is ruled out.

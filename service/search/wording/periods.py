@@ -14,6 +14,11 @@ _MONTHS = {spelling: f"{n:02}" for n, name in enumerate(MONTHS, 1) for spelling 
 _MONTHS |= {foreign: _MONTHS[name] for foreign, name in ENGLISH.items() if name in MONTHS}
 _RANGE = re.compile(r"(?:between\s+\d{4}\s+and|(?:from\s+)?\d{4}\s*(?:-|–|to))\s*\d{4}", re.ASCII)
 _RELATIVE = re.compile(r"(before|after|since|until|till|up\s+to)\s")
+# Before a time: what may turn it round, in languages whose periods are not read, and what rules it out.
+_TURNED_ROUND = re.compile(
+    r"\b(?:vor|nach|seit|bis|ab|zwischen|und|avant|apres|depuis|jusqu\w*|entre|et|antes|despues|desde|hasta|y|prima|dopo"
+    r"|da|dal|fino|tra|fra|e|a|de|del|en|or|not|no|without|except)\W*$"
+)
 _PART_OF_A_YEAR = re.compile("early|late|mid|christmas|easter|spring|summer|autumn|fall|winter")
 
 
@@ -28,7 +33,7 @@ class Suggestion:
 def suggestion_for(subject: str) -> Suggestion | None:
     """The suggestion for a question with one period beside other words."""
     times, rest = times_in(subject), visible_part(subject)
-    if len(times) != 1 or times_in(rest):
+    if len(times) != 1 or times_in(rest) or _TURNED_ROUND.search(plain_letters(subject[: times[0].begin])):
         return None
     period = _period_of(plain_letters(subject[times[0].begin : times[0].end]))
     return None if period is None else Suggestion(rest, period)

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import InvalidRequest
+from models.matching.calibration import Calibration
+from models.matching.log_odds import LogOddsModel
+from service.search.engine import NO_PROBABILITIES
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.wording.exclusions import EXCLUDED_WEIGHT, Question, parts_of
 from service.search.wording.query_notes import FoundCounts, note_on
@@ -71,7 +73,14 @@ def test_a_question_is_split_into_what_it_asks_for_and_what_it_rules_out(
         *("a railway no longer in use", "not far from the beach", "people with or without masks", "to be or not to be"),
         *("a not so happy dog", "a no smoking area", "what is not a dog", "the no button", "bus no seven", "tv not on"),
         *("Dr No poster", "Man with No Name", "a sculpture by Not Vital", "protest sign no war", "tattoo no regrets"),
-        *("red not '", "red without - blue", "red not 5", "no there is people in the beach", "Artist -Title.jpg"),
+        *(
+            "red not '",
+            "red without - blue",
+            "red not 5",
+            "no there is people in the beach",
+            "not of cars",
+            "Artist -Title.jpg",
+        ),
         " ".join(["a dog", *(f"-{letter}x" for letter in "abcdefghi")]),  # more than a question has
         *("a T-shirt", "black-and-white", "2019 - 2020", "a - b", "-5 degrees", "a child never alone"),
     ],
@@ -134,9 +143,14 @@ def test_where_nothing_else_is_asked_for_pictures_go_by_what_they_do_not_show(
     assert outcome.matched is None
 
 
-def test_a_question_that_only_rules_something_out_has_no_probabilities(full: Library) -> None:
-    with pytest.raises(InvalidRequest, match="only rules something out"):
-        full.text("no red", min_probability=0.1, match="pictures")
+def test_a_question_that_only_rules_something_out_has_no_probabilities(
+    full: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = LogOddsModel(1.0, 0.0)
+    monkeypatch.setattr(full.matcher, "calibration", Calibration(text=line, image=line))
+    least, plain = (full.text("no red", match="pictures", min_probability=least) for least in (0.9, None))
+    assert least.results == plain.results
+    assert least.reading.note == f"{plain.reading.note} {NO_PROBABILITIES}"
 
 
 def test_a_picture_without_the_excluded_thing_comes_first(full: Library) -> None:
