@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
+from service import VERSION
 from service.api.admission.accelerator import Admission
 from service.api.cache import cache_key
 from service.api.schemas.results import AnyAnswer
@@ -125,6 +126,7 @@ def determining(query: OpenQuery[Any]) -> dict[str, Any]:
         "model": query.model.name,
         "digest": query.model.header.digest,
         "index_version": query.index_version,
+        "release": VERSION,  # questions may be read in another way
     }
 
 
