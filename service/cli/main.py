@@ -39,12 +39,12 @@ from service.cli.commands.list_pictures import list_pictures
 from service.cli.commands.models import models
 from service.cli.commands.restore import restore
 from service.cli.commands.score import score
-from service.cli.commands.search import search
+from service.cli.commands.search import SEARCH_EPILOG, search
 from service.cli.commands.serve import serve
 from service.cli.commands.similar import similar
 from service.cli.commands.snapshot import snapshot
 from service.cli.commands.tags import tags
-from service.cli.commands.train import EPILOG, train
+from service.cli.commands.train import TRAIN_EPILOG, train
 from service.cli.commands.words import words
 from service.cli.commands.worker import worker
 from service.cli.terminal.output import print_note, replace_unencodable
@@ -80,6 +80,7 @@ COMMANDS = (
     *(extract, evaluate, calibrate, calibrate_ensemble, train, convert, score, words, bench),
 )
 NAMES: dict[Callable[..., None], str] = {list_pictures: "list"}  # commands not named like their function
+EPILOGS: dict[Callable[..., None], str] = {search: SEARCH_EPILOG, train: TRAIN_EPILOG}
 
 
 def print_version(wanted: bool) -> None:
@@ -100,7 +101,7 @@ def options(version: Version = False) -> None:
 
 
 for command in COMMANDS:
-    app.command(NAMES.get(command), epilog=EPILOG if command is train else None)(command)
+    app.command(NAMES.get(command), epilog=EPILOGS.get(command))(command)
 app.add_typer(keys)
 app.add_typer(cluster)
 

@@ -28,6 +28,9 @@ from service.cli.terminal.hits import (
 )
 from service.cli.terminal.output import print_ids, print_json
 
+SEARCH_EPILOG = """What is not to be seen has a minus sign, in quotation marks: regard search "dog -snow". Options come
+before a query that begins with one: regard search -k 5 -- "-snow"."""
+
 
 def search(
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="What the pictures should show, in words.")],

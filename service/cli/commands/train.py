@@ -36,8 +36,8 @@ OPTIONS_OF_PARTS = {
 FIELDS = ", ".join(
     f"{field.name}={json.dumps(field.default)}" for field in fields(Recipe) if field.default is not MISSING
 )
-EPILOG = f"""Recipes of models are called MODEL-DATA. DATA is flickr8k (small data), f30k or coco (as in the papers):
-{", ".join(sorted(RECIPES))}.
+TRAIN_EPILOG = f"""Recipes of models are called MODEL-DATA. DATA is flickr8k (small data), f30k or coco (as in the
+papers): {", ".join(sorted(RECIPES))}.
 
 For backbone, head and detector, photographs are read from the folder of the captions file.
 

@@ -38,6 +38,8 @@ from tests.support.library import Library
         ("lago", "lake"),  # Spanish or Italian
         ("Hund, Katze!", "dog, cat"),
         ("Kinder am Strand 2021", "children at the beach"),
+        ("niemand auf der Straße", "on the street"),  # without what is ruled out
+        ("plage, pas de gens", "beach"),
     ],
 )
 def test_a_question_is_read_word_by_word(question: str, english: str) -> None:
