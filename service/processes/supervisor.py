@@ -16,7 +16,8 @@ from service import PACKAGES_FOLDER
 from service.settings import PREFIX, Settings
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0
-TOLD_TO_END = (0, -signal.SIGTERM, -signal.SIGINT)  # statuses of a process that got a signal, perhaps with this one
+# Statuses of a process that got a signal, perhaps with this one.
+TOLD_TO_END = (0, -signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGINT)
 LASTED_S = 60.0  # a process that lived this long did not fail at its start
 POLITE_S = 30.0  # after SIGTERM, in which a worker finishes the batch in hand
 SILENT_S = 1.0  # the first part of that, before the log says that it is waited for

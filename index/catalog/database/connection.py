@@ -191,8 +191,8 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A read transaction: everything read inside belongs to the same moment."""
-        connection = self.connection()
         with self._noting_damage():
+            connection = self.connection()
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -213,8 +213,7 @@ class Database:
         """
         if self.read_only:
             raise ReadOnlyCatalog(f"{self.path} may not be written here: nothing can be changed")
-        connection = self.connection()
-        with self._noting_damage(), self._turn_to_write(connection):
+        with self._noting_damage(), self._turn_to_write(connection := self.connection()):
             try:
                 yield connection
                 reach(FaultPoint.BEFORE_COMMIT)

@@ -30,10 +30,20 @@ class OnceSender:
     `left_out` lists those whose contents were sent before under another name or date.
     """
 
-    def __init__(self, client: Client, sent: SentFiles, postpone: Callable[[Path], bool] = lambda _: True) -> None:
-        """`postpone` is called for files that the service did not check in time; if False, they are not sent again."""
+    def __init__(
+        self,
+        client: Client,
+        sent: SentFiles,
+        postpone: Callable[[Path], bool] = lambda _: True,
+        needs_record: bool = True,
+    ) -> None:
+        """`postpone` is called for files that the service did not check in time; if False, they are not sent again.
+
+        If the record cannot be written, an OSError ends the sending, unless it goes on without one.
+        """
         self.left_out: list[Path] = []
         self._client, self._sent, self._postpone = client, sent, postpone
+        self._needs_record, self._is_recorded = needs_record, True
 
     def receipts(
         self, files: States, names: PathNames, descriptions: Descriptions, albums: PathNames, restore: bool = False
@@ -45,18 +55,29 @@ class OnceSender:
             receipts = list(upload_receipts(self._client, batch, restore))  # several if the service has lower limits
             rejected = [one for receipt in receipts for one in receipt.rejected]
             again = {one["filename"] for one in rejected if one.get("retryable")}
+            refused = {one["filename"] for one in rejected}
             deleted = {one["filename"] for one in rejected if one.get("deleted")}
             accepted = {one["image_id"] for receipt in receipts for one in receipt.accepted}
             postponed = set[str]()
             for path, name in ((one.content, one.name) for one in batch):
                 assert isinstance(path, Path)
                 known_as = {name, display_name(name)}  # here, and in the service
+                is_known = contents[path] in accepted or known_as & deleted
                 if known_as & again and self._postpone(path):
                     postponed |= known_as
-                else:
-                    is_known = contents[path] in accepted or known_as & deleted
-                    self._sent.add(path, files[path], contents[path] if is_known else None)
+                elif is_known or known_as & refused or len(batch) == 1:  # otherwise the service named it differently
+                    self._record(path, files[path], contents[path] if is_known else None)
             yield from ((receipt, postponed) for receipt in receipts)
+
+    def _record(self, path: Path, state: FileState, content: str | None) -> None:
+        try:
+            self._sent.add(path, state, content)
+        except OSError as fault:
+            if self._needs_record:
+                raise
+            if self._is_recorded:
+                print_note(f"what is sent cannot be recorded, and is sent again at the next start: {fault}")
+            self._is_recorded = False
 
     def _with_new_contents(
         self, files: States, names: PathNames, contents: dict[Path, str | None]
@@ -71,7 +92,7 @@ class OnceSender:
             if content is None or not self._sent.has_content(content):
                 yield names[path], path
             elif state_of(path) == state:  # if it has changed since, the next look checks it again
-                self._sent.add(path, state, content)
+                self._record(path, state, content)
                 self.left_out.append(path)
                 before.append(names[path])
         if before:
@@ -92,7 +113,7 @@ def send_folder_once(url: str, folder: Path, api_key: SecretStr, albums: bool) -
             print_note(f"{fault}. All files are sent.")
             sent = SentFiles(Path(os.devnull))
         files = {path: state for path, state in states.items() if not sent.has(path, state)}
-        sender = OnceSender(client, sent)
+        sender = OnceSender(client, sent, needs_record=False)
         receipts = sender.receipts(files, names, {}, found.albums if albums else {})
         take_receipts(client, (receipt for receipt, _ in receipts), len(files), summary)
         left_out = [path for path in states if path not in files] + sender.left_out
@@ -105,9 +126,11 @@ def send_folder_once(url: str, folder: Path, api_key: SecretStr, albums: bool) -
 
 def open_sent_files(client: Client, folders: Sequence[Path], collection: str | None) -> SentFiles:
     """The record of files sent from these folders to this collection. UserError if it cannot be written."""
-    path = sent_files_path(client.url, folders)
     try:
+        path = sent_files_path(client.url, folders)
         sent = SentFiles(path)
+    except RuntimeError as fault:  # from Path.home
+        raise UserError(f"sent files are not recorded: {fault} XDG_STATE_HOME names a folder for that") from fault
     except OSError as fault:
         why = f"{path}, which records sent files, cannot be written: {fault.strerror}"
         raise UserError(f"{why}; XDG_STATE_HOME names another folder for it") from fault

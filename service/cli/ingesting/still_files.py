@@ -108,8 +108,8 @@ class SentFiles:
 
     def add(self, path: Path, state: FileState, content: str | None = None) -> None:
         """Record that the file was sent. `content` is its content id if it was accepted, or is deleted there."""
-        self._write({"file": _key(path), **state._asdict(), "collection": self._collection, "content": content})
         self._sent.add(_key(path), state, content)
+        self._write({"file": _key(path), **state._asdict(), "collection": self._collection, "content": content})
 
     def _write(self, entry: Mapping[str, str | int | None]) -> None:
         with self._path.open("a+b") as file:

@@ -32,10 +32,10 @@ def known_in_shards(
 
 
 def picture_in_shards(fan_out: FanOut, placement: Placement, image_id: str) -> Image | None:
-    """A picture in any state; while it is moved, the version in its old shard. Raises ShardLost where one of its shards
-    does not answer."""
+    """A picture in any state, None where no shard has it, or its arrival was undone; while it is moved, the version in
+    its old shard. Raises ShardLost where one of its shards does not answer."""
     versions = known_in_shards(fan_out, placement, ShardLists.image, image_id)
-    return next((image for image in reversed(versions) if has_picture(image)), versions[0] if versions else None)
+    return next((image for image in reversed(versions) if has_picture(image)), None)
 
 
 def homes(fan_out: FanOut, placement: Placement, image_ids: Sequence[str]) -> dict[str, int]:

@@ -17,8 +17,10 @@ _RELATIVE = re.compile(r"(before|after|since|until|till|up\s+to)\s")
 # Before a time: what may turn it round, in languages whose periods are not read, and what rules it out.
 _TURNED_ROUND = re.compile(
     r"\b(?:vor|nach|seit|bis|ab|zwischen|und|avant|apres|depuis|jusqu\w*|entre|et|antes|despues|desde|hasta|y|prima|dopo"
-    r"|da|dal|fino|tra|fra|e|a|de|del|en|or|not|no|without|except)\W*$"
+    r"|da|dal|fino|tra|fra|e|a|de|del|en|or|not|no|never|without|except|outside|than|years?|months?|weeks?|days?"
+    r"|[\d\"“])\W*$"
 )
+_GOES_ON = re.compile(r"\W*(?:(?:and|or|und|et|y|e)\s+(?:\d|later|earlier|before|after)|on\b|onwards?\b|to\b)")
 _PART_OF_A_YEAR = re.compile("early|late|mid|christmas|easter|spring|summer|autumn|fall|winter")
 
 
@@ -33,7 +35,9 @@ class Suggestion:
 def suggestion_for(subject: str) -> Suggestion | None:
     """The suggestion for a question with one period beside other words."""
     times, rest = times_in(subject), visible_part(subject)
-    if len(times) != 1 or times_in(rest) or _TURNED_ROUND.search(plain_letters(subject[: times[0].begin])):
+    if len(times) != 1 or times_in(rest):
+        return None
+    if _TURNED_ROUND.search(plain_letters(subject[: times[0].begin])) or _GOES_ON.match(subject[times[0].end :]):
         return None
     period = _period_of(plain_letters(subject[times[0].begin : times[0].end]))
     return None if period is None else Suggestion(rest, period)

@@ -13,6 +13,7 @@ from service.auth.permissions import Permission
 from service.cli.commands.serve import _ingest_photos
 from service.cli.ingesting.sending import send_files
 from service.cli.ingesting.sending_once import send_folder_once, sent_files_path
+from service.cli.ingesting.still_files import SentFiles
 from service.media.decode_pool import DecodeFailed, DecodePool
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
@@ -149,3 +150,20 @@ def test_a_folder_of_states_that_depends_on_where_one_stands_is_not_used(
     monkeypatch.setenv("XDG_STATE_HOME", named)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert sent_files_path("http://a", [tmp_path]).parent == tmp_path / ".local" / "state" / "regard"
+
+
+def test_a_full_disk_below_the_record_stops_no_sending(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SentFiles, "_write", lambda self, entry: raised(OSError(28, "No space left on device")))
+    assert start(client, folder) == (2, 0, 0, 0, 0)
+    assert capsys.readouterr().err.count("cannot be recorded, and is sent again at the next start") == 1
+
+
+def test_without_a_home_directory_all_files_are_sent(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", lambda: raised(RuntimeError("Could not determine home directory.")))
+    assert start(client, folder) == (2, 0, 0, 0, 0)
+    assert "All files are sent." in capsys.readouterr().err

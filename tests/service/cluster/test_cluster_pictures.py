@@ -18,6 +18,7 @@ from index.catalog.filters import EVERY, Filter
 from index.catalog.ingestion.failures import failure_key
 from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange
 from service.cluster.messages import ShardLost
+from service.cluster.operations import LONG_AGO
 from service.cluster.placement import Placement, shard_of
 from service.cluster.routing.fan_out import FanOut
 from service.cluster.routing.jobs import ClusterJobs, merged_job
@@ -297,6 +298,13 @@ def test_a_picture_that_is_deleted_in_its_shard_stays_so_on_request(shards: Shar
         upload(intake, "restore", "false")
     assert refused.value.extra["rejected"][0]["deleted"] is True
     assert upload(intake, "restore", "true").accepted[0].restored
+
+
+def test_a_picture_whose_arrival_was_undone_was_never_deleted(shards: Shards, intake: Intake) -> None:
+    (accepted,) = upload(intake, "restore", "false").accepted
+    assert sum(directory.catalog.delete(accepted.image_id, LONG_AGO) for directory in shards.directories) == 1
+    assert shards.pictures.image(accepted.image_id) is None
+    assert upload(intake, "restore", "false").accepted[0].image_id == accepted.image_id
 
 
 def test_uploads_to_a_cluster_keep_to_the_bound_of_what_is_said_of_a_picture(shards: Shards, intake: Intake) -> None:
