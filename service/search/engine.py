@@ -60,8 +60,7 @@ NO_CAPTIONS = (
     "No captions are stored, so there is none to find for a picture: give some with the pictures, or to a stored one"
     " (PATCH /images/{image_id}, `regard edit --caption`). Pictures like it are found without."
 )
-
-NO_PROBABILITIES = "They have no probabilities, so that none is left out by a least one."
+NO_PROBABILITIES = "They have no probabilities, so a least probability leaves none out."
 
 
 class SearchEngine:

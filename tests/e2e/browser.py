@@ -179,7 +179,7 @@ def drop(page: Page, target: str, *files: tuple[str, str, bytes], kinds: Sequenc
 
 
 def asked_by(request: Request) -> dict[str, Any]:
-    """What a request sends as JSON; AssertionError where that is nothing."""
+    """The JSON that a request sends; AssertionError where it sends none."""
     sent: dict[str, Any] | None = request.post_data_json
     assert sent is not None
     return sent

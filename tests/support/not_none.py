@@ -1,4 +1,4 @@
-"""What may be None elsewhere and is not where a test looks."""
+"""Values that may be None elsewhere, and are not where a test looks."""
 
 from typing import TypeVar
 

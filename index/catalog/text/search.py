@@ -43,10 +43,12 @@ UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 # Letters that may spell an umlaut: before a consonant, where they are rare in English but for "queen" and "shoes".
 SPELT_UMLAUT = re.compile(r"(?<![aeiouq])([aou])e(?=[bcdfghj-np-tvwxz]|(?<=ae)u)(?!s\b)")
 NO_UMLAUT = frozenset({"coed", "coeds", "guest", "guests", "poet", "poets"})  # other words without their "e"
-# -snow, -"red ball"; no ending of a file's name.
-EXCLUDED = re.compile(
-    r"(?:^|(?<=\s))-(?:[\"“”„«]([^\"“”«»]*[^\W\d_][^\"“”«»]*)[\"“”»]|([^\W\d][\w'-]*)(?![\w'-]|\.\w))"
+# A word or phrase that must not occur: -snow, -"red ball"; no ending of a file's name.
+MINUS = (
+    r"(?:^|(?<=\s))-(?:[\"“”„«](?P<quoted>[^\"“”«»]*[^\W\d_][^\"“”«»]*)[\"“”»]"
+    r"|(?P<word>[^\W\d][\w'-]*)(?![\w'-]|\.\w))"
 )
+EXCLUDED = re.compile(MINUS)
 BETWEEN_PARTS = re.compile(r"[\s/\\]+")
 # Words of a question that do not describe what it asks for.
 # fmt: off

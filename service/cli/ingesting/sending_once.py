@@ -65,7 +65,9 @@ class OnceSender:
                 is_known = contents[path] in accepted or known_as & deleted
                 if known_as & again and self._postpone(path):
                     postponed |= known_as
-                elif is_known or known_as & refused or len(batch) == 1:  # otherwise the service named it differently
+                elif (
+                    is_known or known_as & refused or not again
+                ):  # else it may be one of them, by a name of the service
                     self._record(path, files[path], contents[path] if is_known else None)
             yield from ((receipt, postponed) for receipt in receipts)
 

@@ -4,8 +4,9 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from index.catalog.text.search import MINUS
 from models.text.content_words import is_content_word
-from service.search.wording.negations import MINUS, PART_OF_A_SIGN, SAID_BY_A_SIGN, negation_in
+from service.search.wording.negations import PART_OF_A_SIGN, SAID_BY_A_SIGN, negation_in
 
 EXCLUDED_WEIGHT = 0.5  # of what is ruled out beside what is wanted: docs/lab/exclusions.md
 MOST_EXCLUDED = 8  # things; each costs as much as another question

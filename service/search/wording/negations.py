@@ -2,14 +2,11 @@
 
 import re
 
+from index.catalog.text.search import MINUS
+
 # For negations that are part of a sign or of a text in the picture ("a no smoking sign", "says no").
 PART_OF_A_SIGN = r"(?!(?:\s+\w+){1,4}\s+signs?\b)"
 SAID_BY_A_SIGN = r"(?<!\bsays\s)(?<!\bsaying\s)(?<!\breads\s)(?<!\breading\s)"
-# As search engines have it: -snow, -"red ball".
-MINUS = (
-    r"(?:^|(?<=\s))-(?:[\"“”„«](?P<quoted>[^\"“”«»]*[^\W\d_][^\"“”«»]*)[\"“”»]"
-    r"|(?P<word>[^\W\d][\w'-]*)(?![\w'-]|\.\w))"  # no name of a file
-)
 _NEGATION = re.compile(
     f"{SAID_BY_A_SIGN}(?:"
     + "|".join(

@@ -270,7 +270,7 @@ def test_pictures_that_were_placed_before_a_shard_came_are_refused(shards: Shard
 
 @pytest.fixture
 def intake(shards: Shards, tmp_path: Path) -> Iterator[Intake]:
-    """What takes uploads in at a router, whose own catalog knows no picture."""
+    """The intake of uploads at a router, whose own catalog knows no picture."""
     limits = FormLimits(max_file_bytes=1000, max_body_bytes=10**6, max_files=5)
     with closing(Catalog(tmp_path / "router" / "catalog.sqlite")) as own:
         yield Intake(

@@ -1,4 +1,4 @@
-"""What journals say of erased pictures is gone from every file of every replica, whoever is killed or away."""
+"""Journals describe erased pictures in no file of any replica, whoever is killed or away."""
 
 import random
 import signal

@@ -1,4 +1,4 @@
-"""What a question rules out is told from what it asks for, and counts against a picture by a fixed rule."""
+"""Questions that rule something out: they are split in two parts, of which one counts against a picture."""
 
 import pytest
 from hypothesis import given

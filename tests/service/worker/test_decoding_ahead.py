@@ -31,7 +31,7 @@ def picture(name: str) -> Any:
 
 
 def taken(ahead: DecodingAhead[Any], name: str) -> Any:
-    """What the decoders made, which is no picture here."""
+    """The result of the decoders, which is no picture here."""
     return ahead.take(picture(name))
 
 
