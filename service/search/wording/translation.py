@@ -69,7 +69,8 @@ def _translation(question: str, glossary: Glossary, is_known: bool) -> Translati
         if entry is not None and entry.kind != "function" and entry.english != word
     }
     joined = "".join(next(english) if WORD.fullmatch(piece) else piece for piece in pieces)
-    joined = joined.replace("not of ", "no ")  # "pas de chien"
+    if glossary.language == "French":
+        joined = joined.replace("not of ", "no ")  # "pas de chien"
     if joined == question:
         return None
     return Translation(glossary.language, joined, read_as)
