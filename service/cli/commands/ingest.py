@@ -64,7 +64,7 @@ def watch_folders(
 ) -> IngestSummary:
     """Send existing and new pictures of folders until Ctrl-C or SIGTERM. UserError for a missing folder, or if the
     service refuses the first request."""
-    from service.cli.ingesting.sending_once import open_sent_files  # noqa: PLC0415 - few commands need these
+    from service.cli.ingesting.sent_files import open_sent_files  # noqa: PLC0415 - few commands need these
     from service.cli.ingesting.watch import FolderWatch, watch_until_interrupted  # noqa: PLC0415
 
     for folder in folders:

@@ -2,20 +2,19 @@
 
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Container, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
 
-from regard_client import Client, Receipt, RegardError, RequestRefused
+from regard_client import Client, RegardError, RequestRefused
 from service.cli.connection import advised
 from service.cli.ingesting.descriptions import Descriptions
 from service.cli.ingesting.postponed_files import PostponedFiles
-from service.cli.ingesting.sending_once import OnceSender, first_names
-from service.cli.ingesting.still_files import FileState, SentFiles, StillFiles
+from service.cli.ingesting.sending_once import OnceSender
+from service.cli.ingesting.sent_files import FileState, SentFiles
+from service.cli.ingesting.still_files import StillFiles
 from service.cli.ingesting.summary import IngestSummary
+from service.cli.ingesting.upload_report import UploadReport
 from service.cli.picture_files import find_files
 from service.cli.terminal.output import print_note, visible
 from service.errors import UserError
@@ -29,10 +28,7 @@ KEY_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 
 class FolderWatch:
-    """Watches folders by polling, which works on every file system, including network file systems.
-
-    `summary` is the outcome so far.
-    """
+    """Watches folders by polling, which works on every file system, including network file systems."""
 
     def __init__(
         self,
@@ -45,14 +41,13 @@ class FolderWatch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`albums`: tag pictures with the names of their folders."""
-        self.summary = IngestSummary()
         self._client = client
         self._folders = folders
         self._sent = sent
         self._still = StillFiles(sent, still_for_s, clock)
         self._descriptions = descriptions
         self._albums = albums
-        self._jobs: deque[tuple[str, list[str]]] = deque()  # id, names of the new pictures
+        self._report = UploadReport(client)
         self._unreadable: dict[Path, FileState] = {}
         self._postponed = PostponedFiles(clock)
         self._sender = OnceSender(client, sent, self._postponed.postpone)
@@ -71,7 +66,7 @@ class FolderWatch:
         """
         try:
             self._send()
-            self._report_jobs()
+            self._report.report_jobs()
         except (RegardError, UserError, OSError) as fault:
             if isinstance(fault, RequestRefused) and fault.status in KEY_REFUSED:
                 raise
@@ -97,6 +92,11 @@ class FolderWatch:
         self._ask_collection_at = self._clock() + COLLECTION_EVERY_S
 
     @property
+    def summary(self) -> IngestSummary:
+        """The outcome so far."""
+        return self._report.summary
+
+    @property
     def is_in_trouble(self) -> bool:
         """Whether the last look ended with an error."""
         return bool(self._trouble)
@@ -110,7 +110,7 @@ class FolderWatch:
     @property
     def num_jobs(self) -> int:
         """The number of jobs whose outcome was not reported yet."""
-        return len(self._jobs)
+        return self._report.num_jobs
 
     @property
     def num_unsent(self) -> int:
@@ -119,10 +119,7 @@ class FolderWatch:
 
     def finish(self) -> IngestSummary:
         """Print what is still pending, and return the outcome."""
-        with suppress(RegardError):
-            self._report_jobs()
-        if pending := sum(len(names) for _, names in self._jobs):
-            print_note(f"{pending} pictures are with the service, which goes on finding their regions: `regard jobs`")
+        self._report.note_pending()
         if left := self.num_unsent:
             print_note(f"{left} files were not sent yet: the same command goes on with them")
         return self.summary
@@ -142,7 +139,7 @@ class FolderWatch:
         }
         albums = found.albums if self._albums else {}
         for receipt, later in self._sender.receipts(ready, names, self._descriptions, albums, self._restore):
-            self._report_receipt(receipt, later)
+            self._report.report_receipt(receipt, later)
 
     def _is_readable(self, path: Path, state: FileState) -> bool:
         """Whether the file can be opened. If not, a note is printed, and it is tried again once it has changed."""
@@ -155,46 +152,6 @@ class FolderWatch:
             print_note(f"cannot be read: {visible(str(path))}: {fault.strerror}")
             return False
         return True
-
-    def _report_receipt(self, receipt: Receipt, later: Container[str]) -> None:
-        """Count and print the outcome of a request's files, except for names that will be sent again `later`."""
-        if waiting := [one["filename"] for one in receipt.rejected if one["filename"] in later]:
-            print_note(f"not checked in time, and sent again later: {first_names(waiting)}")
-        receipt = replace(receipt, rejected=[one for one in receipt.rejected if one["filename"] not in later])
-        self.summary.count_receipt(receipt)
-        if deleted := [one["filename"] for one in receipt.rejected if one.get("deleted")]:
-            print_note(f"deleted before, and left so: {first_names(deleted)}")
-        for one in receipt.rejected:
-            if not one.get("deleted"):
-                print_note(f"turned away: {visible(one['filename'])}: {one['problem']}")
-        if there := [one["filename"] for one in receipt.accepted if one["duplicate"]]:
-            print_note(f"there already: {first_names(there)}")
-        if restored := [one["filename"] for one in receipt.accepted if one.get("restored")]:
-            print_note(f"deleted before, and brought back: {first_names(restored)}")
-        if receipt.job_id is not None:
-            new = [one["filename"] for one in receipt.accepted if not one["duplicate"]]
-            self._jobs.append((receipt.job_id, new))
-
-    def _report_jobs(self) -> None:
-        while self._jobs:
-            job_id, names = self._jobs[0]
-            try:
-                job = self._client.job(job_id)
-            except RequestRefused as refused:
-                if refused.status != HTTPStatus.NOT_FOUND:
-                    raise
-                self._jobs.popleft()
-                print_note(f"the service no longer knows the outcome of {first_names(names)}")
-                continue
-            if job["state"] != "done":
-                return
-            self._jobs.popleft()
-            self.summary.count_failures(job["failures"])
-            for one in job["failures"]:
-                print_note(f"set aside: {visible(one['filename'])}: {one['reason']}")
-            failed = {one["filename"] for one in job["failures"]}
-            if found := [name for name in names if name not in failed]:
-                print_note(f"can be found: {first_names(found)}")
 
 
 def watch_until_interrupted(watch: FolderWatch, sleep: Callable[[float], None] = time.sleep) -> IngestSummary:

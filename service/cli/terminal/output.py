@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from pydantic import BaseModel
 
+MOST_NAMED = 5  # names in one line
 LINE_EVERY_S = 10.0  # if standard error is not a terminal
 # They have no width and do not control a terminal: joiners of Persian, Indic scripts and emoji, and direction marks.
 JOINERS_AND_MARKS = frozenset("\u200c\u200d\u200e\u200f")
@@ -62,6 +63,12 @@ def visible(text: str) -> str:
     """The text in one line, without control characters, which untrusted names and captions may contain."""
     shown = (one if one.isprintable() or one in JOINERS_AND_MARKS else "\N{REPLACEMENT CHARACTER}" for one in text)
     return "".join(shown)
+
+
+def first_names(names: Sequence[str]) -> str:
+    """The first MOST_NAMED names, and the number of others."""
+    first = ", ".join(map(visible, names[:MOST_NAMED]))
+    return first if len(names) <= MOST_NAMED else f"{first} and {len(names) - MOST_NAMED} more"
 
 
 def shortened(text: str, longest: int) -> str:

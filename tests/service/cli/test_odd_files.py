@@ -11,7 +11,7 @@ from regard_client import Client, JobUnfinished, RequestRefused
 from service.cli.ingesting import sending
 from service.cli.ingesting.descriptions import captions_by_name
 from service.cli.ingesting.sending import job_states, send_files
-from service.cli.ingesting.still_files import SentFiles
+from service.cli.ingesting.sent_files import SentFiles
 from service.cli.ingesting.watch import FolderWatch
 from service.errors import UserError
 from service.ingest.manifest import ManifestEntry

@@ -12,8 +12,8 @@ from service.auth.api_keys import create_key
 from service.auth.permissions import Permission
 from service.cli.commands.serve import _ingest_photos
 from service.cli.ingesting.sending import send_files
-from service.cli.ingesting.sending_once import send_folder_once, sent_files_path
-from service.cli.ingesting.still_files import SentFiles
+from service.cli.ingesting.sending_once import send_folder_once
+from service.cli.ingesting.sent_files import SentFiles, sent_files_path
 from service.media.decode_pool import DecodeFailed, DecodePool
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.ingesting.still_files import FileState, SentFiles, StillFiles, state_of
+from service.cli.ingesting.sent_files import FileState, SentFiles, state_of
+from service.cli.ingesting.still_files import StillFiles
 from tests.support.set_clock import Clock
 
 STILL_FOR_S = 3.0

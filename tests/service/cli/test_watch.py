@@ -15,7 +15,7 @@ import pytest
 
 from regard_client import Client, RequestRefused
 from service.cli.ingesting.postponed_files import FIRST_PAUSE_S, MOST_ATTEMPTS
-from service.cli.ingesting.still_files import SentFiles
+from service.cli.ingesting.sent_files import SentFiles
 from service.cli.ingesting.watch import COLLECTION_EVERY_S, FolderWatch, watch_until_interrupted
 from service.cli.picture_files import FoundFiles
 from service.ingest.manifest import ManifestEntry
