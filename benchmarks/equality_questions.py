@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.local_shards import Source
 from index.records import PictureChange
 from models.datasets.feature_collection import FeatureCollection, FeatureRecord
-from service.search.requests import ImageSearchRequest, SearchRequest, TextSearchRequest
+from service.search.requests import ImageSearchRequest, PictureFilter, SearchRequest, TextSearchRequest
 
 FIRST_ARRIVAL = 1_700_000_000.0
 FIRST_DATE = 1_546_300_800.0  # 2019-01-01 in UTC
@@ -82,7 +82,7 @@ def pairs_of_sentences(sources: Sequence[Source], count: int) -> Iterator[tuple[
     for number in range(count):
         captions = sources[number * 7919 % len(sources)].record.captions
         make = partial(TextSearchRequest, query=captions[number % len(captions)], match="pictures")
-        yield make(), make(filter=FILTERS[number % len(FILTERS)])
+        yield make(), make(filter=PictureFilter(**FILTERS[number % len(FILTERS)]))
 
 
 def question_about(number: int, source: Source, draw: random.Random) -> Any:

@@ -209,27 +209,26 @@ def _wanted(subject: str) -> str:
 class SearchRequest(RequestModel):
     """Fields that every search takes."""
 
-    k: int = Field(10, strict=True, ge=1, le=MOST_RESULTS, description="How many results at most.")
-    shortlist: int = Field(100, strict=True, ge=1, le=MOST_RESULTS, description=SHORTLIST_DESCRIPTION)
+    model_config = ConfigDict(strict=True)  # "10" is no number, and 1 is not true
+
+    k: int = Field(10, ge=1, le=MOST_RESULTS, description="How many results at most.")
+    shortlist: int = Field(100, ge=1, le=MOST_RESULTS, description=SHORTLIST_DESCRIPTION)
     model: str | None = Field(None, max_length=200, description="A model of GET /models; null for the default.")
-    explain: bool = Field(False, strict=True, description="Add which region answered which word.")
-    min_score: float | None = Field(None, strict=True, description="Leave out results whose raw score is lower.")
+    explain: bool = Field(False, description="Add which region answered which word.")
+    min_score: float | None = Field(None, description="Leave out results whose raw score is lower.")
     min_probability: float | None = Field(
         None,
-        strict=True,
         ge=0,
         le=1,
         description="Leave out results that are less probable; refused where the model has no calibration.",
     )
     group_near_duplicates: bool = Field(
         False,
-        strict=True,
         description="Show pictures that look the same, such as shots of one moment, as one result that names them.",
     )
     filter: PictureFilter | None = None
     partial: bool = Field(
         True,
-        strict=True,
         description="Of a collection on several machines: answer from those that are there, and say so in `shards`;"
         " `false` for 503 instead.",
     )

@@ -2,22 +2,11 @@
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
+from pydantic import ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 from pydantic_core import PydanticCustomError, from_json
 
 from service.api.query_parameters import no_number
-from service.search.requests import (
-    MOST_RESULTS,
-    SHORTLIST_DESCRIPTION,
-    ImageId,
-    ImageSearchRequest,
-    PictureFilter,
-    QueryText,
-)
-
-
-def _empty_as_none(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    return handler(None if value == "" else value)
+from service.search.requests import ImageSearchRequest, PictureFilter
 
 
 def _from_json(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -38,31 +27,24 @@ FilterText: TypeAlias = Annotated[PictureFilter | None, WrapValidator(_from_json
 class ImageSearchForm(ImageSearchRequest):
     """The form fields besides `image` of a search for captions of a picture, or for pictures like it."""
 
-    k: int = Field(10, ge=1, le=MOST_RESULTS, description="How many results at most.")
-    shortlist: int = Field(100, ge=1, le=MOST_RESULTS, description=SHORTLIST_DESCRIPTION)
-    query: Annotated[QueryText | None, WrapValidator(_empty_as_none)] = Field(
-        None, description="With target=images: what the pictures should show besides, in words."
+    model_config = ConfigDict(strict=False)  # a form has texts alone
+
+    model: str | None = Field(None, max_length=200, description="A model of GET /models; empty for the default.")
+    min_probability: float | None = Field(
+        None, ge=0, le=1, description="Leave out captions that are less probable; not for pictures like a picture."
     )
-    explain: bool = Field(False, description="Add which region answered which word.")
     group_near_duplicates: bool = Field(
         False, description="Show pictures that look the same as one result that names them; for target=images."
-    )
-    image_id: Annotated[ImageId | None, WrapValidator(_empty_as_none)] = Field(
-        None, description="A stored picture to ask with, instead of uploading one."
-    )
-    model: Annotated[str | None, WrapValidator(_empty_as_none)] = Field(
-        None, max_length=200, description="A model of GET /models; empty for the default."
-    )
-    min_score: Annotated[float | None, WrapValidator(_empty_as_none)] = Field(
-        None, description="Leave out results whose raw score is lower."
-    )
-    min_probability: Annotated[float | None, WrapValidator(_empty_as_none)] = Field(
-        None, ge=0, le=1, description="Leave out captions that are less probable; not for pictures like a picture."
     )
     filter: FilterText = Field(None, description="The filter of POST /search/text as JSON text.")
     partial: bool = Field(
         True, description="Of a collection on several machines: answer from those that are there; false for 503."
     )
+
+    @field_validator("model", "query", "image_id", "min_score", "min_probability", mode="before")
+    @classmethod
+    def _empty_as_none(cls, value: Any) -> Any:
+        return None if value == "" else value
 
     @field_validator("k", "shortlist", "min_score", "min_probability", mode="before")
     @classmethod

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.search.requests import TextSearchRequest
+from service.search.requests import PictureFilter, TextSearchRequest
 from tests.support.library import Library
 from tests.support.shards import LocalReplica, engine_over, replica_of
 from tests.support.split_collection import FILTERS, NUM, RED, answer, fill, same
@@ -17,8 +17,8 @@ def test_in_one_round_trip_each_shard_is_asked_once_and_scores_its_share(
     whole: Library, halves: list[list[LocalReplica]]
 ) -> None:
     engine = engine_over([[shard[0]] for shard in halves], whole, round_trips=1)
-    for chosen in FILTERS:
-        request = TextSearchRequest(query="red and blue", match="pictures", filter=chosen, k=5, shortlist=NUM)
+    for wanted in (None if given is None else PictureFilter(**given) for given in FILTERS):
+        request = TextSearchRequest(query="red and blue", match="pictures", filter=wanted, k=5, shortlist=NUM)
         for shard in halves:
             shard[0].calls.clear()
         # Each half is smaller than the share of so long a shortlist, so that no candidate is missed.
