@@ -27,11 +27,15 @@ class RowTable(Generic[ItemName]):
             self.shards.append(shard)
         return self._rows[name]
 
-    def by_shard(self, rows: Iterable[int]) -> dict[int, list[int]]:
-        """Shard -> its rows among the given ones, in their order."""
-        placed: dict[int, list[int]] = defaultdict(list)
+    def of_rows(self, rows: Iterable[int]) -> list[ItemName]:
+        """The names of rows."""
+        return [self.names[row] for row in rows]
+
+    def by_shard(self, rows: Iterable[int]) -> dict[int, list[ItemName]]:
+        """Shard -> its names among those of the rows, in their order."""
+        placed: dict[int, list[ItemName]] = defaultdict(list)
         for row in rows:
-            placed[self.shards[row]].append(row)
+            placed[self.shards[row]].append(self.names[row])
         return dict(placed)
 
     def note(self, shard: int, name: ItemName) -> None:

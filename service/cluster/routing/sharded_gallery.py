@@ -196,32 +196,30 @@ class ShardedGallery:
     def _other_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
         """The [len(rows)] score of each picture with another sentence than that of the shortlist; 0 where the picture's
         shard does not find it any more."""
-        placed = self._pictures.by_shard(int(row) for row in rows)
-        named = {shard: self._named(self._pictures, shard_rows) for shard, shard_rows in placed.items()}
-        calls = {shard: (self._request, names, SentTexts.of(texts), 0, None) for shard, names in named.items()}
+        named = self._pictures.by_shard(rows)
         scores: dict[str, np.float32] = {}
-        for shard, answer in self._ask(ShardSearch.score_pictures, calls).items():
+        for shard, answer in self._ask_about(ShardSearch.score_pictures, named, SentTexts.of(texts), 0, None).items():
             scores |= zip(named[shard], np.where(answer.scores > ABSENT, answer.scores, 0), strict=True)
-        return np.array([scores.get(self._pictures.names[int(row)], 0) for row in rows], np.float32)
+        return np.array([scores.get(name, 0) for name in self._pictures.of_rows(rows)], np.float32)
 
     def _picture_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
         names = self._pictures.names
-        placed = self._pictures.by_shard(int(row) for row in rows if names[int(row)] not in self._scores)
+        named = self._pictures.by_shard(row for row in rows if names[row] not in self._scores)
         statistics = self._unsearched_statistics
         text_searches = {} if statistics is None else dict.fromkeys(self._unsearched, statistics)
         # A shard's texts are searched even if none of its pictures is to be scored.
-        named = {shard: self._named(self._pictures, placed.get(shard, ())) for shard in {**placed, **text_searches}}
+        named |= {shard: [] for shard in text_searches if shard not in named}
         for shard, answer in self._ask_scores(named, texts, text_searches).items():
             if shard in text_searches:
                 self._matches[shard] = answer.matches
         # A hedged request may have been answered by a replica that does not find a moved picture yet.
-        gone = [names[int(row)] for row in rows if self._scores[names[int(row)]] <= ABSENT]
+        gone = [name for name in self._pictures.of_rows(rows) if self._scores[name] <= ABSENT]
         if elsewhere := self._pictures.elsewhere(gone):
             self._ask_scores(elsewhere, texts, {})
             for shard, moved in elsewhere.items():
                 for name in moved:
                     self._pictures.move(name, shard)
-        return np.array([self._scores[names[int(row)]] for row in rows], np.float32)
+        return np.array([self._scores[name] for name in self._pictures.of_rows(rows)], np.float32)
 
     def _ask_scores(
         self, named: Mapping[int, Sequence[str]], texts: EncodedTexts, statistics: Mapping[int, TextStatistics]
@@ -245,20 +243,17 @@ class ShardedGallery:
         return partial(self._caption_scores, rows, images)
 
     def _caption_scores(self, rows: RowNumbers, images: EncodedImages) -> Scores:
-        placed = self._captions.by_shard(int(row) for row in rows)
-        named = {shard: self._named(self._captions, shard_rows) for shard, shard_rows in placed.items()}
-        calls = {shard: (self._request, names, images) for shard, names in named.items()}
-        scores: dict[int, np.float32] = {}
-        for shard, shard_scores in self._ask(ShardSearch.score_captions, calls).items():
-            scores |= zip(placed[shard], shard_scores, strict=True)
-        return np.array([scores[int(row)] for row in rows], np.float32)
+        named = self._captions.by_shard(rows)
+        scores: dict[CaptionName, np.float32] = {}
+        for shard, shard_scores in self._ask_about(ShardSearch.score_captions, named, images).items():
+            scores |= zip(named[shard], shard_scores, strict=True)
+        return np.array([scores[name] for name in self._captions.of_rows(rows)], np.float32)
 
     def images_at(self, rows: Sequence[int]) -> list[Image | None]:
         """The pictures of rows, their `slot` being the row; None where one is no longer shown."""
         unread = [row for row in rows if self._pictures.names[row] not in self._images]
-        placed = self._pictures.by_shard(unread)
-        calls = {shard: (self._named(self._pictures, shard_rows),) for shard, shard_rows in placed.items()}
-        self._images |= dict.fromkeys(self._named(self._pictures, unread))
+        calls = {shard: (names,) for shard, names in self._pictures.by_shard(unread).items()}
+        self._images |= dict.fromkeys(self._pictures.of_rows(unread))
         for shard_images in self._ask(ShardSearch.images, calls).values():
             self._images |= shard_images
         images = [self._images[self._pictures.names[row]] for row in rows]
@@ -266,8 +261,7 @@ class ShardedGallery:
 
     def captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
         """The captions of rows, their `slot` being the row; None where one is no longer shown."""
-        placed = self._captions.by_shard(rows)
-        calls = {shard: (self._named(self._captions, shard_rows),) for shard, shard_rows in placed.items()}
+        calls = {shard: (names,) for shard, names in self._captions.by_shard(rows).items()}
         by_name: dict[CaptionName, Caption] = {}
         for part in self._ask(ShardSearch.captions, calls).values():
             by_name |= part
@@ -283,11 +277,9 @@ class ShardedGallery:
         """Work that explains the score of each picture with the one sentence, whose unpadded words are `tokens`."""
 
         def explain() -> list[PairExplanation]:
-            placed = self._pictures.by_shard(rows)
-            sent = SentTexts.of(texts)
-            named = {shard: self._named(self._pictures, shard_rows) for shard, shard_rows in placed.items()}
-            calls = {shard: (self._request, names, sent, tokens) for shard, names in named.items()}
-            return in_order(self._named(self._pictures, rows), self._ask(ShardSearch.explain_pictures, calls))
+            named, sent = self._pictures.by_shard(rows), SentTexts.of(texts)
+            answers = self._ask_about(ShardSearch.explain_pictures, named, sent, tokens)
+            return in_order(self._pictures.of_rows(rows), answers)
 
         return explain
 
@@ -298,15 +290,17 @@ class ShardedGallery:
 
         def explain() -> list[PairExplanation]:
             rows = [caption.slot for caption in captions if caption.slot is not None]
-            placed = self._captions.by_shard(rows)
-            named = {shard: self._named(self._captions, shard_rows) for shard, shard_rows in placed.items()}
-            calls = {shard: (self._request, names, images, picture) for shard, names in named.items()}
-            return in_order(self._named(self._captions, rows), self._ask(ShardSearch.explain_captions, calls))
+            named = self._captions.by_shard(rows)
+            answers = self._ask_about(ShardSearch.explain_captions, named, images, picture)
+            return in_order(self._captions.of_rows(rows), answers)
 
         return explain
 
-    def _named(self, rows: RowTable[ItemName], wanted: Iterable[int]) -> list[ItemName]:
-        return [rows.names[row] for row in wanted]
+    def _ask_about(
+        self, method: Callable[..., T], named: Mapping[int, Sequence[ItemName]], *arguments: Any
+    ) -> dict[int, T]:
+        """The answers of shards about the pictures or captions named in each, all with the same further arguments."""
+        return self._ask(method, {shard: (self._request, names, *arguments) for shard, names in named.items()})
 
     def _ask_all(self, method: Callable[[ShardSearch, *Ts], T], *arguments: *Ts) -> dict[int, T]:
         return self._ask(method, dict.fromkeys(self._states, arguments))
