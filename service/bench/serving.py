@@ -7,9 +7,9 @@ repeated with a service of several web processes.
 
 import os
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,24 @@ class ServeSizes:
     """Web processes of a second service on the same pictures; 1 for no second service. The first one has one."""
 
 
+@dataclass
+class Form:
+    """A way to search that is measured, its outcome in each round so far, and the rate of searches in an open loop."""
+
+    name: str
+    askers: list[Ask]
+    rate: float | None = None
+    outcomes: list[LoadOutcome] = field(default_factory=list)
+
+    def median(self, figure: Callable[[LoadOutcome], float]) -> float:
+        """The median of a figure over the rounds."""
+        return statistics.median(map(figure, self.outcomes))
+
+    def percentile(self, percent: int) -> float:
+        """The median over the rounds of a percentile of latencies, in seconds."""
+        return self.median(lambda outcome: outcome.percentile(percent))
+
+
 def serve_rows(settings: Settings, sizes: ServeSizes, folder: Path) -> Iterator[dict[str, Any]]:
     """A row for each form; logs of the services go to `folder`."""
     loaded = LoadedModels.from_settings(settings)
@@ -77,34 +95,33 @@ def serve_rows(settings: Settings, sizes: ServeSizes, folder: Path) -> Iterator[
         ports = {how: stack.enter_context(one) for how, one in started_services(settings, sizes, folder).items()}
         stack.enter_context(one_thread_each())
 
-        def http_askers(port: int, count: int, keep: bool = True) -> list[Ask]:
-            return [stack.enter_context(closing(HttpAsker(port, sizes.candidates, keep))) for _ in range(count)]
+        def http_forms(name: str, count: int, keep: bool = True, rate: float | None = None) -> Iterator[Form]:
+            for how, port in ports.items():
+                askers = [stack.enter_context(closing(HttpAsker(port, sizes.candidates, keep))) for _ in range(count)]
+                yield Form(name + how, [*askers], rate)
 
-        kept = {how: http_askers(port, sizes.clients) for how, port in ports.items()}
-        askers = {
-            "in process": [process_asker(matcher, view.snapshot(), sizes.candidates)] * callers,
-            "one client": kept[""][:1],
-            **{f"keep-alive{how}": each for how, each in kept.items()},
-            **{f"new connections{how}": http_askers(port, sizes.clients, keep=False) for how, port in ports.items()},
-        }
-        turns = take_turns(askers, sizes.seconds, sizes.rounds)
-        rate = OPEN_SHARE * statistics.median(one.rate for one in turns["in process"])
-        many = {how: http_askers(port, ASKERS_PER_CLIENT * sizes.clients) for how, port in ports.items()}
+        in_process = Form("in process", [process_asker(matcher, view.snapshot(), sizes.candidates)] * callers)
+        kept, *others = http_forms("keep-alive", sizes.clients)
+        one_client = Form("one client", kept.askers[:1])
+        forms = [in_process, one_client, kept, *others, *http_forms("new connections", sizes.clients, keep=False)]
+        run_closed_loops(forms, sizes)
+        rate = OPEN_SHARE * in_process.median(lambda outcome: outcome.rate)
+        open_forms = [*http_forms("open loop", ASKERS_PER_CLIENT * sizes.clients, rate=rate)]
         for turn in range(sizes.rounds):
-            for how, each in many.items():
-                outcome = open_loop(each, random_sentences(1000 + turn), rate, sizes.seconds)
-                turns.setdefault(f"open loop{how}", []).append(outcome)
-    bare = statistics.median(one.percentile(50) for one in turns["one client"])
-    for name, outcomes in turns.items():
+            for form in open_forms:
+                form.outcomes.append(open_loop(form.askers, random_sentences(1000 + turn), rate, sizes.seconds))
+    for form in [*forms, *open_forms]:
         yield {
-            "form": name,
+            "form": form.name,
             "pictures": present,
             "candidates": sizes.candidates,
-            "clients": len(askers[name]) if name in askers else sizes.clients,
-            "offered_per_second": None if name in askers else rate,
-            **summary(outcomes),
-            "ratio_to_in_process": median_ratio(outcomes, turns["in process"]),
-            "p95_to_one_query": statistics.median(one.percentile(95) for one in outcomes) / bare,
+            "clients": len(form.askers) if form.rate is None else sizes.clients,
+            "offered_per_second": form.rate,
+            "queries_per_second": form.median(lambda outcome: outcome.rate),
+            **{f"p{percent}_ms": 1e3 * form.percentile(percent) for percent in (50, 95, 99)},
+            "failed": sum(outcome.failed for outcome in form.outcomes),
+            "ratio_to_in_process": median_ratio(form.outcomes, in_process.outcomes),
+            "p95_to_one_query": form.percentile(95) / one_client.percentile(50),
         }
 
 
@@ -125,22 +142,11 @@ def started_services(settings: Settings, sizes: ServeSizes, folder: Path) -> dic
     return services
 
 
-def take_turns(askers: dict[str, list[Ask]], seconds: float, rounds: int) -> dict[str, list[LoadOutcome]]:
-    """The outcomes of each form in all rounds, after a short run of each for warming up."""
-    sentences: Callable[[int], Iterator[str]] = random_sentences
-    for number, each in enumerate(askers.values()):
-        closed_loop(each, sentences(number), min(1.0, seconds))
-    turns: dict[str, list[LoadOutcome]] = {name: [] for name in askers}
-    for turn in range(rounds):
-        for number, (name, each) in enumerate(askers.items()):
-            turns[name].append(closed_loop(each, sentences(10 + turn * len(askers) + number), seconds))
-    return turns
-
-
-def summary(outcomes: list[LoadOutcome]) -> dict[str, Any]:
-    """Medians over the turns, and the number of all failures."""
-    return {
-        "queries_per_second": statistics.median(one.rate for one in outcomes),
-        **{f"p{p}_ms": 1e3 * statistics.median(one.percentile(p) for one in outcomes) for p in (50, 95, 99)},
-        "failed": sum(one.failed for one in outcomes),
-    }
+def run_closed_loops(forms: Sequence[Form], sizes: ServeSizes) -> None:
+    """Run the forms in turns, in all rounds, after a short run of each for warming up."""
+    for number, form in enumerate(forms):
+        closed_loop(form.askers, random_sentences(number), min(1.0, sizes.seconds))
+    for turn in range(sizes.rounds):
+        for number, form in enumerate(forms):
+            sentences = random_sentences(10 + turn * len(forms) + number)
+            form.outcomes.append(closed_loop(form.askers, sentences, sizes.seconds))
