@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from service.cli.evaluation.captioned_source import CaptionedSource, Selection, check_finite, check_fits, require_source
+from service.cli.evaluation.calibration_report import note_trained_on, print_calibration
+from service.cli.evaluation.captioned_source import CaptionedSource, Selection, load_fitting, require_source
 from service.cli.options import (
     AsJson,
     CalibrationSplit,
@@ -18,16 +19,12 @@ from service.cli.options import (
     PrecompExtractor,
     PrecompFolder,
 )
-from service.cli.terminal.output import print_json, print_note, print_table, show_progress
+from service.cli.terminal.output import print_json, print_note, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_checkpoint, shipped_models, weights_folder
 
 if TYPE_CHECKING:
-    from models.datasets.captioned_features import CaptionedFeatures
     from models.evaluation.fit_calibration import CalibrationPlan
-    from models.matching.matcher import Matcher
-
-TRAINED_ON = "train"  # the default split of `regard train`
 
 
 def own_folder(folder: Path) -> Path:
@@ -111,15 +108,6 @@ def calibrate(
         print_note(f"calibration.json is in {folder}; views of this model are rebuilt")
 
 
-def note_trained_on(split: str | None) -> None:
-    """Print a note that probabilities would be overconfident, for the split that models are trained on."""
-    if split == TRAINED_ON:
-        print_note(
-            f"models are trained on the split {TRAINED_ON}: probabilities fitted on it are overconfident, unless this"
-            " model was trained on another"
-        )
-
-
 @dataclass(frozen=True)
 class Bank:
     """The split that typical sentences are drawn from, and whether typical pictures are drawn from it, too."""
@@ -138,14 +126,13 @@ def _calibrate(
     with show_progress() as progress:
         with progress.activity("loading the model"), user_input(folder):
             matcher = load_uncalibrated(folder, device)
-        data = source.load(Selection(split))
-        check_fits(matcher, data, folder)
-        check_finite(data)
+        data = load_fitting(source, split, matcher, folder)
         with user_input():
             plan.split(len(data))  # refuses too few pictures
         wanted = plan.hubness
         sentences = _sentences(source, bank.split) if wanted.needs_bank else []
-        pictures = _pictures(source, bank, matcher, folder) if wanted.needs_bank else None
+        has_pictures = wanted.needs_bank and bank.of_pictures
+        pictures = load_fitting(source, bank.split, matcher, folder) if has_pictures else None
         if wanted.needs_bank:
             _check_bank("sentences", len(sentences), wanted.bank_size)
         if pictures is not None:
@@ -162,16 +149,6 @@ def _calibrate(
     return report
 
 
-def _pictures(source: CaptionedSource, bank: Bank, matcher: "Matcher", folder: Path) -> "CaptionedFeatures | None":
-    """The pictures that typical ones are drawn from; None unless requested."""
-    if not bank.of_pictures:
-        return None
-    pictures = source.load(Selection(bank.split))
-    check_fits(matcher, pictures, folder)
-    check_finite(pictures)
-    return pictures
-
-
 def _check_bank(what: str, number: int, bank_size: int) -> None:
     """UserError unless there are enough sentences or pictures for a bank."""
     if number < bank_size:
@@ -184,65 +161,3 @@ def _sentences(source: CaptionedSource, split: str) -> list[str]:
         return source.load(Selection(split)).sentences()[0]
     assert source.captions is not None
     return [text for line in Selection(split).lines(source.captions) for text in line.captions]
-
-
-def print_calibration(report: dict[str, Any]) -> None:
-    """Print recall with and without the correction of hubs, then the assessment."""
-    num_fitted, num_held_out = report["pictures"]["fitted"], report["pictures"]["held_out"]
-    print(f"{report['model']} {report['digest']}: fitted on {num_fitted} pictures, judged by {num_held_out} others")
-    rows = [
-        [f"{half}{stage}", *(f"{value:.1f}" for value in sums.values())]
-        for stage, rsums in (("", report["rsum"]), (", stage one", report["rsum_of_stage_one"]))
-        for half, sums in rsums.items()
-    ]
-    print_table("rsum", "uncorrected", "as served", rows=rows)
-    uncorrected, served = report["rsum"]["held_out"].values()
-    if served < uncorrected:
-        print_note(
-            f"the correction of hubs lowers rsum by {uncorrected - served:.1f} for held-out pictures: run it again with"
-            " --fit-share, which fits its strength, or with --share 0, which turns it off"
-        )
-    if report["cosine_weight"]:
-        alone = ", ".join(f"{half} {value:.1f}" for half, value in report["rsum_without_stage_one"].items())
-        print(
-            f"stage one's cosine is added to the score with weight {report['cosine_weight']:.3g}; without it rsum is"
-            f" {alone}"
-        )
-    if report["short_question"]:
-        print(f"questions of up to {report['short_question']} tokens are scored by regions alone")
-    print_assessment(report)
-
-
-def print_assessment(report: dict[str, Any]) -> None:
-    """Print predicted and observed probabilities, and how well the test whether anything matches works."""
-    for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
-        for size, result in report["held_out"][direction].items():
-            first = result["first"]
-            print(
-                f"\n{what}, {size} pictures: calibration error {result['error']:.3f}, Brier skill"
-                f" {result['brier_skill']:.2f} of {result['answers']} answers;"
-                f" {first['error']:.3f}, {first['brier_skill']:.2f} of the first results alone"
-            )
-            print_reliability(result["reliability"])
-    for direction, what in (("text", "pictures for a sentence"), ("image", "sentences for a picture")):
-        for size, result in (report["matched"][direction] or {}).items():
-            print(
-                f"\n{what}, {size} pictures: the test whether anything matches has an area of {result['auc']:.2f} under"
-                f" the ROC curve, {result['present']['not_matched']:.0%} false negatives,"
-                f" {result['absent']['matched']:.0%} false positives"
-            )
-    if (short := report["short_match"]) is not None:
-        print(
-            f"\npictures that show what {short['questions']} short questions ask for: calibration error"
-            f" {short['error']:.3f}, Brier skill {short['brier_skill']:.2f} of {short['answers']} answers;"
-            f" {short['matched']['absent']['matched']:.0%} false positives"
-        )
-        print_reliability(short["reliability"])
-
-
-def print_reliability(rows: list[dict[str, Any]]) -> None:
-    """Print a table of predicted and observed shares of right answers."""
-    cells = [
-        [f"{row['from']:.1f}", f"{row['predicted']:.3f}", f"{row['observed']:.3f}", str(row["count"])] for row in rows
-    ]
-    print_table("from", "predicted", "observed", "answers", rows=cells)

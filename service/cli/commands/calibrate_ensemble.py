@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.commands.calibrate import note_trained_on, print_assessment
-from service.cli.evaluation.captioned_source import CaptionedSource, Selection, check_finite, check_fits, require_source
+from service.cli.evaluation.calibration_report import note_trained_on, print_assessment, print_sizes
+from service.cli.evaluation.captioned_source import CaptionedSource, Selection, load_fitting, require_source
 from service.cli.options import (
     AsJson,
     CalibrationSplit,
@@ -53,8 +53,7 @@ def calibrate_ensemble(
     if as_json:
         print_json(report)
     else:
-        num_fitted, num_held_out = report["pictures"]["fitted"], report["pictures"]["held_out"]
-        print(f"{model}: fitted on {num_fitted} pictures, judged by {num_held_out} others")
+        print_sizes(model, report)
         print_assessment(report)
         print_note(f"ensembles.json is in {weights_folder(members[-1])}; the ensemble's view is rebuilt")
 
@@ -82,9 +81,7 @@ def _calibrate(
         with progress.activity("loading the models"), user_input():
             loaded = [load_matcher(weights_folder(member), device_of(device)) for member in members]
             matcher = build_ensemble(loaded)
-        data = source.load(Selection(split))
-        check_fits(matcher, data, model)
-        check_finite(data)
+        data = load_fitting(source, split, matcher, model)
         with user_input():
             plan.split(len(data))  # refuses too few pictures
         with progress.activity("calibrating"):

@@ -126,6 +126,14 @@ def refuse_beside_precomp(precomp: Path | None, *others: Path | None, extractor:
         raise typer.BadParameter("--precomp holds features and captions: leave --features, --captions and --images out")
 
 
+def load_fitting(source: CaptionedSource, split: str | None, matcher: "Matcher", name: object) -> "CaptionedFeatures":
+    """The features of a split. UserError unless they are finite and fit the model, called `name`."""
+    data = source.load(Selection(split))
+    check_fits(matcher, data, name)
+    check_finite(data)
+    return data
+
+
 def check_fits(matcher: "Matcher", data: "CaptionedFeatures", name: object, regions: int | None = None) -> None:
     """UserError unless the model, called `name`, was trained on features of the same detector.
 
