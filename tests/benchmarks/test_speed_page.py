@@ -19,7 +19,7 @@ from benchmarks.speed_page import (
     recorded,
 )
 from service.bench.charts import chart_of
-from service.cli.commands.bench import Benchmark
+from service.cli.benchmarks import Benchmark
 from service.cli.main import app
 from service.errors import UserError
 

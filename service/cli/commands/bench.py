@@ -1,44 +1,17 @@
 """`regard bench`: the speed of models (scoring, training, evaluation) and of a service (start, ingestion, searches)."""
 
 import signal
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
-from enum import StrEnum
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from models.training.recipes import RECIPES
+from service.cli.benchmarks import Benchmark, BenchOptions, measure
 from service.cli.options import AsJson, refuse_unread
-from service.cli.terminal.output import print_json, print_table, show_progress
+from service.cli.terminal.output import print_json, print_table
 from service.errors import UserError
 
-if TYPE_CHECKING:
-    from models.bench.inputs import Sizes
-    from models.bench.timing import MachineRates
-    from models.kernels.library import KernelLibrary
-    from service.settings import Settings
-
-FULL_DIGITS = 1000  # numbers from here on are printed without decimals
-
-
-class Benchmark(StrEnum):
-    """The operations that can be measured."""
-
-    RERANK = "rerank"
-    TRAIN = "train"
-    EVALUATE = "evaluate"
-    SHORTLIST = "shortlist"
-    SERVE = "serve"
-    INGEST = "ingest"
-    START = "start"
-
-
-OF_MODELS = (Benchmark.RERANK, Benchmark.TRAIN, Benchmark.EVALUATE)
 OPTIONS_OF_ALL = ("threads", "device", "beside", "plot", "as_json")
 OPTIONS_OF_BENCHMARKS = {
     Benchmark.RERANK: ("model", "candidates", "regions", "words", "width", "rounds"),
@@ -59,27 +32,7 @@ OPTIONS_OF_BENCHMARKS = {
     Benchmark.START: ("model", "pictures", "data_dir", "rounds"),
 }
 DEFAULT_PICTURES = {Benchmark.SERVE: 10_000, Benchmark.INGEST: 96, Benchmark.START: 0}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Given:
-    """The arguments of the command line."""
-
-    what: Benchmark
-    models: list[str]
-    candidates: list[int]
-    captions: int
-    sizes: "Sizes"
-    rounds: int
-    threads: int
-    device: str
-    pictures: int
-    clients: int
-    web_processes: int
-    seconds: float
-    photographs: Path | None
-    data_dir: Path | None
-    beside: int
+FULL_DIGITS = 1000  # numbers from here on are printed without decimals
 
 
 def bench(
@@ -149,7 +102,7 @@ def bench(
 
     if threads is not None:
         torch.set_num_threads(threads)
-    given = _Given(
+    options = BenchOptions(
         what=what,
         models=model or [],
         candidates=candidates or [],
@@ -166,7 +119,7 @@ def bench(
         data_dir=data_dir,
         beside=beside,
     )
-    report = _measure(given)
+    report = measure(options)
     if plot is not None:
         from service.bench.charts import chart_of  # noqa: PLC0415
 
@@ -175,29 +128,6 @@ def bench(
         print_json(report)
     else:
         print_measurements(report)
-
-
-def _measure(given: _Given) -> dict[str, Any]:
-    """The report: the machine, and the rows measured on it."""
-    from models.bench.busy import busy_processes  # noqa: PLC0415
-    from models.bench.rerank import built_kernels  # noqa: PLC0415
-    from models.bench.timing import hardware, measure_rates  # noqa: PLC0415
-
-    kernels = built_kernels()
-    with ExitStack() as stack:
-        progress = stack.enter_context(show_progress())
-        stack.enter_context(busy_processes(given.beside))
-        with progress.activity("measuring the machine"):
-            rates = measure_rates(kernels=kernels, device=given.device)
-        of_models = given.what in OF_MODELS
-        rows, total = _rows_of_models(given, rates, kernels) if of_models else _rows_of_service(given, rates, stack)
-        task, measured = progress.add_task("measuring", total), []
-        for row in rows:
-            measured.append(row)
-            task.advance()
-        task.finish()
-    beside_it = {"busy_processes": given.beside} if given.beside else {}
-    return {"hardware": hardware() | beside_it | rates.as_dict(), "rows": measured}
 
 
 def _check_models(names: list[str]) -> None:
@@ -216,83 +146,6 @@ def _check_device(what: Benchmark, device: str) -> None:
     from service.model_loading import device_of  # noqa: PLC0415 - imports PyTorch
 
     device_of(device)
-
-
-def _rows_of_models(
-    given: _Given, rates: "MachineRates", kernels: "KernelLibrary | None"
-) -> tuple[Iterator[dict[str, Any]], int]:
-    """An iterator that measures the rows of a benchmark of models, and their number."""
-    from models.bench.evaluation import EVALUATED_MODELS, evaluation_rows  # noqa: PLC0415
-    from models.bench.rerank import rerank_rows  # noqa: PLC0415
-    from models.bench.training import TRAINED_MODELS, training_rows  # noqa: PLC0415
-    from models.rerankers.registry import RERANKERS  # noqa: PLC0415
-
-    sizes, rounds = given.sizes, given.rounds
-    match given.what:
-        case Benchmark.RERANK:
-            names, counts = given.models or list(RERANKERS), given.candidates or [100, 1000]
-            rows = rerank_rows(names, counts, sizes, rounds, rates, kernels, given.device)
-        case Benchmark.TRAIN:
-            names, counts = given.models or list(TRAINED_MODELS), given.candidates or [128]
-            rows = training_rows(names, counts, sizes, rounds, rates)
-        case _:
-            names, counts = given.models or list(EVALUATED_MODELS), given.candidates or [1000]
-            rows = evaluation_rows(names, counts, given.captions, sizes, rates, kernels, given.device)
-    return rows, len(names) * len(counts)
-
-
-def _rows_of_service(
-    given: _Given, rates: "MachineRates", stack: ExitStack
-) -> tuple[Iterator[dict[str, Any]], int | None]:
-    """An iterator that measures the rows of a benchmark of a service, and their number, None if unknown. The stack
-    removes temporary folders."""
-    from service.bench.ingestion import files_to_ingest, ingest_rows, waiting_rows  # noqa: PLC0415
-    from service.bench.serving import ServeSizes, serve_rows  # noqa: PLC0415
-    from service.bench.shortlist import measured_kinds, shortlist_rows  # noqa: PLC0415
-    from service.bench.starting import start_rows  # noqa: PLC0415
-    from service.bench.synthetic import fill_with_pictures  # noqa: PLC0415
-    from service.model_loading import LoadedModels  # noqa: PLC0415
-
-    if given.what is Benchmark.SHORTLIST:
-        counts = given.candidates or [10_000, 100_000]
-        rows = shortlist_rows(counts, given.sizes.width, 100, given.rounds, rates)
-        return rows, sum(len(measured_kinds(count)) for count in counts)
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="regard-bench-")))
-    settings = _settings(given, given.data_dir or folder / "data")
-    match given.what:
-        case Benchmark.SERVE:
-            sizes = ServeSizes(
-                pictures=given.pictures,
-                clients=given.clients,
-                candidates=(given.candidates or [100])[0],
-                seconds=given.seconds,
-                rounds=given.rounds,
-                web_processes=given.web_processes,
-            )
-            return serve_rows(settings, sizes, folder), None
-        case Benchmark.START:
-            if given.pictures:
-                fill_with_pictures(settings, LoadedModels.from_settings(settings), given.pictures)
-            return start_rows(settings, given.rounds, folder), None
-        case _:
-            count = settings.detect_batch + given.pictures * given.rounds
-            files = files_to_ingest(given.photographs, count, folder)
-            rows = ingest_rows(settings, files, given.rounds, given.threads, folder)
-            further = waiting_rows(settings, given.rounds, given.threads) if given.beside else ()
-            return chain(rows, further), None
-
-
-def _settings(given: _Given, data_dir: Path) -> "Settings":
-    """The settings of the measured service. Searches over HTTP are measured with one model, the rest with all."""
-    from service.cli.settings_options import read_settings  # noqa: PLC0415
-
-    chosen: dict[str, Any] = {"data_dir": data_dir, "device": given.device, "threads": given.threads}
-    if given.models:
-        chosen["models"] = tuple(given.models)
-    settings = read_settings(chosen)
-    if given.what is Benchmark.SERVE and not given.models:
-        settings = settings.model_copy(update={"models": settings.models[:1], "views": ()})
-    return settings
 
 
 def print_measurements(report: dict[str, Any]) -> None:

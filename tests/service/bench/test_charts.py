@@ -3,7 +3,7 @@
 import pytest
 
 from service.bench.charts import SHOWN, chart_of
-from service.cli.commands.bench import Benchmark
+from service.cli.benchmarks import Benchmark
 
 
 @pytest.mark.parametrize("what", Benchmark)
