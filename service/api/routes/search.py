@@ -6,14 +6,12 @@ for a sentence does all of that in one step in one thread.
 
 import asyncio
 import time
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
-from service.api.admission.accelerator import Admission
 from service.api.answers import AcceleratedWork, Answered, Asked, Begun, kept_or_begun, light_text_answer, new_answer
 from service.api.dependencies import (
     ServicesDep,
@@ -80,12 +78,7 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
         running = services.threads.first.submit(light_text_answer, services, asked, admission)
         answer = await cancel_on_disconnect(request, asyncio.wrap_future(running))
     if isinstance(answer, Begun):
-        loading = await load_at_first_use(request, services, answer.query)
-        work, cost = partial(services.search.text, answer.query), answer.cost
-        if cost is None:
-            cost = await look_up(services, services.search.costs.of, answer.query)
-        with services.accelerator.admit(cost) as admission:
-            answer = await finished(services, request, answer, admission, work, loading)
+        answer = await finished(services, request, answer)
     return responded(services, answer)
 
 
@@ -124,13 +117,7 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
         asked = Asked(body, ImageAnswer, {"search": "image", "sha256": picture and picture.sha256}, started)
         answer = await look_up(services, kept_or_begun, services, asked)
         if isinstance(answer, Begun):
-            loading = await load_at_first_use(request, services, answer.query)
-            cost_of = services.search.costs.of if picture is None else services.search.costs.of_upload
-            cost = await look_up(services, cost_of, answer.query)
-            services.accelerator.check(cost)  # before a decoder works for a request that is then refused
-            work = await cancel_on_disconnect(request, image_work(services, answer.query, picture))
-            with services.accelerator.admit(cost) as admission:
-                answer = await finished(services, request, answer, admission, work, loading)
+            answer = await finished(services, request, answer, picture)
         return responded(services, answer)
 
 
@@ -155,33 +142,35 @@ def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile
     return body, picture
 
 
-async def image_work(services: Services, query: OpenQuery[ImageSearchRequest], picture: UploadedFile | None) -> Any:
-    """The search to run, with a stored picture or with an upload, which is decoded here.
+async def finished(services: Services, request: Request, begun: Begun, picture: UploadedFile | None = None) -> Answered:
+    """The answer of a search that has begun, with the uploaded `picture` if there is one; cancelled when the client
+    hangs up.
 
-    Raises UnreadablePicture where that fails, Overloaded where too many requests wait for it.
+    Raises what `load_at_first_use` and `decoded_picture` do, Overloaded where the accelerator has too much to do.
     """
-    if picture is None:
-        assert query.request.image_id is not None
-        return partial(services.search.like_stored, query, query.request.image_id)
-    decoded = await decoded_picture(services, picture.path)
-    return partial(services.search.uploaded, query, decoded.picture, (decoded.width, decoded.height))
+    query, costs = begun.query, services.search.costs
+    loading = await load_at_first_use(request, services, query)
+    cost = begun.cost
+    if cost is None:
+        cost = await look_up(services, costs.of if picture is None else costs.of_upload, query)
+    services.accelerator.check(cost)  # before a decoder works for a request that is then refused
+    work = await search_work(services, request, query, picture)
+    with services.accelerator.admit(cost) as admission:
+        threads = services.threads.light if services.is_light(query, admission.cost) else services.threads.search
+        running = threads.submit(new_answer, services, begun, work, admission, loading)
+        return await cancel_on_disconnect(request, asyncio.wrap_future(running))
 
 
-async def finished(
-    services: Services,
-    request: Request,
-    begun: Begun,
-    admission: Admission,
-    work: AcceleratedWork,
-    before: Mapping[str, float],
-) -> Answered:
-    """The answer of a search that has begun, cancelled when the caller hangs up.
-
-    `before` are the milliseconds of the stages before.
-    """
-    threads = services.threads.light if services.is_light(begun.query, admission.cost) else services.threads.search
-    running = threads.submit(new_answer, services, begun, work, admission, before)
-    return await cancel_on_disconnect(request, asyncio.wrap_future(running))
+async def search_work(
+    services: Services, request: Request, query: OpenQuery[Any], picture: UploadedFile | None
+) -> AcceleratedWork:
+    """The search to run; an upload is decoded first."""
+    if picture is not None:
+        decoded = await cancel_on_disconnect(request, decoded_picture(services, picture.path))
+        return partial(services.search.uploaded, query, decoded.picture, (decoded.width, decoded.height))
+    if isinstance(query.request, TextSearchRequest):
+        return partial(services.search.text, query)
+    return partial(services.search.like_stored, query, query.request.image_id)
 
 
 def responded(services: Services, answer: Answered) -> Response:
