@@ -13,23 +13,15 @@ from service.cli.terminal.output import print_json, print_table
 from service.errors import UserError
 
 OPTIONS_OF_ALL = ("threads", "device", "beside", "plot", "as_json")
+OPTIONS_OF_SERVICE = ("model", "pictures", "rounds")
 OPTIONS_OF_BENCHMARKS = {
     Benchmark.RERANK: ("model", "candidates", "regions", "words", "width", "rounds"),
     Benchmark.TRAIN: ("model", "candidates", "regions", "words", "width", "rounds"),
     Benchmark.EVALUATE: ("model", "candidates", "captions", "regions", "width"),
     Benchmark.SHORTLIST: ("candidates", "width", "rounds"),
-    Benchmark.SERVE: (
-        "model",
-        "candidates",
-        "pictures",
-        "clients",
-        "web_processes",
-        "seconds",
-        "data_dir",
-        "rounds",
-    ),
-    Benchmark.INGEST: ("model", "pictures", "photographs", "rounds"),
-    Benchmark.START: ("model", "pictures", "data_dir", "rounds"),
+    Benchmark.SERVE: (*OPTIONS_OF_SERVICE, "candidates", "clients", "web_processes", "seconds", "data_dir"),
+    Benchmark.INGEST: (*OPTIONS_OF_SERVICE, "photographs"),
+    Benchmark.START: (*OPTIONS_OF_SERVICE, "data_dir"),
 }
 DEFAULT_PICTURES = {Benchmark.SERVE: 10_000, Benchmark.INGEST: 96, Benchmark.START: 0}
 FULL_DIGITS = 1000  # numbers from here on are printed without decimals
