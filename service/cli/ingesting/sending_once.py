@@ -13,7 +13,7 @@ from service.cli.ingesting.descriptions import Descriptions
 from service.cli.ingesting.sending import found_pictures, pictures_to_upload, take_receipts, upload_receipts
 from service.cli.ingesting.sent_files import FileState, SentFiles, open_sent_files, state_of
 from service.cli.ingesting.summary import IngestSummary
-from service.cli.terminal.output import first_names, print_note
+from service.cli.terminal.output import note_names, print_note
 from service.errors import UserError
 from service.ingest.filenames import display_name
 from service.storage.originals import image_id_of_file
@@ -101,8 +101,7 @@ class OnceSender:
                 self._record(path, state, content)
                 self.left_out.append(path)
                 before.append(names[path])
-        if before:
-            print_note(f"sent before under another name or date: {first_names(before)}")
+        note_names("sent before under another name or date", before)
 
 
 def send_folder_once(url: str, folder: Path, api_key: SecretStr, albums: bool) -> IngestSummary:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from regard_client import Client, Receipt, RegardError, RequestRefused
 from regard_client.answers import JobAnswer
 from service.cli.ingesting.summary import IngestSummary
-from service.cli.terminal.output import first_names, print_note, visible
+from service.cli.terminal.output import first_names, note_names, print_note, visible
 
 
 class UploadReport:
@@ -27,22 +27,19 @@ class UploadReport:
 
     def report_receipt(self, receipt: Receipt, later: Container[str]) -> None:
         """Report a request's files, except for names that will be sent again `later`."""
-        if waiting := [one["filename"] for one in receipt.rejected if one["filename"] in later]:
-            print_note(f"not checked in time, and sent again later: {first_names(waiting)}")
-        receipt = replace(receipt, rejected=[one for one in receipt.rejected if one["filename"] not in later])
-        self.summary.count_receipt(receipt)
-        if deleted := [one["filename"] for one in receipt.rejected if one.get("deleted")]:
-            print_note(f"deleted before, and left so: {first_names(deleted)}")
-        for one in receipt.rejected:
-            if not one.get("deleted"):
-                print_note(f"turned away: {visible(one['filename'])}: {one['problem']}")
-        if there := [one["filename"] for one in receipt.accepted if one["duplicate"]]:
-            print_note(f"there already: {first_names(there)}")
-        if restored := [one["filename"] for one in receipt.accepted if one.get("restored")]:
-            print_note(f"deleted before, and brought back: {first_names(restored)}")
+        waiting = [file["filename"] for file in receipt.rejected if file["filename"] in later]
+        note_names("not checked in time, and sent again later", waiting)
+        rejected = [file for file in receipt.rejected if file["filename"] not in later]
+        self.summary.count_receipt(replace(receipt, rejected=rejected))
+        note_names("deleted before, and left so", [file["filename"] for file in rejected if file.get("deleted")])
+        for file in rejected:
+            if not file.get("deleted"):
+                print_note(f"turned away: {visible(file['filename'])}: {file['problem']}")
+        accepted = receipt.accepted
+        note_names("there already", [file["filename"] for file in accepted if file["duplicate"]])
+        note_names("deleted before, and brought back", [file["filename"] for file in accepted if file.get("restored")])
         if receipt.job_id is not None:
-            new = [one["filename"] for one in receipt.accepted if not one["duplicate"]]
-            self._jobs.append((receipt.job_id, new))
+            self._jobs.append((receipt.job_id, [file["filename"] for file in accepted if not file["duplicate"]]))
 
     def report_jobs(self) -> None:
         """Report the jobs that are done, up to the first that is not."""
@@ -64,11 +61,10 @@ class UploadReport:
 
     def _report_job(self, job: JobAnswer, names: Sequence[str]) -> None:
         self.summary.count_failures(job["failures"])
-        for one in job["failures"]:
-            print_note(f"set aside: {visible(one['filename'])}: {one['reason']}")
-        failed = {one["filename"] for one in job["failures"]}
-        if found := [name for name in names if name not in failed]:
-            print_note(f"can be found: {first_names(found)}")
+        for failure in job["failures"]:
+            print_note(f"set aside: {visible(failure['filename'])}: {failure['reason']}")
+        failed = {failure["filename"] for failure in job["failures"]}
+        note_names("can be found", [name for name in names if name not in failed])
 
     def note_pending(self) -> None:
         """Report the jobs that are done, if the service answers, and print how many pictures are pending."""

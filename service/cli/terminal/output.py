@@ -90,6 +90,12 @@ def print_note(message: str) -> None:
     print("\n".join(map(visible, message.split("\n"))), file=sys.stderr)
 
 
+def note_names(message: str, names: Sequence[str]) -> None:
+    """Print a note with the first names, if there are any."""
+    if names:
+        print_note(f"{message}: {first_names(names)}")
+
+
 class Task:
     """A running task. `total` is None while the amount of work is unknown."""
 
