@@ -45,11 +45,11 @@ def test_years_months_and_albums_narrow_the_library(visit: Visit) -> None:
     expect(page.get_by_role("group", name="Years")).to_contain_text("1 without a date")
     year.click()
     expect(cards).to_have_count(3)
-    expect(page.get_by_role("button", name="May 2024 (2)")).to_be_visible()
+    expect(page.get_by_role("button", name="May (2)")).to_be_visible()
     expect(year).to_be_focused()
-    page.get_by_role("button", name="January 2024 (1)").click()
+    page.get_by_role("button", name="January (1)").click()
     expect(cards).to_have_count(1)
-    assert buttons("Months") == ["May 2024 (2)", "January 2024 (1)"]
+    assert buttons("Months") == ["May (2)", "January (1)"]
     page.go_back()
     expect(cards).to_have_count(3)
     page.get_by_role("button", name="9 days (2)").click()
