@@ -115,7 +115,7 @@ def test_a_finger_that_leads_back_to_the_picture_before_does_not_lead_the_browse
     visit.close()
 
 
-def test_a_card_on_a_phone_offers_no_change_which_the_large_view_does(browser: Browser, address: str) -> None:
+def test_a_phone_offers_changes_of_a_picture_in_the_large_view_alone(browser: Browser, address: str) -> None:
     visit = Visit(browser, address, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page = visit.page
     card = page.locator("#main li.card").first
@@ -131,4 +131,7 @@ def test_a_card_on_a_phone_offers_no_change_which_the_large_view_does(browser: B
     card.locator(".picture").tap()
     for name in offered:
         expect(page.get_by_role("dialog").get_by_role("button", name=name)).to_be_visible()
+    page.set_viewport_size({"width": 390, "height": 560})  # in which the form is not seen at once
+    page.get_by_role("dialog").get_by_role("button", name=offered[0]).tap()
+    expect(page.locator("form.editor")).to_be_in_viewport(ratio=0.99)
     visit.close()
