@@ -360,7 +360,7 @@ def test_a_date_that_is_none_is_told_by_the_name_of_its_field(visit: Visit, ques
     expect(cards(page)).to_have_count(len(YEARS))  # those of before
     page.get_by_label("From").fill("1. May 2022")
     page.get_by_label("From").press("Enter")
-    nearest = "The 3 nearest pictures; whether one of them shows this cannot be told."
+    nearest = "The 3 nearest pictures, which may not show this."
     expect(status).to_have_text(nearest if question else "3 pictures pass the filter.")
     expect(page.get_by_label("From")).to_have_accessible_description("The earliest date")
     page.get_by_label("From").fill("2022")

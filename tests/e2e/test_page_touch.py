@@ -113,3 +113,25 @@ def test_a_finger_that_leads_back_to_the_picture_before_does_not_lead_the_browse
         page.wait_for_timeout(1000)  # the browser's own swipe takes its time
         expect(dialog).to_be_visible()
     visit.close()
+
+
+def test_a_phone_offers_changes_of_a_picture_in_the_large_view_alone(browser: Browser, address: str) -> None:
+    visit = Visit(browser, address, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = visit.page
+    card = page.locator("#main li.card").first
+    expect(card.get_by_role("button", name="More like this")).to_be_visible()
+    offered = [re.compile(f"^{name}\\b") for name in ("Edit", "Download", "Delete")]
+    for name in offered:
+        expect(card.get_by_role("button", name=name)).to_have_count(0)
+    page.get_by_role("button", name="Select several").tap()  # several are deleted together as before
+    card.locator(".picture").tap()
+    page.get_by_role("button", name="Delete", exact=True).tap()
+    card.get_by_role("button", name="Undo").tap()
+    page.get_by_role("button", name="Done").tap()
+    card.locator(".picture").tap()
+    for name in offered:
+        expect(page.get_by_role("dialog").get_by_role("button", name=name)).to_be_visible()
+    page.set_viewport_size({"width": 390, "height": 560})  # in which the form is not seen at once
+    page.get_by_role("dialog").get_by_role("button", name=offered[0]).tap()
+    expect(page.locator("form.editor")).to_be_in_viewport(ratio=0.99)
+    visit.close()

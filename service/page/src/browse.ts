@@ -99,13 +99,9 @@ function quiet(text: string): HTMLElement {
   return el("span", { class: "quiet" }, text);
 }
 
-/** A month in words: May 2024. */
+/** A month in words, without its year, which is the chosen one. */
 function nameOf(month: string): string {
-  return new Date(`${month}-01T00:00:00Z`).toLocaleDateString("en", {
-    month: "long",
-    year: "numeric",
-    timeZone: "UTC",
-  });
+  return new Date(`${month}-01T00:00:00Z`).toLocaleDateString("en", { month: "long", timeZone: "UTC" });
 }
 
 function compared(one: string, other: string): number {

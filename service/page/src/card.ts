@@ -71,7 +71,8 @@ export class Card {
   }
 
   focus(): void {
-    const first = this.element.querySelector<HTMLElement>(".actions button:not(.read-only .change), .about > button");
+    const all = this.element.querySelectorAll<HTMLElement>(".actions button, .about > button");
+    const first = [...all].find((one) => one.offsetParent); // some are hidden on telephones and for readers
     first?.focus({ preventScroll: true });
   }
 

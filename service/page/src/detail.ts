@@ -242,6 +242,7 @@ export class Detail {
     this.#forms.set(picture.image_id, form);
     this.#show();
     form.focus();
+    form.element.scrollIntoView({ block: "nearest" }); // all of it, not its first field alone
   }
 
   /** Reports a failure if its picture is no longer shown. */

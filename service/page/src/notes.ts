@@ -81,11 +81,15 @@ function inText(answer: TextAnswer): TextAnswer {
   return answer.results.some(isByText) ? { ...answer, unknown_words: [] } : answer;
 }
 
-/** The notes on unknown and misspelt words. */
+/** The notes on unknown, misspelt and translated words; those that the answer's own note says are not repeated. */
 function readings({ unknown_words, read_as, note }: Pick<ImageAnswer, "unknown_words" | "read_as" | "note">): string[] {
   const notes = unknown_words?.length ? [`Not understood: ${unknown_words.map(isolated).join(", ")}.`] : [];
-  for (const [word, other] of Object.entries(read_as ?? {}))
-    notes.push(`“${isolated(word)}” was read as “${isolated(other)}”.`);
+  const said = new Set((note?.match(/“[^”]*”/g) ?? []).flatMap((quoted) => quoted.slice(1, -1).split(" ")));
+  const pairs = Object.entries(read_as ?? {}).filter(([, other]) => !other.split(" ").every((word) => said.has(word)));
+  const written = pairs.map((pair, place) =>
+    pair.map((word) => `“${isolated(word)}”`).join(place ? " as " : " was read as "),
+  );
+  if (written.length) notes.push(`${written.join(", ")}.`);
   return note ? [...notes, note] : notes;
 }
 
@@ -103,9 +107,8 @@ function howMany({ matched, matched_by_pictures, left_out, results }: TextAnswer
       nothing(how.match === "text" ? "No picture has these words in its text." : "No picture can be found yet.", how),
     ];
   if (matched === null) {
-    const [nearest, one] =
-      results.length === 1 ? ["nearest picture", "it"] : [`${results.length} nearest pictures`, "one of them"];
-    return [`The ${nearest}; whether ${one} shows this cannot be told.`];
+    const nearest = results.length === 1 ? "nearest picture" : `${results.length} nearest pictures`;
+    return [`The ${nearest}, which may not show this.`];
   }
   return [results.length === how.k ? `The best ${how.k} pictures.` : `${counted(results.length, "picture")}.`];
 }

@@ -10,7 +10,7 @@ import { Latest } from "./latest";
 import type { ModelListed, ModelsAnswer, Period, TagsAnswer } from "./openapi";
 import { tabStorage } from "./tab";
 import { TagFilter } from "./tags";
-import { readNumber } from "./text";
+import { period, readNumber } from "./text";
 
 type Control = HTMLInputElement | HTMLSelectElement;
 
@@ -45,6 +45,7 @@ export class SearchOptions {
   readonly #from = el("input", { type: "text", placeholder: "2023", size: 10, title: "The earliest date" });
   readonly #until = el("input", { type: "text", placeholder: "2024-05", size: 10, title: "The latest date" });
   readonly #meant = el("span", { class: "quiet", "aria-live": "polite" }); // how ambiguous dates are read
+  readonly #dates = el("span", { class: "chips", role: "group", "aria-label": "Dates" }); // while their fields are hidden
   readonly #tags: TagFilter;
   readonly #suggesting = new Latest();
   #looking = 0; // timer for looking up matching tags
@@ -85,7 +86,7 @@ export class SearchOptions {
       () => this.#suggest(),
     );
     this.#fill();
-    find("options").append(this.#shows, this.#tags.chips, this.#panel);
+    find("options").append(this.#shows, this.#dates, this.#tags.chips, this.#panel);
     this.#unfold(!!tabStorage()[OPEN]);
     this.#listen((isTyped) => this.#changed(isTyped));
     this.#tags.input.addEventListener("input", () => {
@@ -129,10 +130,25 @@ export class SearchOptions {
     tabStorage()[OPEN] = this.#panel.hidden ? "" : "open";
   }
 
-  /** Shows all options, or only the conditions on tags. */
+  /** Shows all options, or only the conditions on dates and tags. */
   #unfold(isOpen: boolean): void {
     this.#panel.hidden = !isOpen;
     this.#shows.ariaExpanded = String(isOpen);
+    this.#showDates();
+  }
+
+  /** Shows the dates of the filter, while their fields are hidden, as a button that removes them. */
+  #showDates(): void {
+    const [gte, lte] = [this.#from.value.trim(), this.#until.value.trim()];
+    const dates = period({ gte: gte || null, lte: lte || null });
+    const chip = () =>
+      button(`${dates} ×`, () => this.#removeDates(), { class: "chip", "aria-label": `Take away: ${dates}` });
+    this.#dates.replaceChildren(...((gte || lte) && this.#panel.hidden ? [chip()] : []));
+  }
+
+  #removeDates(): void {
+    this.#shows.focus(); // the button is removed
+    this.choosePeriod("");
   }
 
   /** Reports changes: of typed values once they may be complete, of all others at once. */
@@ -210,7 +226,7 @@ export class SearchOptions {
     this.#from.value = gte ?? "";
     this.#until.value = lte ?? "";
     this.#count();
-    if (matchMedia("(min-width: 30rem)").matches) this.#unfold(true); // on a telephone they would hide the answer
+    if (isWide()) this.#unfold(true);
   }
 
   /** Asks for pictures of a year or month alone, or no longer if that is chosen. */
@@ -240,14 +256,20 @@ export class SearchOptions {
 
   /** Sets the options of an address, which are then shown, and resets the others. */
   restore(said: URLSearchParams): void {
-    const before = `${this.chosen}`;
+    const before = `${this.#unseen}`;
     clearTimeout(this.#typing); // of the previous question
     for (const [name, one] of Object.entries(this.#controls)) choose(one, said.get(name) ?? initial(one));
     this.#grouped.checked = said.has("alike");
     const conditions = [...said].filter(([name]) => name.startsWith(TAG));
     this.#tags.replace(conditions.map(([name, value]) => [name.slice(TAG.length), value]));
     this.#count();
-    if (this.chosen.length && `${this.chosen}` !== before) this.#unfold(true);
+    if (this.#unseen.length && `${this.#unseen}` !== before) this.#unfold(true);
+  }
+
+  /** The chosen options that show only unfolded; on a telephone, dates and tags are seen as buttons. */
+  get #unseen(): Chosen {
+    const isSeen = (name: string) => !isWide() && (name === "from" || name === "to" || name.startsWith(TAG));
+    return this.chosen.filter(([name]) => !isSeen(name));
   }
 
   /** Labels the default order: in the library there is no relevance. */
@@ -263,6 +285,7 @@ export class SearchOptions {
     ].filter(([, day]) => day);
     this.#meant.textContent = days.length ? `read as ${days.flat().join(" ")}` : "";
     for (const one of [this.#from, this.#until]) mark(one, readDate(one.value) === null, "status");
+    this.#showDates();
     mark(this.#least, !this.#isLeastRead, "status");
     this.#least.inputMode = this.#unit.value === "min_score" ? "text" : "decimal"; // "decimal" has no minus on some phones
     const num = this.chosen.filter(([name]) => name !== "in").length;
@@ -325,6 +348,11 @@ export class SearchOptions {
     };
     return Object.keys(filter).length ? filter : null;
   }
+}
+
+/** Whether the unfolded options leave room for the answer, as they do not on a telephone. */
+function isWide(): boolean {
+  return matchMedia("(min-width: 30rem)").matches;
 }
 
 /** The default value of a control. */

@@ -152,7 +152,7 @@ export function counted(number: number, one: string, many = `${one}s`): string {
 export function inLibrary({ total, queued }: Pick<ImagesAnswer, "total" | "queued">, isFiltered: boolean): string {
   if (!total) return isFiltered ? "No picture passes the filter." : "";
   const pass = isFiltered ? ` ${total === 1 ? "passes" : "pass"} the filter` : "";
-  const waiting = queued ? `; ${counted(queued, "of them waits", "of them wait")} to be looked at` : "";
+  const waiting = queued ? `; ${queued.toLocaleString("en")} of them cannot be found yet` : "";
   return `${counted(total, "picture")}${pass}${waiting}.`;
 }
 

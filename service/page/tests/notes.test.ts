@@ -40,8 +40,8 @@ test("what a sentence found is counted, and called the best where there may be m
 
 test("where it cannot be told whether anything matches, pictures are the nearest", () => {
   const told = (num: number) => noteOfText(text({ matched: null, results: Array(num).fill(HIT) }), HOW);
-  assert.equal(told(2), "The 2 nearest pictures; whether one of them shows this cannot be told.");
-  assert.equal(told(1), "The nearest picture; whether it shows this cannot be told.");
+  assert.equal(told(2), "The 2 nearest pictures, which may not show this.");
+  assert.equal(told(1), "The nearest picture, which may not show this.");
 });
 
 test("a sentence that found nothing is told why", () => {
@@ -78,6 +78,16 @@ test("what was made of a sentence comes before what it found", () => {
     noteOfText(read, HOW),
     "m was loaded first, in 2.5 s. Not understood: qxz, wvk. “bycicle” was read as “bicycle”. It seems to be German. 1 picture.",
   );
+  assert.equal(
+    noteOfText(text({ results: [HIT], read_as: { hund: "dog", schnee: "snow", see: "lake" } }), HOW),
+    "“hund” was read as “dog”, “schnee” as “snow”, “see” as “lake”. 1 picture.",
+  );
+  const translated = {
+    results: [HIT],
+    read_as: { hund: "dog", shcnee: "snow", bll: "ball" },
+    note: "Read as “dog in snow”.",
+  };
+  assert.equal(noteOfText(text(translated), HOW), "“bll” was read as “ball”. Read as “dog in snow”. 1 picture.");
 });
 
 test("words that the text of some picture has are not said to be unknown", () => {

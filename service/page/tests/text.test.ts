@@ -100,11 +100,8 @@ test("one is counted as one", () => {
 
 test("a library says how much is in it, and what is not done yet", () => {
   assert.equal(inLibrary({ total: 1240, queued: 0 }, false), "1,240 pictures.");
-  assert.equal(inLibrary({ total: 3, queued: 2 }, false), "3 pictures; 2 of them wait to be looked at.");
-  assert.equal(
-    inLibrary({ total: 1, queued: 1 }, true),
-    "1 picture passes the filter; 1 of them waits to be looked at.",
-  );
+  assert.equal(inLibrary({ total: 3, queued: 2 }, false), "3 pictures; 2 of them cannot be found yet.");
+  assert.equal(inLibrary({ total: 1, queued: 1 }, true), "1 picture passes the filter; 1 of them cannot be found yet.");
   assert.equal(inLibrary({ total: 2, queued: 0 }, true), "2 pictures pass the filter.");
   assert.equal(inLibrary({ total: 0, queued: 0 }, true), "No picture passes the filter.");
   assert.equal(inLibrary({ total: 0, queued: 0 }, false), "");
