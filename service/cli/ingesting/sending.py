@@ -17,7 +17,7 @@ from service.cli.ingesting.descriptions import (
     note_unmatched,
     supported_descriptions,
 )
-from service.cli.ingesting.summary import IngestSummary
+from service.cli.ingesting.summary import ABOUT_LINKS, IngestSummary, skips_links
 from service.cli.picture_files import FoundFiles, find_files
 from service.cli.terminal.output import Progress, print_note, show_progress
 from service.errors import UserError
@@ -193,7 +193,8 @@ def found_pictures(paths: Sequence[Path]) -> FoundFiles:
     found = find_files(paths)
     if not found.pictures:
         skipped = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
-        raise UserError(f"no pictures in {', '.join(map(str, paths))}{skipped and f' (skipped: {skipped})'}")
+        advice = f"; {ABOUT_LINKS}" if skips_links(found.skipped) else ""
+        raise UserError(f"no pictures in {', '.join(map(str, paths))}{skipped and f' (skipped: {skipped})'}{advice}")
     return found
 
 
