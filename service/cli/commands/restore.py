@@ -26,6 +26,12 @@ def restore(
             help="Ids of deleted pictures (- reads them from a pipe), or a snapshot and a new folder.",
         ),
     ],
+    skip_damaged: Annotated[
+        bool,
+        typer.Option(
+            "--skip-damaged", help="Of a snapshot: leave out originals that are damaged or missing, and name them."
+        ),
+    ] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,7 +42,7 @@ def restore(
     if what == ["-"] or all(IMAGE_ID.fullmatch(one) for one in what):
         _restore_pictures(ids_given(what), url, as_json)
     elif len(what) == 2:
-        _restore_snapshot(Path(what[0]), Path(what[1]), as_json)
+        _restore_snapshot(Path(what[0]), Path(what[1]), as_json, skip_damaged)
     else:
         wrong = next(one for one in what if not IMAGE_ID.fullmatch(one))
         raise typer.BadParameter(f"there is no picture {wrong}; {WHAT_TO_GIVE}")
@@ -71,14 +77,17 @@ def exists(client: "Client", image_id: str) -> bool:
     return True
 
 
-def _restore_snapshot(source: Path, data_dir: Path, as_json: bool) -> None:
+def _restore_snapshot(source: Path, data_dir: Path, as_json: bool, skip_damaged: bool) -> None:
     if not source.exists():
         raise typer.BadParameter(f"there is no snapshot {source}; {WHAT_TO_GIVE}")
     from service.storage.snapshots.restoration import restore_snapshot  # noqa: PLC0415 - imports PyTorch
 
     with show_progress() as progress:
         task = progress.add_task("copying files", None)
-        counts = dict(restore_snapshot(source, data_dir, each=lambda: task.advance(1), tell=print_note))
+        restored = restore_snapshot(
+            source, data_dir, each=lambda: task.advance(1), tell=print_note, skip_damaged=skip_damaged
+        )
+    counts = dict(restored)
     deleted = counts.pop("deleted")
     pictures = sum(counts.values())
     if as_json:

@@ -1,6 +1,6 @@
 """Picture files sent to a service, and the outcome."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -17,7 +17,7 @@ from service.cli.ingesting.descriptions import (
     note_unmatched,
     supported_descriptions,
 )
-from service.cli.ingesting.summary import IngestSummary
+from service.cli.ingesting.summary import ABOUT_LINKS, IngestSummary, skips_links
 from service.cli.picture_files import FoundFiles, find_files
 from service.cli.terminal.output import Progress, print_note, show_progress
 from service.errors import UserError
@@ -69,19 +69,44 @@ def take_receipts(client: "Client", receipts: "Iterable[Receipt]", num_files: in
 
 def wait_for_regions(client: "Client", jobs: Sequence[str], progress: Progress, summary: IngestSummary) -> None:
     """Wait for jobs, with a progress bar over the pictures that are still pending."""
-    first = [client.job(job_id) for job_id in jobs]
-    if pending := sum(job["total"] - job["done"] - job["failed"] for job in first):
-        detecting = progress.add_task("finding regions", pending)
-    for known in first:
-        before = detecting.completed if pending else 0
-        for job in job_states(client, known["job_id"]):
-            if pending:
-                detecting.update(before + job["done"] + job["failed"] - known["done"] - known["failed"])
-        summary.count_failures(job["failures"])
+    states = {job_id: client.job(job_id) for job_id in jobs}
+    settled_before = num_settled(states.values())
+    pending = sum(job["total"] for job in states.values()) - settled_before
+    detecting = progress.add_task("finding regions", pending) if pending else None
+
+    def update_bar() -> None:
+        if detecting is not None:
+            detecting.update(num_settled(states.values()) - settled_before)
+
+    def ask_for_all() -> bool:
+        """Update the states of all jobs; True if a picture was settled meanwhile.
+
+        After a worker was killed, the pictures that it was at come last: the first job may end after all others.
+        """
+        before = num_settled(states.values())
+        for job_id, job in states.items():
+            if job["state"] != "done":
+                states[job_id] = client.job(job_id)
+        update_bar()
+        return num_settled(states.values()) > before
+
+    for job_id in states:
+        for job in job_states(client, job_id, ask_for_all):
+            states[job_id] = job
+            update_bar()
+        summary.count_failures(states[job_id]["failures"])
 
 
-def job_states(client: "Client", job_id: str) -> "Iterator[JobAnswer]":
-    """The states of a job until it is done. Prints why the service is not ready while there is no progress."""
+def num_settled(jobs: "Iterable[JobAnswer]") -> int:
+    """The number of pictures of these jobs that are searchable or set aside."""
+    return sum(job["done"] + job["failed"] for job in jobs)
+
+
+def job_states(
+    client: "Client", job_id: str, others_go_on: Callable[[], bool] = lambda: False
+) -> "Iterator[JobAnswer]":
+    """The states of a job until it is done. Prints why the service is not ready while there is no progress, of other
+    jobs either."""
     from regard_client import JobUnfinished  # noqa: PLC0415 - half a second, which `--help` should not take
 
     last, printed = None, ""
@@ -92,7 +117,7 @@ def job_states(client: "Client", job_id: str) -> "Iterator[JobAnswer]":
                 yield last
             return
         except JobUnfinished:
-            if last == before and (reason := reason_not_ready(client)) != printed:
+            if last == before and (reason := "" if others_go_on() else reason_not_ready(client)) != printed:
                 print_note(f"the service waits: {reason}" if reason else "the service goes on")
                 printed = reason
 
@@ -168,7 +193,8 @@ def found_pictures(paths: Sequence[Path]) -> FoundFiles:
     found = find_files(paths)
     if not found.pictures:
         skipped = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
-        raise UserError(f"no pictures in {', '.join(map(str, paths))}{skipped and f' (skipped: {skipped})'}")
+        advice = f"; {ABOUT_LINKS}" if skips_links(found.skipped) else ""
+        raise UserError(f"no pictures in {', '.join(map(str, paths))}{skipped and f' (skipped: {skipped})'}{advice}")
     return found
 
 

@@ -1,18 +1,21 @@
 """The outcome of an ingestion, reported by `ingest` and `ingest-features`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from service.cli.picture_files import RAW_PHOTOGRAPHS
+from service.cli.picture_files import LINKS_ELSEWHERE, RAW_PHOTOGRAPHS
 from service.cli.terminal.output import print_json, print_note, print_table
 
 if TYPE_CHECKING:
     from regard_client import Receipt
     from regard_client.answers import FailureAnswer
 
+ABOUT_LINKS = (
+    "links to folders, and out of the given one, are not followed: `regard ingest` of what they lead to adds it"
+)
 ABOUT_RAW = "RAW photographs are taken in if the extra `raw` is installed: pip install rawpy"
 ABOUT_DELETED = "pictures that you deleted stay deleted: `regard ingest FILE` brings one back"
 
@@ -95,6 +98,11 @@ def finish_ingestion(summary: IngestSummary, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
+def skips_links(skipped: Mapping[str, int]) -> bool:
+    """Whether links are among the skipped files."""
+    return any(kind in skipped for kind in LINKS_ELSEWHERE)
+
+
 def print_summary(summary: IngestSummary) -> None:
     """Print the outcome for people: the reasons of rejections and failures, then a table that counts every file."""
     for one in summary.rejected:
@@ -103,6 +111,8 @@ def print_summary(summary: IngestSummary) -> None:
         print_note(f"set aside: {one['filename']}: {one['problem']}")
     if RAW_PHOTOGRAPHS in summary.skipped:
         print_note(ABOUT_RAW)
+    if skips_links(summary.skipped):
+        print_note(ABOUT_LINKS)
     if summary.left_deleted:
         print_note(ABOUT_DELETED)
     rows = [["taken in", summary.accepted - summary.restored], ["deleted before, and brought back", summary.restored]]

@@ -25,6 +25,8 @@ from service.storage.regions.entries import answering_folders
 from service.storage.snapshots.files import ABOUT, CATALOG, SNAPSHOT_FILE, SNAPSHOT_FORMAT, empty_folder
 
 COPIED_AT_ONCE = 1 << 20
+NAMED_AT_MOST = 20  # pictures in one message
+LEAVE_OUT = "restore everything else with --skip-damaged"
 
 
 class Member(NamedTuple):
@@ -40,13 +42,14 @@ def restore_snapshot(
     each: Callable[[], None] = lambda: None,
     now: Callable[[], float] = time.time,
     tell: Callable[[str], None] = lambda _: None,
+    skip_damaged: bool = False,
 ) -> Mapping[str, int]:
     """Create a data directory from the snapshot, with a new collection id; returns the numbers of pictures by state.
 
     Pictures whose deletion could still be undone keep that chance, with the full grace period from now. `each` is
-    called for each file, `tell` with a message on missing regions or thumbnails. UserError where the folder is not
-    empty, or the snapshot is incomplete, damaged, or has files that no snapshot has; everything written is then
-    removed.
+    called for each file, `tell` with a message on missing regions or thumbnails. With `skip_damaged`, originals that
+    are damaged or missing are left out, with a message. UserError where the folder is not empty, or the snapshot is
+    incomplete, damaged, or has files that no snapshot has; everything written is then removed.
     """
     existed = data_dir.exists()
     if not existed and data_dir.is_symlink():
@@ -55,7 +58,7 @@ def restore_snapshot(
         raise UserError(f"{data_dir} is not empty: name a new folder")
     make_folder(data_dir, private=True)
     try:
-        return _restore(source, data_dir, each, now, tell)
+        return _restore(source, data_dir, each, now, tell, skip_damaged)
     except BaseException:
         empty_folder(data_dir)
         if not existed:
@@ -69,6 +72,7 @@ def _restore(
     each: Callable[[], None],
     now: Callable[[], float],
     tell: Callable[[str], None],
+    skip_damaged: bool,
 ) -> Mapping[str, int]:
     """`restore_snapshot` into an empty folder."""
     names: set[str] = set()
@@ -84,7 +88,7 @@ def _restore(
             if name == ABOUT:
                 about = _read_about(source, content.read(COPIED_AT_ONCE))
             else:
-                digest = _write(source, name, content, data_dir)
+                digest = _write(source, name, content, data_dir, tell if skip_damaged else None)
                 catalog_digest = digest if name == CATALOG else catalog_digest
             each()
     if about is None or CATALOG not in names:
@@ -100,7 +104,7 @@ def _restore(
         catalog.renew_collection()
         catalog.delete_anew(now())
         counts = catalog.counts()
-        _check_originals(source, catalog, Originals(data_dir, write=False), about["missing"])
+        _check_originals(source, catalog, Originals(data_dir, write=False), about["missing"], skip_damaged, tell)
         for lacking in _lacking_parts(data_dir, catalog):
             tell(lacking)
     os.sync()
@@ -109,14 +113,26 @@ def _restore(
     return counts
 
 
-def _check_originals(source: Path, catalog: Catalog, originals: Originals, missing: int) -> None:
-    """Raise UserError where more originals are missing than when the snapshot was taken."""
+def _check_originals(
+    source: Path,
+    catalog: Catalog,
+    originals: Originals,
+    missing: int,
+    skip_damaged: bool,
+    tell: Callable[[str], None],
+) -> None:
+    """Raise UserError where more originals are missing than when the snapshot was taken; with `skip_damaged`, tell
+    how many are."""
     pictured = (image for image in kept_images(catalog) if image.pictured)
     without_file = [image for image in pictured if not originals.path(image.image_id, image.extension).is_file()]
-    if len(without_file) > missing:
+    if skip_damaged and without_file:
+        names = ", ".join(repr(image.filename) for image in without_file[:NAMED_AT_MOST])
+        others = f" and {len(without_file) - NAMED_AT_MOST} others" * (len(without_file) > NAMED_AT_MOST)
+        tell(f"{len(without_file)} pictures have no original: send their files again ({names}{others})")
+    elif len(without_file) > missing:
         raise UserError(
             f"{source} is not whole: of its {len(without_file)} pictures without a file only {missing} had none when it"
-            f" was taken, and {without_file[0].filename!r} is among them. Copy it anew"
+            f" was taken, and {without_file[0].filename!r} is among them. Copy it anew, or {LEAVE_OUT}"
         )
 
 
@@ -166,8 +182,17 @@ def _read_about(source: Path, content: bytes) -> dict[str, Any]:
     raise UserError(f"{source} is a snapshot of a form that this version of Regard does not read")
 
 
-def _write(source: Path, name: str, content: IO[bytes] | BufferedIOBase, data_dir: Path) -> str:
-    """Write one file below the data directory, an original only if it matches its name; returns the file's SHA-256."""
+def _write(
+    source: Path,
+    name: str,
+    content: IO[bytes] | BufferedIOBase,
+    data_dir: Path,
+    tell_damaged: Callable[[str], None] | None,
+) -> str:
+    """Write one file below the data directory; returns its SHA-256.
+
+    An original that does not match its name is left out and told, or is a UserError without `tell_damaged`.
+    """
     path = DataDir(data_dir).unchecked_catalog if name == CATALOG else data_dir / name
     make_folder(path.parent)
     digest = hashlib.sha256()
@@ -176,7 +201,11 @@ def _write(source: Path, name: str, content: IO[bytes] | BufferedIOBase, data_di
             digest.update(chunk)
             file.write(chunk)
     if name.startswith("originals/") and image_id_of(digest.hexdigest()) != path.stem:
-        raise UserError(f"{name} in {source} is damaged: it is not the picture that was taken in")
+        damaged = f"{name} in {source} is damaged: it is not the picture that was taken in"
+        if tell_damaged is None:
+            raise UserError(f"{damaged}. Use another copy of the snapshot, or {LEAVE_OUT}")
+        path.unlink()
+        tell_damaged(f"left out: {damaged}")
     return digest.hexdigest()
 
 

@@ -10,9 +10,11 @@ import pytest
 from regard_client import Client, JobUnfinished, RequestRefused
 from service.cli.ingesting import sending
 from service.cli.ingesting.descriptions import captions_by_name
-from service.cli.ingesting.sending import job_states, send_files
+from service.cli.ingesting.sending import job_states, send_files, wait_for_regions
 from service.cli.ingesting.sent_files import SentFiles
+from service.cli.ingesting.summary import IngestSummary
 from service.cli.ingesting.watch import FolderWatch
+from service.cli.terminal.output import Progress, Task
 from service.errors import UserError
 from service.ingest.manifest import ManifestEntry
 from tests.support.library import two_coloured
@@ -125,3 +127,41 @@ def test_what_a_service_waits_for_is_told_once(capsys: pytest.CaptureFixture[str
     assert states[-1]["done"] == 1
     assert capsys.readouterr().err.splitlines() == ["the service waits: the disk is full", "the service goes on"]
     assert sending.STANDSTILL_S > sending.ASK_EVERY_S
+
+
+class LastJobFirstClient:
+    """A client of a service whose worker was killed: it settles the first job after all others."""
+
+    def __init__(self) -> None:
+        self.done = {"first": 0, "second": 0}
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        state = "done" if self.done[job_id] == 2 else "running"
+        return {"job_id": job_id, "state": state, "total": 2, "done": self.done[job_id], "failed": 0, "failures": []}
+
+    def follow(self, job_id: str, **_: Any) -> Iterator[dict[str, Any]]:
+        yield self.job(job_id)
+        if self.done[job_id] < 2:
+            self.done["second" if self.done["second"] < 2 else "first"] += 1
+            raise JobUnfinished("not yet")
+
+    def ready(self) -> None:
+        raise AssertionError("other jobs go on")
+
+
+class RecordingProgress(Progress):
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown = list[int]()
+
+    def changed(self, task: Task) -> None:
+        if not self.shown or task.completed != self.shown[-1]:
+            self.shown.append(task.completed)
+
+
+def test_progress_is_that_of_all_jobs_while_the_first_one_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    client: Any = LastJobFirstClient()
+    progress = RecordingProgress()
+    wait_for_regions(client, ["first", "second"], progress, IngestSummary())
+    assert progress.shown == [0, 2, 3, 4]  # the second job first
+    assert capsys.readouterr().err == ""

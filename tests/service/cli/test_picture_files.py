@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from service.cli.ingesting.summary import ABOUT_LINKS, IngestSummary, print_summary
 from service.cli.picture_files import find_files
 from service.errors import UserError
 from tests.support.cli_runner import Regard
@@ -112,3 +113,14 @@ def test_extraction_says_what_it_passes_over(regard: Regard, tmp_path: Path) -> 
     status, _, noted = regard("extract", folder, "--out", tmp_path / "features")
     assert (status, "skipped: 1 films, 1 links that lead elsewhere; links are not followed" in noted) == (1, True)
     assert "links are not" not in regard("extract", ROOT / "docs" / "models", "--out", tmp_path / "features")[2]
+
+
+def test_what_to_do_about_links_is_told(regard: Regard, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder := tmp_path / "linked").mkdir()
+    (tmp_path / "a.jpg").write_bytes(b"x")
+    (folder / "a.jpg").symlink_to(tmp_path / "a.jpg")
+    status, _, complaint = regard("ingest", folder)
+    assert (status, complaint.endswith(f"(skipped: 1 links that lead elsewhere); {ABOUT_LINKS}\n")) == (1, True)
+    print_summary(IngestSummary(skipped={"links to folders": 1}))
+    print_summary(IngestSummary(skipped={"films": 1}))
+    assert capsys.readouterr().err == f"{ABOUT_LINKS}\n"

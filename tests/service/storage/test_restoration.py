@@ -124,9 +124,34 @@ def test_nothing_in_a_snapshot_is_trusted(store: Store, tmp_path: Path, harm: st
     take_snapshot(store.folder, tmp_path / "copy")
     do(tmp_path / "copy")
     say_catalog_is_whole(tmp_path / "copy")
-    with pytest.raises(UserError, match=words):
-        restore_snapshot(tmp_path / "copy", tmp_path / "restored")
-    assert not (tmp_path / "restored").exists()
+    for skip_damaged in [False] if harm in ("lost original", "other picture") else [False, True]:
+        with pytest.raises(UserError, match=words):
+            restore_snapshot(tmp_path / "copy", tmp_path / "restored", skip_damaged=skip_damaged)
+        assert not (tmp_path / "restored").exists()
+
+
+@pytest.mark.parametrize("name", ["copy", "copy.tar"])
+def test_everything_but_damaged_originals_is_restored_on_demand(store: Store, tmp_path: Path, name: str) -> None:
+    """A snapshot of a store with a damaged original, which nobody may have noticed, is still a backup."""
+    told = list[str]()
+    lost, damaged, *_ = sorted(path for path in (store.folder / "originals").rglob("*") if path.is_file())
+    damaged.write_bytes(b"x" + damaged.read_bytes()[1:])
+    take_snapshot(store.folder, tmp_path / "copy")
+    (tmp_path / "copy" / lost.relative_to(store.folder)).unlink()
+    if name.endswith(".tar"):
+        with tarfile.open(tmp_path / name, "w") as archive:
+            for path in (path for path in (tmp_path / "copy").rglob("*") if path.is_file()):
+                archive.add(path, path.relative_to(tmp_path / "copy"))
+    with pytest.raises(UserError, match="--skip-damaged"):
+        restore_snapshot(tmp_path / name, tmp_path / "restored")
+    restored = tmp_path / "restored"
+    assert sum(restore_snapshot(tmp_path / name, restored, tell=told.append, skip_damaged=True).values()) == NUM
+    assert damaged.name in told[0]
+    assert told[1].startswith("2 pictures have no original: send their files again (")
+    kept = {path.relative_to(restored / "originals") for path in (restored / "originals").rglob("*.*")}
+    whole = {path.relative_to(store.folder / "originals") for path in (store.folder / "originals").rglob("*.*")}
+    assert whole - kept == {path.relative_to(store.folder / "originals") for path in (lost, damaged)}
+    assert len(list(find_damage(restored))) == 2
 
 
 def test_half_a_text_index_is_refused_or_made_anew(store: Store, tmp_path: Path) -> None:
