@@ -68,18 +68,28 @@ def change_keys(path: Path, change: Callable[[list[ApiKey]], Sequence[ApiKey]]) 
     """Replace the stored keys by the result of `change`, durably; concurrent programs take turns.
 
     Readers, and a crash, see the keys from before or after. BadKeyFile, and exceptions of `change`, leave the file
-    unchanged.
+    unchanged. UserError where this user may not change it.
     """
     make_folder(path.parent, private=True)
     give_up_ballast(path.parent)  # a stolen key must be revocable on a full disk
     with contextlib.ExitStack() as stack:
         # The lock file stays: if it were removed, two programs could lock two files.
-        lock = os.open(path.with_name(LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
+        lock = _open_lock(path.with_name(LOCK_NAME))
         stack.callback(os.close, lock)
         fcntl.flock(lock, fcntl.LOCK_EX)
         keys = list(change(read_keys(path)))
         _replace(path, _CONTENT.dump_json(_Content(format=FORMAT, keys=keys), indent=1) + b"\n")
         _give_to_folder_owner(path.with_name(LOCK_NAME))
+
+
+def _open_lock(path: Path) -> int:
+    """The descriptor of the lock file. Raises UserError where this user may not write it."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
+    except PermissionError as fault:
+        raise UserError(
+            f"{path}: {fault.strerror}; run this as the user whom the data directory belongs to, or as root"
+        ) from fault
 
 
 def _replace(path: Path, content: bytes) -> None:

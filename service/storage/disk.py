@@ -50,7 +50,18 @@ class FreeSpace:
 
     def enough_to_work(self) -> bool:
         """Whether there is room to process accepted pictures."""
-        return self.free >= self._reserve // WORKER_SHARE
+        return self.free >= self._kept_by_worker
+
+    def need_of_worker(self) -> str:
+        """The disk, and how much of it must be free for accepted pictures to be processed."""
+        return (
+            f"{self._folder.resolve()} has {self.free // MB} MB free, and {self._kept_by_worker // MB} MB, a quarter of"
+            " REGARD_DISK_RESERVE_BYTES, are kept free"
+        )
+
+    @property
+    def _kept_by_worker(self) -> int:
+        return self._reserve // WORKER_SHARE
 
 
 def is_disk_full(fault: BaseException) -> bool:

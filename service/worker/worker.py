@@ -85,7 +85,7 @@ class Worker:
                 worked = self.run_once(stop)
                 self._paused = False
                 return worked
-            self._pause(stop, "little room is left")
+            self._pause(stop, self._space.need_of_worker())
         except (OSError, sqlite3.OperationalError) as fault:
             if is_catalog_kept(fault):
                 self._put_off(stop, fault)

@@ -1,5 +1,6 @@
 """The file of keys: for its owner alone, replaced as a whole, readable or refused in words."""
 
+import errno
 import json
 import os
 import stat
@@ -12,6 +13,7 @@ import pytest
 from service.auth.api_keys import ApiKey, create_key
 from service.auth.key_file import BadKeyFile, change_keys, read_keys
 from service.auth.permissions import Permission
+from service.errors import UserError
 from tests.support.power_cut import Disk
 from tests.support.project_files import ROOT
 
@@ -29,6 +31,15 @@ def test_keys_are_read_as_they_were_written(tmp_path: Path) -> None:
     other = create_key("other", Permission.ADMIN, 300.0)[1]
     add(path, other)
     assert read_keys(path) == [STORED, other]
+
+
+def test_a_user_who_may_not_change_the_keys_is_told_who_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path, *_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(UserError, match=r"keys\.lock: Permission denied; run this as the user whom the data directory"):
+        add(tmp_path / "keys.json")
 
 
 def test_a_key_made_or_revoked_stays_so_after_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

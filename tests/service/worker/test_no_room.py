@@ -39,6 +39,14 @@ def test_what_is_due_is_erased_and_the_worker_is_heard_from(store: Store, monkey
         assert store.catalog.counts()["queued"] == 1
 
 
+def test_the_log_names_the_disk_and_the_room_that_is_missing(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    with store.worker(disk_reserve_bytes=1 << 60) as (worker, _):
+        assert worker.run_within_space(OnePause())
+    (line,) = [record.getMessage() for record in caplog.records if "the disk is full" in record.getMessage()]
+    assert str(store.folder.resolve()) in line
+    assert "REGARD_DISK_RESERVE_BYTES" in line
+
+
 def test_a_view_that_is_asked_for_while_the_disk_is_full_is_made_once_there_is_room(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
