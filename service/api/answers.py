@@ -18,7 +18,7 @@ from service.api.schemas.results import AnyAnswer
 from service.api.services import Services
 from service.search.engine import origin
 from service.search.query import Accelerate, OpenQuery
-from service.search.requests import SearchRequest
+from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import SearchResult
 
 
@@ -33,7 +33,7 @@ class AcceleratedWork(Protocol):
 class Asked:
     """A search as it was received."""
 
-    request: SearchRequest
+    request: TextSearchRequest | ImageSearchRequest
     schema: type[AnyAnswer]
     """The schema of its answers."""
     what: Mapping[str, Any]
