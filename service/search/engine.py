@@ -1,8 +1,8 @@
 """Two-stage search: a shortlist by embeddings, reranked by a cross-attention model. No web in here.
 
-The steps of a query: `begin` fixes the model and one state of its gallery; the question is encoded; the shortlist is
-taken; the candidates' records are scored; the best are looked up in the catalog. Only encoding and scoring run where
-`accelerate` puts them, everything else in the caller's thread.
+The steps of a query: `begin` parses its words and fixes the model and one state of its gallery; the words are encoded;
+the shortlist is taken; the candidates' records are scored; the best are looked up in the catalog. Only encoding and
+scoring run where `accelerate` puts them, everything else in the caller's thread.
 """
 
 from collections.abc import Sequence
@@ -47,12 +47,12 @@ from service.search.stages import (
     text_matches,
 )
 from service.search.stopwatch import Stopwatch
-from service.search.wording.exclusions import EXCLUDED_WEIGHT, Question
+from service.search.wording.exclusions import EXCLUDED_WEIGHT
 from service.search.wording.file_names import is_file_name
 from service.search.wording.languages import language_of
+from service.search.wording.parsed_query import parse_query
 from service.search.wording.periods import Suggestion, suggestion_for
 from service.search.wording.query_notes import FoundCounts, note_on
-from service.search.wording.translation import translation_of
 from service.storage.regions.records import PictureFeatures, detected_features
 
 PICTURE_WEIGHT = 0.4  # of the picture in a query with words, whose weight is 1: docs/lab/similar-pictures.md
@@ -78,9 +78,12 @@ class SearchEngine:
         self.costs = QueryCosts(models, extractor, self._encodings)
 
     def begin(self, request: AnyRequest) -> OpenQuery[AnyRequest]:
-        """The query of a request, with its model and gallery fixed. Raises UnknownModel, ViewNotBuilt or NotReady where
-        the model cannot answer yet, InvalidRequest where it never can."""
-        query = OpenQuery(request, *self._galleries.open(request))
+        """The query of a request, with its words parsed and its model and gallery fixed.
+
+        Raises UnknownModel, ViewNotBuilt or NotReady where the model cannot answer yet, InvalidRequest where it never
+        can.
+        """
+        query = OpenQuery(request, *self._galleries.open(request), parse_query(request.query or ""))
         if request.min_probability is not None and query.model.header.calibration is None:
             raise InvalidRequest.field(
                 "min_probability", "this model has no calibration, so it gives no probabilities; use min_score"
@@ -97,23 +100,23 @@ class SearchEngine:
         terms, candidates, matched_by_pictures = list[Term](), None, None
         matched: bool | None
         if query.needs_model:
-            terms = self._terms(running, request.question)
+            terms = self._terms(running)
             candidates = scored_pictures(running, terms)
         matches = text_matches(running)  # last: shards search their texts while they score
         if candidates is None:
-            hits, left_out = best_pictures(request, None, [], matches, gallery.images_at), 0
+            hits, left_out = best_pictures(query, None, [], matches), 0
             terms, matched = [], bool(matches)
         else:
             hits, left_out = picture_hits(query, candidates, matches)
-            matched_by_pictures = verdict(candidates, query.matcher, request)
+            matched_by_pictures = verdict(candidates, query.matcher, query.parsed)
             # A text match always counts. No picture shows a date, or the name of its file.
-            in_texts_alone = is_date(request.subject) or is_file_name(request.subject)
+            in_texts_alone = is_date(query.parsed.subject) or is_file_name(query.parsed.subject)
             shows_nothing = request.match != "pictures" and in_texts_alone
             matched = bool(matches) or (False if shows_nothing else matched_by_pictures)
         reading = Reading(request.query, [], {})
         if query.needs_model:
             reading = reading_of(query, found_in(hits, matches, request))
-            if request.min_probability is not None and not request.question.wanted:
+            if request.min_probability is not None and not query.parsed.wanted:
                 reading = replace(reading, note=f"{reading.note} {NO_PROBABILITIES}")
         return TextSearchResult(
             origin=origin(query),
@@ -217,15 +220,16 @@ class SearchEngine:
     ) -> torch.Tensor:
         """The [1, E] embedding that finds pictures like one: the picture's, to which that of the words is added."""
         of_picture = running.query.matcher.similarity_query(embedding)
-        if (question := running.query.request.question) is None:
+        if running.query.request.query is None:
             return of_picture
-        of_words = combined_embedding(self._terms(running, question))
-        if not question.wanted:  # what is ruled out weighs as beside words: the picture is what is wanted
+        of_words = combined_embedding(self._terms(running))
+        if not running.query.parsed.wanted:  # what is ruled out weighs as beside words: the picture is what is wanted
             of_words = EXCLUDED_WEIGHT * of_words
         return of_words + PICTURE_WEIGHT * of_picture
 
-    def _terms(self, running: RunningSearch[Any], question: Question) -> list[Term]:
-        return [Term(sentence, weight, *self._encoded(running, sentence)) for sentence, weight in question.sentences]
+    def _terms(self, running: RunningSearch[Any]) -> list[Term]:
+        sentences = running.query.parsed.sentences
+        return [Term(sentence, weight, *self._encoded(running, sentence)) for sentence, weight in sentences]
 
     def _encoded(self, running: RunningSearch[Any], sentence: str) -> Encoded:
         """The encoded sentence; InvalidRequest where it holds no word."""
@@ -257,24 +261,25 @@ def found_in(hits: Sequence[RankedPicture], matches: Sequence[TextMatch], reques
 
 def reading_of(query: OpenQuery[Any], found: FoundCounts) -> Reading:
     """The query's words as the model reads them, with notes on them and on what was found."""
-    query_text, read = query.request.query, " ".join([query.request.visible, *query.request.excluded])
+    parsed = query.parsed
+    read = " ".join([parsed.wanted_or_all, *parsed.excluded])
     unknown = query.matcher.unknown_words(read)
     read_as = query.matcher.near_words(read)
     not_english = [*unknown, *read_as]
     may_name_tags = found.by_text == 0 and not query.request.filter
-    tags = query.gallery.named_tags(query.request.asked_for) if may_name_tags else ()
-    note = note_on(query_text, query.gallery.num_missing, not_english, found, tags)
+    tags = query.gallery.named_tags(parsed.subject_wanted) if may_name_tags else ()
+    note = note_on(parsed, query.gallery.num_missing, not_english, found, tags)
     if found.by_text or language_of(read, not_english) is not None:
         read_as = {}  # its words come from a text or another language, and only resemble English ones
-    translation = None if query.request.subject is None else translation_of(query.request.subject)
-    read_as = read_as if translation is None else {**translation.words, **read_as}
-    return Reading(query_text, unknown, read_as, note, suggestion_of(query))
+    if parsed.translation is not None:
+        read_as = {**parsed.translation.words, **read_as}
+    return Reading(parsed.text, unknown, read_as, note, suggestion_of(query))
 
 
 def suggestion_of(query: OpenQuery[Any]) -> Suggestion | None:
     """The suggestion for the question; None if dates are filtered already, or no picture would pass."""
     given = query.request.filter or PictureFilter()
-    suggestion = suggestion_for(query.request.subject)
+    suggestion = suggestion_for(query.parsed.subject)
     if suggestion is None or given.taken_at is not None:
         return None
     wanted = given.model_copy(update={"taken_at": Period.model_validate(suggestion.taken_at)})
@@ -293,7 +298,7 @@ def presented(
         return ranked(hits)
     scored = [hit for hit in hits if hit.score is not None]
     explained = {hit.slot: hit for hit in explained_pictures(running, scored, terms)} if terms else {}
-    return ranked([explained.get(hit.slot) or explained_by_text(hit, request.subject) for hit in hits])
+    return ranked([explained.get(hit.slot) or explained_by_text(hit, running.query.parsed.subject) for hit in hits])
 
 
 def explained_pictures(

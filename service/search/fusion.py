@@ -5,14 +5,15 @@ Reciprocal rank fusion (Cormack, Clarke and Buettcher 2009): a picture's place i
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from index.catalog.text.search import TextMatch, is_date, query_terms
 from index.records import Image
 from service.search.candidates import Candidates, first_found, scores_of
 from service.search.near_duplicates import grouped
-from service.search.requests import SearchRequest, TextSearchRequest
+from service.search.query import OpenQuery
 from service.search.results import FoundBy, PairExplanation, RankedPicture, ScoredWord
 
 RANK_CONSTANT = 60  # as in that paper, tuned there on one collection and kept for all others
@@ -46,11 +47,10 @@ def fused(
 
 
 def best_pictures(
-    request: SearchRequest,
+    query: OpenQuery[Any],
     candidates: Candidates | None,
     order: Sequence[int],
     matches: Sequence[TextMatch],
-    fetch: Callable[[Sequence[int]], Sequence[Image | None]],
     demote_folders: bool = False,
 ) -> list[RankedPicture]:
     """The best k pictures of `order`, which are positions among the candidates, and of the text's matches; near
@@ -64,15 +64,16 @@ def best_pictures(
     ranks = {match.image.slot: match.rank for match in matches if match.image.slot is not None}
     by_folder = {match.image.slot for match in matches if match.by_folder and demote_folders}
     text_ranks = {slot: rank for slot, rank in ranks.items() if slot not in by_folder}
-    text_first = bool(matches) and isinstance(request, TextSearchRequest) and is_date(request.subject)
+    text_first = bool(matches) and is_date(query.parsed.subject)
     slots = fused(list(positions), text_ranks, text_first, [slot for slot in ranks if slot in by_folder])
 
     def hits(k: int) -> list[RankedPicture]:
-        records = enumerate(first_found(slots, k, fetch), start=1)
+        records = enumerate(first_found(slots, k, query.gallery.images_at), start=1)
         return [
             _hit(image, rank, candidates, positions.get(slots[n]), slots[n] in ranks) for rank, (n, image) in records
         ]
 
+    request = query.request
     return grouped(hits(len(slots) or 1), request.k) if request.group_near_duplicates else hits(request.k)
 
 

@@ -58,8 +58,8 @@ class Gallery(Protocol):
     def nearest_captions(self, embedding: torch.Tensor, request: SearchRequest) -> Candidates:
         """The shortlist of captions for a [1, E] embedding."""
 
-    def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
-        """Pictures whose text holds the question, as many as the request hands to the reranker."""
+    def text_matches(self, request: TextSearchRequest, subject: str) -> list[TextMatch]:
+        """Pictures whose text holds the query's subject, as many as the request hands to the reranker."""
 
     def named_tags(self, question: str) -> Sequence[Tag]:
         """Tags that the question names beside other words; none where unknown."""

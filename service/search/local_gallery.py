@@ -105,9 +105,9 @@ class LocalGallery:
         search = self._galleries.searches.search
         return Candidates.nearest(self._snapshot.captions, embedding, request.shortlist, visible, passing, search)
 
-    def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
-        """Pictures whose text holds the question, as many as the request hands to the reranker."""
-        return self._catalog.texts.matches(request.subject, request.shortlist, compiled(request) or EVERY)
+    def text_matches(self, request: TextSearchRequest, subject: str) -> list[TextMatch]:
+        """Pictures whose text holds the query's subject, as many as the request hands to the reranker."""
+        return self._catalog.texts.matches(subject, request.shortlist, compiled(request) or EVERY)
 
     def named_tags(self, question: str) -> list[Tag]:
         """Tags that the question names beside other words."""

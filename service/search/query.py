@@ -7,11 +7,12 @@ from typing import Any, Generic, Protocol, TypeVar
 from models.matching.matcher import Matcher
 from service.search.gallery import Gallery
 from service.search.model_views import ModelView
-from service.search.requests import SearchRequest
+from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.stopwatch import Stopwatch
+from service.search.wording.parsed_query import ParsedQuery
 
 T = TypeVar("T")
-AnyRequest = TypeVar("AnyRequest", bound=SearchRequest)
+AnyRequest = TypeVar("AnyRequest", bound=TextSearchRequest | ImageSearchRequest)
 
 
 class Accelerate(Protocol):
@@ -28,11 +29,12 @@ def run_here(work: Callable[[], T], /) -> T:
 
 @dataclass(frozen=True)
 class OpenQuery(Generic[AnyRequest]):
-    """A request, and the one state of the collection that answers it."""
+    """A request, the one state of the collection that answers it, and its words, parsed."""
 
     request: AnyRequest
     model: ModelView
     gallery: Gallery
+    parsed: ParsedQuery
 
     @property
     def index_version(self) -> str:

@@ -49,10 +49,10 @@ class QueryCosts:
         """
         if not query.needs_model:
             return TEXT_COST
-        visible, num_words, encoding = query.request.visible, TYPICAL_WORDS, 0
-        if visible is not None:
+        num_words, encoding = TYPICAL_WORDS, 0
+        if query.parsed.text:
             num_words = 0
-            for sentence in (visible, *query.request.excluded):
+            for sentence in (query.parsed.wanted_or_all, *query.parsed.excluded):
                 words = words_of(query.matcher, sentence)
                 num_words += len(words)
                 if self._encodings.get(query.matcher, sentence) is None:
@@ -66,14 +66,13 @@ class QueryCosts:
 
     def of_drawing(self, query: OpenQuery[TextSearchRequest]) -> int:
         """The cost of encoding the query's sentence and drawing its explanation by a picture. Raises as `of`."""
-        return PIECE_COST * query.matcher.num_pieces(words_of(query.matcher, query.request.visible)) + DRAWING_COST
+        return PIECE_COST * query.matcher.num_pieces(words_of(query.matcher, query.parsed.wanted_or_all)) + DRAWING_COST
 
-    def expected(self, request: SearchRequest) -> int:
+    def expected(self, request: TextSearchRequest) -> int:
         """An estimate for a query that has not begun: a sentence of typical length, by the fastest model."""
         if not request.needs_model:
             return TEXT_COST
-        encoding = 0 if request.subject is None else PIECE_COST * TYPICAL_WORDS
-        return self._pairs(request, TYPICAL_WORDS) + encoding
+        return self._pairs(request, TYPICAL_WORDS) + PIECE_COST * TYPICAL_WORDS
 
     def _pairs(self, request: SearchRequest, num_words: int) -> int:
         """The number of pairs of a region and a word that a query scores."""

@@ -26,11 +26,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from index.catalog.filters import Filter, as_number
-from models.text.request_words import subject_of
 from service.dates import check_date, date_span
 from service.errors import InvalidRequest
-from service.search.wording.exclusions import Question, parts_of
-from service.search.wording.translation import read_by_models
 
 LONGEST_QUERY = 512
 MOST_RESULTS = 1000
@@ -201,11 +198,6 @@ SHORTLIST_DESCRIPTION = (
 )
 
 
-def _wanted(subject: str) -> str:
-    read = read_by_models(subject)
-    return parts_of(read).wanted or read
-
-
 class SearchRequest(RequestModel):
     """Fields that every search takes."""
 
@@ -232,33 +224,6 @@ class SearchRequest(RequestModel):
         description="Of a collection on several machines: answer from those that are there, and say so in `shards`;"
         " `false` for 503 instead.",
     )
-
-    @property
-    def subject(self) -> str | None:
-        """The part of the query to search for: "a dog" of "show me a photo of a dog"; None without a query."""
-        return None
-
-    @property
-    def question(self) -> Question | None:
-        """The part of the subject that models read, in English and without times; None without a query."""
-        return None if self.subject is None else parts_of(read_by_models(self.subject))
-
-    @property
-    def visible(self) -> str | None:
-        """The part that pictures are to show, in English, or all of it where nothing is; None without a query."""
-        return None if self.subject is None else _wanted(self.subject)
-
-    @property
-    def asked_for(self) -> str:
-        """The subject without what it rules out, as it was written if it rules out nothing; empty without a query."""
-        if self.question is None or self.subject is None:
-            return ""
-        return self.question.wanted if self.question.excluded else self.subject
-
-    @property
-    def excluded(self) -> tuple[str, ...]:
-        """Things that pictures are not to show, in English."""
-        return () if self.question is None else self.question.excluded
 
     @property
     def needs_model(self) -> bool:
@@ -308,18 +273,6 @@ class TextSearchRequest(SearchRequest):
     sort: Order = Field("relevance", description="`date`: the best k, then newest first; undated pictures last.")
 
     @property
-    def subject(self) -> str:
-        return subject_of(self.query)
-
-    @property
-    def question(self) -> Question:
-        return parts_of(read_by_models(self.subject))
-
-    @property
-    def visible(self) -> str:
-        return _wanted(self.subject)
-
-    @property
     def needs_model(self) -> bool:
         return self.match != "text"
 
@@ -333,10 +286,6 @@ class ImageSearchRequest(SearchRequest):
     )
     image_id: ImageId | None = Field(None, description="A stored picture to ask with, instead of uploading one.")
     sort: Order = Field("relevance", description="As of a search with a sentence; for target=images.")
-
-    @property
-    def subject(self) -> str | None:
-        return None if self.query is None else subject_of(self.query)
 
     @model_validator(mode="after")
     def _nothing_of_captions_for_pictures(self) -> Self:

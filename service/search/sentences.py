@@ -15,10 +15,10 @@ from models.text.content_words import is_content_word
 from models.text.reader import END, START
 from service.errors import InvalidRequest
 from service.search.candidates import Candidates
-from service.search.requests import SearchRequest, TextSearchRequest
 from service.search.scoring.joint_work import JointWork
 from service.search.wording.languages import is_in_another_language
 from service.search.wording.negations import negation_in
+from service.search.wording.parsed_query import ParsedQuery
 from service.search.wording.times import times_in
 
 KEPT_BYTES = 16 * 2**20  # some hundred sentences
@@ -116,26 +116,26 @@ def encoding_of(matcher: Matcher, sentence: str) -> JointWork[str, Encoded]:
     )
 
 
-def names_common_things(matcher: Matcher, request: SearchRequest) -> bool:
-    """Whether pictures can show all that a request's words ask for: things that captions often name, and no time."""
-    if request.subject is None or times_in(request.subject):
+def names_common_things(matcher: Matcher, query: ParsedQuery) -> bool:
+    """Whether pictures can show all that a query's words ask for: things that captions often name, and no time."""
+    if times_in(query.subject):
         return False
-    words = [word for word in content_words(request.asked_for) if is_content_word(word)]
+    words = [word for word in content_words(query.subject_wanted) if is_content_word(word)]
     return bool(words) and all(map(matcher.is_common, words))
 
 
-def verdict(candidates: Candidates, matcher: Matcher, request: TextSearchRequest) -> bool | None:
+def verdict(candidates: Candidates, matcher: Matcher, query: ParsedQuery) -> bool | None:
     """Whether a picture matches a question by what it shows; None where there is no verdict.
 
     Keyboard noise, punctuation alone and other languages match nothing. There is no positive verdict on a question that
     rules something out, and no negative one on a few words, which score as high where what they name is absent
     (docs/calibration.md)."""
-    sentence = request.visible
+    sentence = query.wanted_or_all
     tokens = [token for token in words_of(matcher, sentence) if token not in (START, END)]
     words = [token for token in tokens if any(map(str.isalnum, token))]
     unknown, read_as = matcher.unknown_words(sentence), matcher.near_words(sentence)
     if set(words) <= set(unknown) or is_in_another_language(sentence, [*unknown, *read_as]):
         return False
     if candidates.matched:
-        return None if request.excluded or negation_in(sentence) else True
+        return None if query.excluded or negation_in(sentence) else True
     return None if len(tokens) <= matcher.short_question else candidates.matched

@@ -94,7 +94,9 @@ def text_matches(running: RunningSearch[TextSearchRequest]) -> list[TextMatch]:
     """Pictures whose text holds the question; none where the request asks for pictures alone."""
     query = running.query
     with running.watch.stage("text"):
-        return query.gallery.text_matches(query.request) if query.request.match != "pictures" else []
+        return (
+            query.gallery.text_matches(query.request, query.parsed.subject) if query.request.match != "pictures" else []
+        )
 
 
 def picture_hits(
@@ -103,8 +105,8 @@ def picture_hits(
     """The best k pictures, and how many candidates the request's limits left out that no text match brought back."""
     order = candidates.passing(query.request)
     by_folder = any(match.by_folder for match in matches)
-    demote_folders = by_folder and names_common_things(query.matcher, query.request)
-    hits = best_pictures(query.request, candidates, order, matches, query.gallery.images_at, demote_folders)
+    demote_folders = by_folder and names_common_things(query.matcher, query.parsed)
+    hits = best_pictures(query, candidates, order, matches, demote_folders)
     found = {candidates.rows[n] for n in order} | {match.image.slot for match in matches}
     return hits, sum(row not in found for row in candidates.rows)
 

@@ -82,7 +82,7 @@ async def drawn(services: Services, image_id: str, opened: OpenQuery[TextSearchR
     features = await run(services.search.stored, image_id, opened.model.header.extractor_digest)
     with services.accelerator.admit(cost) as admission:
         try:
-            pair = await run(admission.run, partial(explain_one, opened.matcher, search.visible, features))
+            pair = await run(admission.run, partial(explain_one, opened.matcher, opened.parsed.wanted_or_all, features))
         except HalfPrecisionOverflow as fault:
             raise InvalidRequest.field("model", str(fault)) from fault
         decoded = await decoded_original(services, image)

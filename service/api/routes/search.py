@@ -6,13 +6,11 @@ for a sentence does all of that in one step in one thread.
 
 import asyncio
 import time
-from functools import partial
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
-from service.api.answers import AcceleratedWork, Answered, Asked, Begun, kept_or_begun, light_text_answer, new_answer
+from service.api.answers import PendingSearch, SerializedAnswer
 from service.api.dependencies import (
     ServicesDep,
     cancel_on_disconnect,
@@ -42,7 +40,6 @@ from service.errors import (
     ViewNotBuilt,
 )
 from service.ingest.multipart import FormLimits, MultipartForm, UploadedFile
-from service.search.query import OpenQuery
 from service.search.requests import ImageSearchRequest, TextSearchRequest
 
 router = APIRouter(tags=["search"])
@@ -66,20 +63,17 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
 
     Pictures whose file name, captions, tags and date hold every word of the query are fused in by reciprocal rank.
     """
-    asked = Asked(body, TextAnswer, {"search": "text"}, time.perf_counter())
+    search = PendingSearch(services, body, time.perf_counter())
     try:
         admission = services.accelerator.admit(services.search.costs.expected(body))
     except Overloaded:
-        answer = await look_up(services, kept_or_begun, services, asked)
-        if isinstance(answer, Begun):
+        if (cached := await look_up(services, search.cached)) is None:
             raise
-        return responded(services, answer)
+        return responded(services, cached)
     with admission:
-        running = services.threads.first.submit(light_text_answer, services, asked, admission)
+        running = services.threads.first.submit(search.cached_or_light, admission)
         answer = await cancel_on_disconnect(request, asyncio.wrap_future(running))
-    if isinstance(answer, Begun):
-        answer = await finished(services, request, answer)
-    return responded(services, answer)
+    return responded(services, answer or await new_answer(services, request, search))
 
 
 @router.post(
@@ -114,11 +108,9 @@ async def search_image(request: Request, services: ServicesDep) -> Response:
     )
     async with uploaded_form(request, services, limits, exempt_bytes=SMALL_FORM_BYTES) as form:
         body, picture = image_request(form)
-        asked = Asked(body, ImageAnswer, {"search": "image", "sha256": picture and picture.sha256}, started)
-        answer = await look_up(services, kept_or_begun, services, asked)
-        if isinstance(answer, Begun):
-            answer = await finished(services, request, answer, picture)
-        return responded(services, answer)
+        search = PendingSearch(services, body, started, picture)
+        cached = await look_up(services, search.cached)
+        return responded(services, cached or await new_answer(services, request, search))
 
 
 def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile | None]:
@@ -142,38 +134,24 @@ def image_request(form: MultipartForm) -> tuple[ImageSearchRequest, UploadedFile
     return body, picture
 
 
-async def finished(services: Services, request: Request, begun: Begun, picture: UploadedFile | None = None) -> Answered:
-    """The answer of a search that has begun, with the uploaded `picture` if there is one; cancelled when the client
-    hangs up.
+async def new_answer(services: Services, request: Request, search: PendingSearch) -> SerializedAnswer:
+    """The answer to a search that is not cached; cancelled when the client hangs up.
 
     Raises what `load_at_first_use` and `decoded_picture` do, Overloaded where the accelerator has too much to do.
     """
-    query, costs = begun.query, services.search.costs
-    loading = await load_at_first_use(request, services, query)
-    cost = begun.cost
-    if cost is None:
-        cost = await look_up(services, costs.of if picture is None else costs.of_upload, query)
+    loading = await load_at_first_use(request, services, search.query)
+    cost = search.cost() if search.has_cost else await look_up(services, search.cost)
     services.accelerator.check(cost)  # before a decoder works for a request that is then refused
-    work = await search_work(services, request, query, picture)
+    picture = None
+    if search.upload is not None:
+        picture = await cancel_on_disconnect(request, decoded_picture(services, search.upload.path))
     with services.accelerator.admit(cost) as admission:
-        threads = services.threads.light if services.is_light(query, admission.cost) else services.threads.search
-        running = threads.submit(new_answer, services, begun, work, admission, loading)
+        threads = services.threads.light if services.is_light(search.query, cost) else services.threads.search
+        running = threads.submit(search.run, admission, loading, picture)
         return await cancel_on_disconnect(request, asyncio.wrap_future(running))
 
 
-async def search_work(
-    services: Services, request: Request, query: OpenQuery[Any], picture: UploadedFile | None
-) -> AcceleratedWork:
-    """The search to run; an upload is decoded first."""
-    if picture is not None:
-        decoded = await cancel_on_disconnect(request, decoded_picture(services, picture.path))
-        return partial(services.search.uploaded, query, decoded.picture, (decoded.width, decoded.height))
-    if isinstance(query.request, TextSearchRequest):
-        return partial(services.search.text, query)
-    return partial(services.search.like_stored, query, query.request.image_id)
-
-
-def responded(services: Services, answer: Answered) -> Response:
+def responded(services: Services, answer: SerializedAnswer) -> Response:
     """The answer as a response; the times of its stages are recorded."""
     services.metrics.stage_times(answer.stages)
     note_stages(answer.stages)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from models.text.request_words import subject_of
 from service.cli.find_regions import decode_picture, find_regions
 from service.cli.options import AsJson, DetectorFolder, Device, PictureFile, WeightsOrNames
 from service.cli.settings_options import read_settings
@@ -13,8 +12,7 @@ from service.cli.terminal.hits import explanation_lines, print_readings
 from service.cli.terminal.output import print_json, show_progress
 from service.errors import UserError, user_input
 from service.model_names import check_detector, check_models, shown_name
-from service.search.wording.exclusions import parts_of
-from service.search.wording.translation import read_by_models
+from service.search.wording.parsed_query import parse_query
 
 if TYPE_CHECKING:
     from models.matching.matcher import Matcher
@@ -42,7 +40,7 @@ def explain(
         raise UserError(f"{out}: the drawing is a PNG file; give it a name that ends in .png")
     check_models(settings.models)
     check_detector(settings.detector)
-    visible = parts_of(read_by_models(subject_of(sentence))).wanted
+    query = parse_query(sentence)
     decoded = decode_picture(picture)
     with show_progress() as progress, progress.activity("explaining"):
         from service.model_loading import LoadedModels  # noqa: PLC0415 - imports PyTorch
@@ -55,9 +53,9 @@ def explain(
         from service.search.wording.query_notes import note_on  # noqa: PLC0415
 
         with user_input():
-            pair = explain_one(matcher, visible, find_regions(loaded.extractor, decoded))
-        answer = explanation_answer(name, matcher, visible, pair)
-        answer["note"] = note_on(sentence, no_english=[*answer["unknown_words"], *answer["read_as"]])
+            pair = explain_one(matcher, query.wanted, find_regions(loaded.extractor, decoded))
+        answer = explanation_answer(name, matcher, query.wanted, pair)
+        answer["note"] = note_on(query, no_english=[*answer["unknown_words"], *answer["read_as"]])
         if out is not None:
             draw_to(out, decoded, pair, f"“{sentence}”  {pair.score:.4f} by {name}")
     if as_json:

@@ -64,7 +64,7 @@ class WithoutLostShards:
                 raise
             except ShardLost as fault:
                 lost |= set(fault.shards)
-                query = OpenQuery(query.request, *self._galleries.open(query.request, lost))
+                query = OpenQuery(query.request, *self._galleries.open(query.request, lost), query.parsed)
         return search(query)
 
 

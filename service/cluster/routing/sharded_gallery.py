@@ -122,8 +122,8 @@ class ShardedGallery:
             self._ask_all(ShardSearch.caption_shortlist, request, vector), request.shortlist, self._captions
         )
 
-    def text_matches(self, request: TextSearchRequest) -> list[TextMatch]:
-        """Pictures whose text holds the question, as many as the request hands to the reranker."""
+    def text_matches(self, request: TextSearchRequest, subject: str) -> list[TextMatch]:
+        """Pictures whose text holds the subject, which shards parse themselves; as many as the request reranks."""
         if (statistics := self._unsearched_statistics) is not None:
             self._matches |= self._ask(ShardSearch.text_matches, dict.fromkeys(self._unsearched, (request, statistics)))
         answers = self._matches

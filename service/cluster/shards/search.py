@@ -16,6 +16,7 @@ from index.catalog.identities import CaptionCounts, CaptionName
 from index.catalog.text.statistics import CountedText, ScoredText, TextStatistics
 from index.records import Caption, Image
 from models.matching.encoded import EncodedImages
+from models.text.request_words import subject_of
 from service.cluster.messages import (
     FirstAnswer,
     Floats,
@@ -89,7 +90,7 @@ class ShardSearch:
         """Pictures whose text holds the question, scored by the statistics of all shards."""
         assert isinstance(request, TextSearchRequest), "texts are searched for words"
         condition = compiled(request) or EVERY
-        return self._catalog.shared_texts.matches(request.subject, request.shortlist, condition, everywhere)
+        return self._catalog.shared_texts.matches(subject_of(request.query), request.shortlist, condition, everywhere)
 
     def score_pictures(
         self,
@@ -166,13 +167,15 @@ class ShardSearch:
         return self._accelerate(opened.gallery.picture_scorer(rows, own_texts))
 
     def _statistics(self, request: SearchRequest) -> TextStatistics | None:
-        return self._catalog.shared_texts.statistics(request.subject) if searches_texts(request) else None
+        return self._catalog.shared_texts.statistics(subject_of(request.query)) if searches_texts(request) else None
 
     def _counted(self, request: SearchRequest) -> tuple[TextStatistics | None, Sequence[CountedText] | None]:
         """The statistics of texts, and the pictures whose text holds the question; see SharedTexts.counted."""
         if not searches_texts(request):
             return None, ()
-        return self._catalog.shared_texts.counted(request.subject, request.shortlist, compiled(request) or EVERY)
+        return self._catalog.shared_texts.counted(
+            subject_of(request.query), request.shortlist, compiled(request) or EVERY
+        )
 
     def _state(self, request: SearchRequest, gallery: Gallery, texts: TextStatistics | None) -> ShardState:
         asks_captions = isinstance(request, ImageSearchRequest) and request.target == "captions"

@@ -1,7 +1,6 @@
 """Things that a question rules out, as "people" in "a beach without people": models would look for them."""
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 from index.catalog.text.search import MINUS
@@ -74,15 +73,7 @@ class Question(NamedTuple):
     wanted: str
     excluded: tuple[str, ...] = ()
 
-    @property
-    def sentences(self) -> list[tuple[str, float]]:
-        """The sentences to score a picture with, and the weight of each in the sum: negative for what is ruled out."""
-        if not self.wanted:
-            return [(thing, -1.0) for thing in self.excluded]
-        return [(self.wanted, 1.0), *((thing, -EXCLUDED_WEIGHT) for thing in self.excluded)]
 
-
-@lru_cache(256)
 def parts_of(question: str) -> Question:
     """The parts of an English question; all of it is wanted where nothing is ruled out or a negation is not understood.
 

@@ -5,13 +5,11 @@ from typing import NamedTuple
 
 from index.catalog.text.named_tags import Tag
 from index.catalog.text.search import is_date
-from models.text.request_words import subject_of
-from service.search.wording.exclusions import parts_of
 from service.search.wording.file_names import is_file_name
 from service.search.wording.languages import language_of
 from service.search.wording.negations import negation_in
+from service.search.wording.parsed_query import ParsedQuery
 from service.search.wording.times import times_in
-from service.search.wording.translation import read_by_models, translation_of
 
 MOST_AT_ONCE = 100  # pictures that a view lacks for a moment while the worker takes in more
 MOST_TAGS = 2  # offered as filters
@@ -28,7 +26,7 @@ class FoundCounts(NamedTuple):
 
 
 def note_on(
-    query: str,
+    query: ParsedQuery,
     num_missing: int = 0,
     no_english: Collection[str] = (),
     found: FoundCounts | None = None,
@@ -42,15 +40,16 @@ def note_on(
     names; `found` is None where nothing was searched.
     """
     notes, in_texts = [], found is not None and bool(found.by_text)
-    if (subject := subject_of(query)) != query and subject in query:  # a subject in other letters was not cut out
+    subject, translation = query.subject, query.translation
+    if subject != query.text and subject in query.text:  # a subject in other letters was not cut out
         notes.append(f"Searched for “{subject}”.")
-    if (translation := translation_of(subject)) is not None:
+    if translation is not None:
         notes.append(f"Read as “{translation.english}”, word by word: models read English alone.")
         language = None
     elif (language := language_of(subject, no_english)) is not None and not in_texts:
         notes.append(f"This looks like {language}. Models read English alone: ask in English, or search texts alone.")
-    if excluded := parts_of(read_by_models(subject)).excluded:
-        things = _quoted(excluded)
+    if query.excluded:
+        things = _quoted(query.excluded)
         notes.append(f"{things} is left out." if found is None else f"Pictures that show {things} come later.")
     elif translation is None and language is None and (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from models.text.spellings import words_of_captions
@@ -25,13 +24,6 @@ class Translation(NamedTuple):
     words: dict[str, str]
 
 
-def read_by_models(subject: str) -> str:
-    """The part of a question's subject that models read: what pictures can show of it, in English."""
-    translation = translation_of(subject)
-    return visible_part(subject) if translation is None else translation.english
-
-
-@lru_cache(256)
 def translation_of(subject: str) -> Translation | None:
     """The English of what pictures can show of a question's subject; None where that is English already, or in a
     language that the glossary lacks.

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -93,3 +94,22 @@ def test_a_light_query_stays_in_one_thread(
     assert checked(api.text("red"), 200, TextAnswer)["results"]
     assert threads == {"search": shortlist, "score": scores}
     monkeypatch.undo()
+
+
+@pytest.mark.parametrize(("light_cost", "expected"), [(None, ["light", "search"]), (10**9, ["light"])])
+def test_a_light_query_enters_one_thread_a_heavy_one_two(
+    api: Api, monkeypatch: pytest.MonkeyPatch, light_cost: int | None, expected: list[str]
+) -> None:
+    monkeypatch.setattr(api.services.accelerator, "_light_cost", light_cost)
+    api.library.add("red", two_coloured("red", "red"))
+    entered, submit = list[str | None](), ThreadPoolExecutor.submit
+
+    def noted(self: ThreadPoolExecutor, *given: Any, **named: Any) -> Any:
+        entered.append(self._thread_name_prefix)
+        return submit(self, *given, **named)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", noted)
+    assert checked(api.text("red"), 200, TextAnswer)["cached"] is False
+    assert entered == expected
+    assert checked(api.text("red"), 200, TextAnswer)["cached"] is True
+    assert entered == [*expected, "light"]

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from models.matching.calibration import Calibration
 from models.matching.log_odds import LogOddsModel
 from service.search.engine import NO_PROBABILITIES
-from service.search.requests import ImageSearchRequest, TextSearchRequest
+from service.search.requests import ImageSearchRequest
 from service.search.wording.exclusions import EXCLUDED_WEIGHT, Question, parts_of
-from service.search.wording.query_notes import FoundCounts, note_on
+from service.search.wording.parsed_query import parse_query
+from service.search.wording.query_notes import FoundCounts
 from tests.support.fakes import COLOURS
 from tests.support.library import Library, image_id_of
 from tests.support.not_none import not_none
+from tests.support.notes import note_for
 
 
 @pytest.mark.parametrize(
@@ -197,13 +199,13 @@ def test_words_beside_a_picture_may_rule_something_out(full: Library) -> None:
 
 
 def test_there_is_no_verdict_that_a_picture_without_it_is_there() -> None:
-    assert TextSearchRequest(query="red -blue").excluded == ("blue",)
-    assert TextSearchRequest(query="ein Strand ohne Menschen").excluded == ("people",)
-    assert ImageSearchRequest(target="images").excluded == ()
+    assert parse_query("red -blue").excluded == ("blue",)
+    assert parse_query("ein Strand ohne Menschen").excluded == ("people",)
+    assert parse_query("").excluded == ()
 
 
 def test_the_note_says_what_comes_later() -> None:
-    assert note_on("a street without cars or people", found=FoundCounts(3)) == (
+    assert note_for("a street without cars or people", found=FoundCounts(3)) == (
         "Pictures that show “cars” or “people” come later."
     )
-    assert note_on("a dog -cat") == "“cat” is left out."  # of one picture's explanation
+    assert note_for("a dog -cat") == "“cat” is left out."  # of one picture's explanation

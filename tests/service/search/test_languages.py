@@ -9,7 +9,8 @@ import pytest
 from service.search.wording.foreign_words import FUNCTION_WORDS, NOUNS, PERHAPS_NAMES
 from service.search.wording.glossary import LANGUAGES
 from service.search.wording.languages import ANOTHER, is_in_another_language, language_of
-from service.search.wording.query_notes import FoundCounts, note_on
+from service.search.wording.query_notes import FoundCounts
+from tests.support.notes import note_for
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ from service.search.wording.query_notes import FoundCounts, note_on
 def test_another_language_is_named(query: str, language: str) -> None:
     assert language_of(query) == language
     said = "word by word" if language in LANGUAGES else f"This looks like {language}"
-    assert said in (note_on(query) or "")
+    assert said in (note_for(query) or "")
 
 
 def test_one_short_word_tells_a_language_beside_a_word_that_is_no_english() -> None:
@@ -63,8 +64,8 @@ def test_what_may_be_a_name_tells_a_language_beside_words_of_it_alone(query: str
 
 
 def test_the_language_is_not_told_where_texts_hold_the_words() -> None:
-    assert "This looks like Dutch" in (note_on("hond op het strand") or "")
-    assert note_on("hond op het strand", found=FoundCounts(3, 1)) is None
+    assert "This looks like Dutch" in (note_for("hond op het strand") or "")
+    assert note_for("hond op het strand", found=FoundCounts(3, 1)) is None
 
 
 @pytest.mark.parametrize(

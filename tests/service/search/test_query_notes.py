@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from service.search.wording.query_notes import FoundCounts, note_on
+from service.search.wording.query_notes import FoundCounts
+from tests.support.notes import note_for
 
 ORDINARY = (
     *("a dog runs on the beach", "pizza", "Two men in red shirts", "people at a de facto border"),
@@ -20,12 +21,12 @@ def question_and_time(marked: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("query", ORDINARY)
 def test_ordinary_questions_have_no_note(query: str) -> None:
-    assert note_on(query) is None
+    assert note_for(query) is None
 
 
 def test_a_language_is_told_before_what_is_ruled_out() -> None:
-    assert "Read as" in (note_on("eine Küche ohne den Hund not") or "")
-    assert "Dutch" in (note_on("een hond zonder het water not") or "")
+    assert "Read as" in (note_for("eine Küche ohne den Hund not") or "")
+    assert "Dutch" in (note_for("een hond zonder het water not") or "")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_a_language_is_told_before_what_is_ruled_out() -> None:
 )
 def test_a_time_that_no_text_holds_is_told(marked: str) -> None:
     query, period = question_and_time(marked)
-    assert f"“{period}” is not read as a time" in (note_on(query) or "")
+    assert f"“{period}” is not read as a time" in (note_for(query) or "")
 
 
 @pytest.mark.parametrize(
@@ -53,10 +54,10 @@ def test_a_time_that_no_text_holds_is_told(marked: str) -> None:
 )
 def test_a_year_that_is_perhaps_a_time_is_told_as_such(marked: str) -> None:
     query, year = question_and_time(marked)
-    assert note_on(query) == f"“{year}” is not read as a time; if it is one, filter by date instead."
-    assert note_on(query, found=FoundCounts(5, 0)) == note_on(query)
-    assert note_on(query, found=FoundCounts(5, 5)) is None
-    assert note_on(query, found=FoundCounts(5, 2)) == (
+    assert note_for(query) == f"“{year}” is not read as a time; if it is one, filter by date instead."
+    assert note_for(query, found=FoundCounts(5, 0)) == note_for(query)
+    assert note_for(query, found=FoundCounts(5, 5)) is None
+    assert note_for(query, found=FoundCounts(5, 2)) == (
         "Date and text of 2 pictures hold all words; the others were found by what they show."
     )
 
@@ -73,14 +74,14 @@ def test_a_year_that_is_perhaps_a_time_is_told_as_such(marked: str) -> None:
     ],
 )
 def test_dates_and_other_words_are_no_such_time(query: str) -> None:
-    assert note_on(query) is None
+    assert note_for(query) is None
 
 
 def test_a_time_that_texts_hold_is_not_told() -> None:
-    assert note_on("winter 2021", found=FoundCounts(3, 3)) is None
-    assert "is hardly understood" in (note_on("anything but dogs before 2020", found=FoundCounts(3, 3)) or "")
+    assert note_for("winter 2021", found=FoundCounts(3, 3)) is None
+    assert "is hardly understood" in (note_for("anything but dogs before 2020", found=FoundCounts(3, 3)) or "")
     assert "“this christmas” is not read" in (
-        note_on("dogs this christmas", found=FoundCounts(3, 3)) or ""
+        note_for("dogs this christmas", found=FoundCounts(3, 3)) or ""
     )  # of any year
 
 
@@ -88,10 +89,10 @@ def test_a_time_that_texts_hold_is_not_told() -> None:
     "date", ["May 2019", "2019", "14.05.2019", "2 March 2025", "2025-03-02", "31 February 2020", "June", "in December"]
 )
 def test_a_date_that_no_picture_has_is_told(date: str) -> None:
-    assert note_on(date, found=FoundCounts(24, 0)) == f"No picture's date or text says “{date}”."
-    assert note_on(date, found=FoundCounts(24)) is None  # texts were not looked at
-    assert note_on(date, found=FoundCounts(24, 24)) is None
-    assert note_on(date, found=FoundCounts(24, 1)) == (
+    assert note_for(date, found=FoundCounts(24, 0)) == f"No picture's date or text says “{date}”."
+    assert note_for(date, found=FoundCounts(24)) is None  # texts were not looked at
+    assert note_for(date, found=FoundCounts(24, 24)) is None
+    assert note_for(date, found=FoundCounts(24, 1)) == (
         "Date and text of 1 picture hold all words; the others were found by what they show."
     )
 
@@ -104,9 +105,9 @@ def test_a_date_that_no_picture_has_is_told(date: str) -> None:
     ],
 )
 def test_a_name_of_a_file_that_no_picture_has_is_told(name: str) -> None:
-    assert note_on(name, found=FoundCounts(24, 0)) == f"No picture's name or other text says “{name}”."
-    assert note_on(name, found=FoundCounts(24)) is None  # texts were not looked at
-    assert note_on(name, found=FoundCounts(24, 1)) is None
+    assert note_for(name, found=FoundCounts(24, 0)) == f"No picture's name or other text says “{name}”."
+    assert note_for(name, found=FoundCounts(24)) is None  # texts were not looked at
+    assert note_for(name, found=FoundCounts(24, 1)) is None
 
 
 @pytest.mark.parametrize(
@@ -114,32 +115,32 @@ def test_a_name_of_a_file_that_no_picture_has_is_told(name: str) -> None:
     ["a dog 0412", "f16", "boeing747", "1980s", "2000m", "covid2019", "pizza2024", "a dog.jpg", ".jpg", "a.gift"],
 )
 def test_other_words_with_digits_are_no_name_of_a_file(question: str) -> None:
-    assert note_on(question, found=FoundCounts(24, 0)) is None
+    assert note_for(question, found=FoundCounts(24, 0)) is None
 
 
 def test_letters_of_another_form_are_no_other_question() -> None:
-    assert note_on("ｄｏｇ") is None
+    assert note_for("ｄｏｇ") is None
 
 
 def test_what_is_left_of_words_that_only_ask_is_said() -> None:
-    assert note_on("Is there a zebra?") == "Searched for “a zebra”."
-    note = note_on("show me photos of a kitchen without people", found=FoundCounts(3))
+    assert note_for("Is there a zebra?") == "Searched for “a zebra”."
+    note = note_for("show me photos of a kitchen without people", found=FoundCounts(3))
     assert note == "Searched for “a kitchen without people”. Pictures that show “people” come later."
 
 
 def test_pictures_that_cannot_be_found_yet_are_told_where_they_are_more_than_come_in_at_a_time() -> None:
-    assert note_on("pizza", 10) is None
-    assert note_on("pizza", 10, found=FoundCounts(1, 0)) is None
-    assert note_on("pizza", 11) == "11 pictures that are stored cannot be found yet."
+    assert note_for("pizza", 10) is None
+    assert note_for("pizza", 10, found=FoundCounts(1, 0)) is None
+    assert note_for("pizza", 11) == "11 pictures that are stored cannot be found yet."
 
 
 def test_the_first_pictures_are_told_of_where_nothing_is_found_yet() -> None:
-    assert note_on("pizza", found=FoundCounts(0, 0)) is None
-    assert note_on("pizza", 6, found=FoundCounts(0, 0)) == "6 pictures that are stored cannot be found yet."
-    assert note_on("pizza", 1, found=FoundCounts(0)) == "1 picture that is stored cannot be found yet."
+    assert note_for("pizza", found=FoundCounts(0, 0)) is None
+    assert note_for("pizza", 6, found=FoundCounts(0, 0)) == "6 pictures that are stored cannot be found yet."
+    assert note_for("pizza", 1, found=FoundCounts(0)) == "1 picture that is stored cannot be found yet."
 
 
 def test_of_tags_that_are_named_two_are_offered() -> None:
     tags = [("album", "Trips/Oslo"), ("place", "Oslo"), ("who", "Anna")]
     told = "There are pictures with “album: Trips/Oslo” and “place: Oslo”: filter by that to look at these alone."
-    assert note_on("a dog in Oslo", tags=tags) == told
+    assert note_for("a dog in Oslo", tags=tags) == told

@@ -9,6 +9,7 @@ from types import FrameType
 import pytest
 
 from service.search.requests import ImageSearchRequest, TextSearchRequest
+from service.search.wording.parsed_query import parse_query
 from tests.support.library import NAMES, Library, image_id_of, sixty_four
 from tests.support.project_files import ROOT
 
@@ -75,3 +76,14 @@ def test_a_second_entry_is_counted(full: Library) -> None:
     calls = entries(lambda: [full.search.text(full.search.begin(request)) for _ in range(2)])
     assert calls["SharedSearches.search"] == calls["Snapshot.read_images"] == 2
     assert calls["Catalog.images_at"] == 1  # the second search finds the same pictures, as they were
+
+
+@pytest.mark.parametrize("query", ["show me red without blue", "rot ohne blau"])
+def test_the_words_of_a_query_are_parsed_once(full: Library, query: str) -> None:
+    request = TextSearchRequest(query=query, explain=True)
+    parse_query.cache_clear()
+    begun = full.search.begin(request)
+    full.search.costs.of(begun)
+    full.search.text(begun)
+    parsed = parse_query.cache_info()
+    assert (parsed.misses, parsed.hits) == (1, 0)

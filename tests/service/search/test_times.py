@@ -8,6 +8,7 @@ import pytest
 
 from models.text.request_words import subject_of
 from service.search.requests import TextSearchRequest
+from service.search.wording.parsed_query import parse_query
 from service.search.wording.periods import Suggestion, suggestion_for
 from service.search.wording.times import visible_part
 
@@ -86,7 +87,7 @@ def test_a_time_alone_and_other_words_stay(subject: str) -> None:
 
 @pytest.mark.parametrize("end", ["", "?", ".", "!", " ?", "?!", "..."])
 def test_a_mark_at_the_end_says_nothing(end: str) -> None:
-    assert TextSearchRequest(query=f" a dog{end} ").visible == "a dog"
+    assert parse_query(TextSearchRequest(query=f" a dog{end} ").query).wanted == "a dog"
     assert [visible_part(text) for text in ("a dog .", "in Washington D.C.", "?!")] == [
         *("a dog .", "in Washington D.C.", "?!")
     ]

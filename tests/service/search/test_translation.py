@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from models.text.spellings import words_of_captions, words_of_english_texts
-from service.search.requests import TextSearchRequest
 from service.search.wording.foreign_words import FUNCTION_WORDS
 from service.search.wording.glossary import LANGUAGES, glossaries
 from service.search.wording.languages import language_of
+from service.search.wording.parsed_query import parse_query
 from service.search.wording.translation import translation_of
 from tests.support.library import Library
 
@@ -43,7 +43,7 @@ from tests.support.library import Library
     ],
 )
 def test_a_question_is_read_word_by_word(question: str, english: str) -> None:
-    assert TextSearchRequest(query=question).visible == english
+    assert parse_query(question).wanted_or_all == english
 
 
 @pytest.mark.parametrize(
