@@ -23,7 +23,7 @@ from service.search.fusion import best_pictures, explained_by_text
 from service.search.gallery import Galleries
 from service.search.query import Accelerate, AnyRequest, OpenQuery, RunningSearch, RunSearch, run_here, run_once
 from service.search.query_costs import KnownModels, QueryCosts
-from service.search.requests import ImageSearchRequest, Period, PictureFilter, TextSearchRequest
+from service.search.requests import ImageSearchRequest, Period, PictureFilter, SearchRequest, TextSearchRequest
 from service.search.results import (
     AnyRanked,
     ImageSearchResult,
@@ -268,7 +268,7 @@ def reading_of(query: OpenQuery[Any], found: FoundCounts) -> Reading:
     not_english = [*unknown, *read_as]
     may_name_tags = found.by_text == 0 and not query.request.filter
     tags = query.gallery.named_tags(parsed.subject_wanted) if may_name_tags else ()
-    note = note_on(parsed, query.gallery.num_missing, not_english, found, tags)
+    note = note_on(parsed, query.gallery.num_missing, not_english, found, tags, filters_dates(query.request))
     if found.by_text or language_of(read, not_english) is not None:
         read_as = {}  # its words come from a text or another language, and only resemble English ones
     if parsed.translation is not None:
@@ -276,11 +276,16 @@ def reading_of(query: OpenQuery[Any], found: FoundCounts) -> Reading:
     return Reading(parsed.text, unknown, read_as, note, suggestion_of(query))
 
 
+def filters_dates(request: SearchRequest) -> bool:
+    """Whether the request has a filter of dates."""
+    return request.filter is not None and request.filter.taken_at is not None
+
+
 def suggestion_of(query: OpenQuery[Any]) -> Suggestion | None:
     """The suggestion for the question; None if dates are filtered already, or no picture would pass."""
     given = query.request.filter or PictureFilter()
     suggestion = suggestion_for(query.parsed.subject)
-    if suggestion is None or given.taken_at is not None:
+    if suggestion is None or filters_dates(query.request):
         return None
     wanted = given.model_copy(update={"taken_at": Period.model_validate(suggestion.taken_at)})
     return suggestion if query.gallery.may_hold(wanted.compiled()) else None

@@ -13,6 +13,7 @@ def note_for(
     no_english: Collection[str] = (),
     found: FoundCounts | None = None,
     tags: Sequence[Tag] = (),
+    filters_dates: bool = False,
 ) -> str | None:
     """The note on a question as it was written."""
-    return note_on(parse_query(question), num_missing, no_english, found, tags)
+    return note_on(parse_query(question), num_missing, no_english, found, tags, filters_dates)

@@ -31,13 +31,14 @@ def note_on(
     no_english: Collection[str] = (),
     found: FoundCounts | None = None,
     tags: Sequence[Tag] = (),
+    filters_dates: bool = False,
 ) -> str | None:
     """Sentences for people about what may surprise them in an answer; None where there is nothing to say.
 
     They say which part of the question models read, if not all; what models do not understand; that a time is not read
     as a date; which tags to filter by; and how many pictures cannot be found yet, if these are many or nothing was
     found. `no_english` are the question's words that models do not know as they are written, `tags` those that it
-    names; `found` is None where nothing was searched.
+    names; `found` is None where nothing was searched; `filters_dates` if the request has a filter of dates already.
     """
     notes, in_texts = [], found is not None and bool(found.by_text)
     subject, translation = query.subject, query.translation
@@ -56,7 +57,7 @@ def note_on(
     if is_file_name(subject):
         if found is not None and found.by_text == 0:
             notes.append(f"No picture's name or other text says “{subject}”.")
-    elif (time := _time_note(subject, found)) is not None:
+    elif (time := _time_note(subject, found, filters_dates)) is not None:
         notes.append(time)
     if tags:
         named = " and ".join(f"“{name}: {value}”" for name, value in tags[:MOST_TAGS])
@@ -73,7 +74,7 @@ def _quoted(things: Sequence[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _time_note(subject: str, found: FoundCounts | None) -> str | None:
+def _time_note(subject: str, found: FoundCounts | None, filters_dates: bool) -> str | None:
     """The note on a time in the question, which only texts and dates are searched for; of several, on one that surely
     is a time."""
     by_text = None if found is None else found.by_text
@@ -87,6 +88,8 @@ def _time_note(subject: str, found: FoundCounts | None) -> str | None:
     # "this" is a stop word, so that texts hold "this summer" where they hold "summer".
     if by_text and not (is_period and written.lower().startswith("this ")):
         return _note_on_others(found)
+    if filters_dates:
+        return f"“{written}” is not read as a time."
     reason = ":" if is_period else "; if it is one,"
     return f"“{written}” is not read as a time{reason} {HOW_TO_SEARCH_BY_DATE}"
 

@@ -55,6 +55,7 @@ def test_a_time_that_no_text_holds_is_told(marked: str) -> None:
 def test_a_year_that_is_perhaps_a_time_is_told_as_such(marked: str) -> None:
     query, year = question_and_time(marked)
     assert note_for(query) == f"“{year}” is not read as a time; if it is one, filter by date instead."
+    assert note_for(query, filters_dates=True) == f"“{year}” is not read as a time."
     assert note_for(query, found=FoundCounts(5, 0)) == note_for(query)
     assert note_for(query, found=FoundCounts(5, 5)) is None
     assert note_for(query, found=FoundCounts(5, 2)) == (
