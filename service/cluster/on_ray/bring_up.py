@@ -13,7 +13,8 @@ from ray import serve
 from service.api.app import create_app
 from service.auth.exposure import is_any_address
 from service.cluster.cluster_view import ClusterView
-from service.cluster.directing.director import ClusterPlan, Director
+from service.cluster.directing.director import Director
+from service.cluster.directing.plan import ClusterPlan
 from service.cluster.messages import SHARD_RETRY_S
 from service.cluster.on_ray.director import connect_to_ray, director_of
 from service.cluster.on_ray.nodes import RayNodes, living_nodes, node_name, pinned
