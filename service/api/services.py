@@ -12,29 +12,27 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from index.catalog.catalog import Catalog
-from index.catalog.ingestion.processes import WORKER
 from models.single_threads import usual_threads
 from service.api.admission.accelerator import AcceleratorQueue
 from service.api.admission.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
 from service.api.admission.request_slots import RequestSlots
 from service.api.admission.request_threads import RequestThreads
 from service.api.cache import LocalCache, ResultCache
+from service.api.collection import OwnParts, ServedCollection, own_collection
 from service.api.first_use import ModelLoader
-from service.api.job_progress import JobProgress, JobStates
+from service.api.job_progress import JobStates
 from service.api.metrics import Metrics
 from service.api.picture_files import PictureFiles
 from service.api.schemas.results import answer_format
-from service.api.stored_pictures import LocalPictures, StoredPictures
+from service.api.stored_pictures import StoredPictures
 from service.api.tracing import Tracing
 from service.auth.key_ring import KeyRing
 from service.ingest.intake import Intake
 from service.ingest.multipart import FormLimits
-from service.ingest.picture_store import PictureStore
 from service.media.decode_pool import DecodePool
 from service.model_loading import LoadedModels, device_of
 from service.model_names import loading_advice
 from service.search.engine import SearchEngine
-from service.search.local_gallery import LocalGalleries
 from service.search.model_views import ModelView, ModelViews, ViewRefresher
 from service.search.query import OpenQuery
 from service.settings import Settings
@@ -132,28 +130,12 @@ def build_services(
     wake: Callable[[], None],
     clock: Callable[[], float] = time.time,
     processes: int = 1,
+    collection: Callable[[OwnParts], ServedCollection] = own_collection,
 ) -> Services:
-    """The web side over a data directory; `wake` tells a worker to look for work. Nothing runs before `start`.
+    """The web side of a collection, by default that of the data directory. Nothing runs before `start`.
 
-    `processes` is how many such processes there are on one port. ValueError as `wired_services`.
-    """
-    services = wired_services(settings, loaded, wake, clock, processes)
-    add_gauges(services)
-    return services
-
-
-def wired_services(
-    settings: Settings,
-    loaded: LoadedModels,
-    wake: Callable[[], None],
-    clock: Callable[[], float] = time.time,
-    processes: int = 1,
-    store: PictureStore | None = None,
-) -> Services:
-    """The web side over a data directory, without the metrics that speak of it.
-
-    `store` takes uploads in, where that is not this data directory. ValueError where what is stored was made by another
-    detector, and cannot be found anew with this one.
+    `wake` tells a worker to look for work; `processes` is how many such processes there are on one port. ValueError
+    where what is stored was made by another detector, and cannot be found anew with this one.
     """
     data = DataDir(settings.data_dir)
     with ExitStack() as opened:
@@ -169,6 +151,7 @@ def wired_services(
         space = FreeSpace(settings.data_dir, settings.disk_reserve_bytes)
         regions = opened.enter_context(closing(RegionStores(data, catalog, loaded.extractor)))
         models = model_views(settings, loaded, catalog, regions)
+        served = collection(OwnParts(catalog, originals, regions, models, loaded.extractor, clock))
         on_cpu = device_of(settings.device) == "cpu"  # whose work may be done in any thread; a GPU belongs to one
         # The more threads there are inside an operator, the sooner they pay.
         accelerator = AcceleratorQueue(
@@ -189,21 +172,23 @@ def wired_services(
             clock=clock,
             accepts_pictures=loaded.extractor.accepts_pictures,
             delete_grace_s=settings.delete_grace_s,
-            store=store,
+            store=served.store,
         )
         services = Services(
             settings=settings,
             catalog=catalog,
-            pictures=LocalPictures(catalog, models),
+            pictures=served.pictures,
             originals=originals,
             uploads=uploads,
             space=space,
             regions=regions,
             models=models,
             refresher=ViewRefresher(models),
-            search=SearchEngine(LocalGalleries(catalog, regions, models, loaded.extractor), models, loaded.extractor),
+            search=served.search,
             loader=ModelLoader(),
-            threads=opened.enter_context(closing(RequestThreads.started(processes, light_first=on_cpu))),
+            threads=opened.enter_context(
+                closing(RequestThreads.started(processes, light_first=on_cpu and not served.is_remote))
+            ),
             accelerator=accelerator,
             cache=result_cache(settings, catalog),
             pool=pool,
@@ -211,15 +196,16 @@ def wired_services(
             intake=intake,
             upload_slots=RequestSlots.of_uploads(settings.max_uploads),
             decoding_slots=RequestSlots.of_decoding(settings.max_uploads),
-            progress=JobProgress(catalog, models),
+            progress=served.progress,
             stream_slots=RequestSlots.of_streams(),
             ending=threading.Event(),
             keys=opened.enter_context(closing(KeyRing(data.keys, clock))),
             rate_limiter=open_rate_limiter(settings),
-            metrics=metrics_of(space, accelerator, processes),
+            metrics=metrics_of(space, accelerator, served, processes),
             tracing=Tracing.from_settings(settings),
             wake=wake,
             clock=clock,
+            checks=served.checks,
         )
         opened.pop_all()
     return services
@@ -235,11 +221,20 @@ def model_views(settings: Settings, loaded: LoadedModels, catalog: Catalog, regi
     return ModelViews(views, catalog, regions, lambda name: loading_advice(name, settings.models))
 
 
-def metrics_of(space: FreeSpace, accelerator: AcceleratorQueue, processes: int) -> Metrics:
-    """The metrics of one of `processes` web processes, with what it knows without a look at what is stored."""
+def metrics_of(space: FreeSpace, accelerator: AcceleratorQueue, served: ServedCollection, processes: int) -> Metrics:
+    """The metrics of one of `processes` web processes, with gauges that read its collection whenever they are asked."""
     metrics = Metrics(shared=processes > 1)
     metrics.gauge("disk_free_bytes", "Bytes free on the disk of the data directory.", lambda: space.free)
     metrics.gauge("queue_cost", "Cost of the work admitted to the accelerator.", lambda: accelerator.admitted_cost)
+    meanings = {f"pictures_{state}": f"Pictures that are {state}." for state in STATES_COUNTED}
+
+    def read() -> Mapping[str, float]:
+        counts = served.pictures.counts()
+        return {f"pictures_{state}": counts[state] for state in STATES_COUNTED}
+
+    metrics.gauges(meanings, read)
+    for gauge in served.gauges:
+        metrics.gauge(*gauge)
     return metrics
 
 
@@ -261,33 +256,3 @@ def open_rate_limiter(settings: Settings) -> RateLimiter:
     from service.api.admission.redis_rate_limits import RedisRateLimiter  # noqa: PLC0415 - the client comes with it
 
     return RedisRateLimiter.connect(settings.redis_url, settings.rate_limit, settings.rate_burst)
-
-
-def add_gauges(services: Services) -> None:
-    """Let the metrics read store and worker whenever they are asked."""
-    metrics, catalog, models, regions = services.metrics, services.catalog, services.models, services.regions
-    add_picture_gauges(metrics, services.pictures)
-    metrics.gauge(
-        "view_pictures", "Pictures the default model can find.", lambda: models.default.state(catalog).pictures
-    )
-    metrics.gauge(
-        "pictures_to_migrate",
-        "Pictures whose regions a new detector has yet to find.",
-        lambda: 0 if (progress := regions.progress()) is None else progress.total - progress.done,
-    )
-    metrics.gauge(
-        "worker_silence_seconds",
-        "Seconds since a worker was heard from; none before the first time.",
-        lambda: None if (heard := catalog.processes.last_heartbeat(WORKER)) is None else services.clock() - heard,
-    )
-
-
-def add_picture_gauges(metrics: Metrics, pictures: StoredPictures) -> None:
-    """Let the metrics count pictures whenever they are read."""
-    meanings = {f"pictures_{state}": f"Pictures that are {state}." for state in STATES_COUNTED}
-
-    def read() -> Mapping[str, float]:
-        counts = pictures.counts()
-        return {f"pictures_{state}": counts[state] for state in STATES_COUNTED}
-
-    metrics.gauges(meanings, read)

@@ -1,7 +1,7 @@
 """Findings: the faults found during a run, each listed once."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -38,6 +38,11 @@ class Findings:
             is_new = self._found.setdefault((kind, subject), finding) is finding
         if is_new:
             self._say(str(finding))
+
+    def add_all(self, findings: Iterable[Finding]) -> None:
+        """Add each of these as `add` does."""
+        for finding in findings:
+            self.add(finding.kind, finding.subject, finding.message)
 
     def count(self, kind: Kind) -> int:
         """The number of findings of this kind."""

@@ -3,7 +3,7 @@
 A request without an answer leaves two possible states, until a look at the service shows which one came true.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -109,3 +109,20 @@ class Ledger:
     def certain(self, *statuses: str) -> list[LedgerEntry]:
         """Entries that are known to have one of these statuses."""
         return [entry for entry in self.entries if entry.state is not None and entry.state.status in statuses]
+
+
+class Ledgers:
+    """The ledgers of all clients, between which the pictures are divided."""
+
+    def __init__(self, each: Sequence[Ledger]) -> None:
+        self.each = each
+
+    @property
+    def entries(self) -> list[LedgerEntry]:
+        """The entries of all pictures, by their number."""
+        return sorted((entry for ledger in self.each for entry in ledger.entries), key=lambda entry: entry.number)
+
+    @property
+    def acknowledged(self) -> int:
+        """The number of changes that the service acknowledged."""
+        return sum(ledger.acknowledged for ledger in self.each)

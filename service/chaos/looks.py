@@ -14,6 +14,7 @@ from service.chaos.load import ANSWER_TIMEOUT_S, batch_of
 IMAGES_AT_ONCE = 100
 MOST_HITS, SHORTLIST = 100, 1000
 BETWEEN_S = 0.2
+SETTLING_PATIENCE_S = 900.0  # generous, since the machine may be busy with other work
 SET_ASIDE_BY_KILLS = "ended the worker"  # in the reason of failures to which kills lead
 
 
@@ -86,6 +87,15 @@ class Look:
                 return True
             self._sleep(BETWEEN_S)
         return False
+
+    def require_settled(self) -> None:
+        """Settle with much patience; where that does not suffice, it is a finding."""
+        if not self.settle(SETTLING_PATIENCE_S):
+            self._findings.add("fault", "settling", f"pictures were still waiting after {SETTLING_PATIENCE_S:g} s")
+
+    def models(self) -> list[str]:
+        """The names of all models."""
+        return [model["name"] for model in self.get("/models")["models"]]
 
     def _retry_failures_of_kills(self) -> None:
         """Retry pictures that were with the detector at every kill, and so were set aside, as they should be."""

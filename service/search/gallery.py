@@ -67,8 +67,13 @@ class Gallery(Protocol):
     def may_hold(self, condition: Filter) -> bool:
         """Whether a picture passes the filter; True where that is unknown."""
 
+    def first_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
+        """Work that gives the [len(rows)] score of each picture with the one sentence that `nearest_pictures` was
+        given."""
+
     def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
-        """Work that gives the [len(rows)] score of each picture with the one sentence."""
+        """Work that gives the [len(rows)] score of each picture with one sentence, another than that of
+        `first_scorer`."""
 
     def caption_scorer(self, rows: RowNumbers, images: EncodedImages) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each caption with the one picture."""

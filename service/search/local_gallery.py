@@ -123,6 +123,8 @@ class LocalGallery:
         """Work that gives the [len(rows)] score of each picture with the one sentence, jointly with other queries."""
         return joint_scorer(StoredPairs(self._model.matcher, self._state, rows, texts))
 
+    first_scorer = picture_scorer
+
     def caption_scorer(self, rows: RowNumbers, images: EncodedImages) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each caption with the one picture."""
         return partial(score_captions, self._model.matcher, self._state, rows, images)

@@ -42,7 +42,8 @@ def scored_pictures(running: RunningSearch[TextSearchRequest], terms: Sequence[T
     if first.weight > 0:
         scored = _scored(running, candidates, first.texts)
     else:
-        scored, others = candidates.rescored(np.zeros(len(candidates.rows), np.float32), None), [first, *others]
+        scores = running.rerank(gallery.first_scorer(candidates.rows, first.texts))
+        scored = candidates.rescored(np.zeros_like(scores), None).raised_by(first.weight * scores)
     for term in others:
         scored = scored.raised_by(term.weight * running.rerank(gallery.picture_scorer(candidates.rows, term.texts)))
     return scored
@@ -58,7 +59,7 @@ def _scored(running: RunningSearch[TextSearchRequest], candidates: Candidates, t
     query = running.query
     gallery, meaning = query.gallery, query.matcher.calibration
     rows = candidates.rows_to_score if meaning else candidates.rows
-    scores = running.rerank(gallery.picture_scorer(rows, texts))
+    scores = running.rerank(gallery.first_scorer(rows, texts))
     if meaning is None:
         return candidates.rescored(scores, None)
     rescored = candidates.rescored(scores, meaning.text, match_test=meaning.text_match)

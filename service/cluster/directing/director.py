@@ -4,19 +4,19 @@ What it must not forget lies below its data directory: the plan in `cluster.json
 acknowledged change of each shard.
 """
 
-import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from index.files import make_folder, replace_file
 from service.cluster.cluster_view import ClusterView, ShardView
 from service.cluster.directing.members_file import MembersFile
 from service.cluster.directing.movable_shards import MovableShards, StartedReplica
+from service.cluster.directing.plan import ClusterPlan, read_plan, write_plan
 from service.cluster.directing.rebalancing import Rebalancing
 from service.cluster.directing.shard_writer import ShardWriter
 from service.cluster.operations import BuildView, Operation
@@ -30,18 +30,6 @@ TEND_S = 1.0
 NOTHING_PLANNED = "no collection runs on this Ray cluster: `regard cluster up` starts one"
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ClusterPlan:
-    """The nodes that replicas run on, and the rule by which changes are acknowledged. Kept in a file."""
-
-    shards: tuple[tuple[str, ...], ...]
-    """Of each shard, the node of each replica, by a name that it keeps."""
-    write_quorum: int
-    moving_from: int | None = None
-    adding: tuple[str, ...] | None = None
-    """The nodes of a shard that does not answer yet, and that no picture belongs to."""
 
 
 class Nodes(Protocol):
@@ -70,8 +58,9 @@ class Director:
         self._data_dir, self._nodes, self._timeout_s, self._grace_s = data_dir, nodes, timeout_s, grace_s
         self._tend_s, self._tending = tend_s, list[threading.Thread]()
         self._changing = threading.Lock()
-        self._plan: ClusterPlan | None = read_plan(data_dir)
-        self.shards = MovableShards(placement_of(self._plan), timeout_s, self._end_move)
+        self._plan = read_plan(data_dir)
+        placement = Placement(0) if self._plan is None else self._plan.placement
+        self.shards = MovableShards(placement, timeout_s, self._end_move)
         self._rebalancing: Rebalancing | None = None
         self._stop = threading.Event()
         if self._plan is not None:
@@ -83,9 +72,10 @@ class Director:
         with self._changing:
             if self._plan is None:
                 shards = tuple(tuple(self._nodes.choose(shard, num_replicas)) for shard in range(num_shards))
-                self._keep(ClusterPlan(shards, write_quorum))
-                assert self._plan is not None
-                self._start_shards(self._plan)
+                plan = ClusterPlan(shards, write_quorum)
+                self._keep(plan)
+                self._start_shards(plan)
+                return plan
             return self._plan
 
     def plan(self) -> ClusterPlan | None:
@@ -123,54 +113,33 @@ class Director:
     def add_shard(self) -> int:
         """Add a shard, and move its share of the pictures to it in the background; its number."""
         with self._changing:
-            plan = self._plan
-            if plan is None:
-                raise UserError(NOTHING_PLANNED)
-            if plan.moving_from is not None or plan.adding is not None:
-                raise UserError(
-                    "pictures are still moving to the last shard that was added: `regard cluster rebalance` waits for"
-                    " the end of it"
-                )
+            plan = self._planned()
+            plan.check_still()
             number = len(plan.shards)
-            nodes = tuple(self._nodes.choose(number, len(plan.shards[0])))
-            self._keep(replace(plan, adding=nodes))
-            try:
-                self._start_shard(number, nodes, plan.write_quorum)
-            except BaseException:
-                try:  # or they would be taken for those of the next shard, which may be meant for other nodes
-                    for replica in range(len(nodes)):
-                        self._nodes.stop(number, replica)
-                finally:
-                    self._keep(plan)
-                raise
+            adding = tuple(self._nodes.choose(number, len(plan.shards[0])))
+            self._keep(replace(plan, adding=adding))
+            with ExitStack() as undo:
+                # Or they would be taken for those of the next shard, which may be meant for other nodes.
+                undo.callback(self._keep, plan)
+                for replica in range(len(adding)):
+                    undo.callback(self._nodes.stop, number, replica)
+                self._start_shard(number, adding, plan.write_quorum)
+                undo.pop_all()
             return number
 
     def repair(self, shard: int, number: int) -> str:
         """Make a replica anew on another node, from its sibling; the node's name."""
         with self._changing:
-            if self._plan is None:
-                raise UserError(NOTHING_PLANNED)
-            if not (0 <= shard < len(self._plan.shards) and 0 <= number < len(self._plan.shards[shard])):
-                raise UserError(
-                    f"there is no replica {number} of shard {shard}: `regard cluster status` lists all of them"
-                )
-            was, generation = split_place(self._plan.shards[shard][number])
-            others = {split_place(one)[0] for n, one in enumerate(self._plan.shards[shard]) if n != number}
-            free = [name for name in self._nodes.names() if name not in others]
-            if not free:
-                raise UserError("no node is there that has no other replica of this shard: start one with `ray start`")
+            plan = self._planned()
+            place = plan.new_place(shard, number, self._nodes.names())
             if not self.shards.writers[shard].membership().members - {number}:
                 raise UserError(
                     f"no other replica of shard {shard} answers, and a new one is a copy of such a one: start its node"
                 )
-            # In a folder of its own: the one that is given up may hold changes that nobody else made.
-            node = f"{next((name for name in free if name != was), was)}@{generation + 1}"
             self._nodes.stop(shard, number)
-            nodes = tuple(node if n == number else one for n, one in enumerate(self._plan.shards[shard]))
-            shards = (*self._plan.shards[:shard], nodes, *self._plan.shards[shard + 1 :])
-            self._keep(replace(self._plan, shards=shards))
-            self._nodes.start(shard, number, node)
-            return node
+            self._keep(plan.with_replica(shard, number, place))
+            self._nodes.start(shard, number, place)
+            return place
 
     def close(self) -> None:
         """End its threads."""
@@ -179,8 +148,14 @@ class Director:
             thread.join()
         self.shards.close()
 
+    def _planned(self) -> ClusterPlan:
+        """The plan. UserError where there is none."""
+        if self._plan is None:
+            raise UserError(NOTHING_PLANNED)
+        return self._plan
+
     def _start_shards(self, plan: ClusterPlan) -> None:
-        for shard, nodes in enumerate([*plan.shards, *([plan.adding] if plan.adding else [])]):
+        for shard, nodes in enumerate(plan.started):
             self._start_shard(shard, nodes, plan.write_quorum)
 
     def _start_shard(self, shard: int, nodes: Sequence[str], quorum: int) -> None:
@@ -199,10 +174,9 @@ class Director:
             return self.shards.gate.finish(lambda: self._keep(ended))
 
     def _keep(self, plan: ClusterPlan) -> None:
-        make_folder(self._data_dir, private=True)
-        replace_file(DataDir(self._data_dir).cluster_plan, json.dumps(asdict(plan), indent=2).encode())
+        write_plan(self._data_dir, plan)
         self._plan = plan
-        self.shards.gate.place(placement_of(plan))
+        self.shards.gate.place(plan.placement)
 
     def _repeated(self, tend: Callable[[], None], complaint: str) -> threading.Thread:
         """A thread that tends something until the end."""
@@ -230,10 +204,10 @@ class Director:
             plan = self._plan
             if plan is None or plan.adding is None:
                 return
-            number, nodes = len(plan.shards), plan.adding
-            if len(self.shards.writers[number].membership().members) == len(nodes):
+            number = len(plan.shards)
+            if len(self.shards.writers[number].membership().members) == len(plan.adding):
                 self._request_views(number)  # before its first picture comes, which they have to hold
-                self._keep(replace(plan, shards=(*plan.shards, nodes), moving_from=number, adding=None))
+                self._keep(plan.with_added())
                 self._request_views(number)  # whatever was asked for meanwhile
 
     def _request_views(self, shard: int) -> None:
@@ -255,28 +229,3 @@ class Director:
                 self._rebalancing = None
         except Exception:  # whatever it is, the next turn tries again, and nothing is taken away before it is there
             log.exception("pictures could not be moved")
-
-
-def split_place(place: str) -> tuple[str, int]:
-    """The node of a replica, and how often the replica was made anew: NODE, or NODE@2."""
-    node, _, generation = place.partition("@")
-    return node, int(generation or 0)
-
-
-def placement_of(plan: ClusterPlan | None) -> Placement:
-    """The places of pictures by a plan."""
-    return Placement(0) if plan is None else Placement(len(plan.shards), plan.moving_from)
-
-
-def read_plan(data_dir: Path) -> ClusterPlan | None:
-    """The plan that was written down; None where there is none."""
-    path = DataDir(data_dir).cluster_plan
-    if not path.is_file():
-        return None
-    content = json.loads(path.read_bytes())
-    return ClusterPlan(
-        shards=tuple(tuple(nodes) for nodes in content["shards"]),
-        write_quorum=content["write_quorum"],
-        moving_from=content["moving_from"],
-        adding=tuple(adding) if (adding := content.get("adding")) else None,  # earlier releases forgot it
-    )

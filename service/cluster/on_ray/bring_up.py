@@ -13,7 +13,8 @@ from ray import serve
 from service.api.app import create_app
 from service.auth.exposure import is_any_address
 from service.cluster.cluster_view import ClusterView
-from service.cluster.directing.director import ClusterPlan, Director
+from service.cluster.directing.director import Director
+from service.cluster.directing.plan import ClusterPlan
 from service.cluster.messages import SHARD_RETRY_S
 from service.cluster.on_ray.director import connect_to_ray, director_of
 from service.cluster.on_ray.nodes import RayNodes, living_nodes, node_name, pinned
@@ -30,6 +31,7 @@ from service.cluster.on_ray.remote import (
 from service.cluster.operations import Operation
 from service.cluster.routing.fan_out import READ_DEADLINE_S
 from service.cluster.routing.known_shards import KnownShards
+from service.cluster.routing.picture_homes import PictureHomes
 from service.cluster.routing.router import ForwardToShards, KeyFileCopy, router_services
 from service.cluster.routing.router_folder import RouterFolder
 from service.cluster.shards.replica import Files
@@ -168,10 +170,11 @@ def router_app(settings: dict[str, Any], cluster: ClusterSettings) -> Callable[.
     connection = ClusterConnection(cluster.search_deadline_s, keys.update)
     loaded = LoadedModels.from_settings(local, stored=False)
     fan_out, placement = connection.shards.fan_out, connection.shards.placement
-    services, pictures = router_services(local, loaded, fan_out, connection, placement, cluster.search_round_trips)
+    services = router_services(local, loaded, fan_out, connection, placement, cluster.search_round_trips)
     services.keys.doubted_by(keys.doubt)
     patience_s = READ_DEADLINE_S + local.decode_timeout_s
-    return create_app(services, lambda app: ForwardToShards(app, pictures, fan_out, patience_s))
+    homes = PictureHomes(fan_out, placement)
+    return create_app(services, lambda app: ForwardToShards(app, homes, fan_out, patience_s))
 
 
 def bring_up(settings: Settings, cluster: ClusterSettings) -> ClusterPlan:

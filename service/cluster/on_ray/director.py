@@ -7,7 +7,8 @@ from typing import Any
 import ray
 
 from service.cluster.cluster_view import ClusterView
-from service.cluster.directing.director import NOTHING_PLANNED, ClusterPlan
+from service.cluster.directing.director import NOTHING_PLANNED
+from service.cluster.directing.plan import ClusterPlan
 from service.cluster.on_ray.overview import RunningCluster
 from service.cluster.on_ray.remote import DIRECTOR, NAMESPACE, RemoteReplica, answer_of, value_of
 from service.errors import UserError

@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from ray.util import list_named_actors
 
-from service.cluster.directing.director import split_place
+from service.cluster.directing.plan import split_place
 from service.cluster.on_ray.remote import GROUPS, NAMESPACE, RemoteReplica, ReplicaActor, is_replica_name, replica_name
 from service.errors import UserError
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from service.cluster.cluster_view import ClusterView
-from service.cluster.directing.director import ClusterPlan
+from service.cluster.directing.plan import ClusterPlan
 from service.cluster.shards.node import ReplicaStatus
 
 STATUS_S = 10.0

@@ -51,9 +51,11 @@ class RowTable(Generic[ItemName]):
                 placed[others[0]].append(name)
         return dict(placed)
 
-    def move(self, name: ItemName, shard: int) -> None:
-        """Ask that shard about the name from now on."""
-        self.shards[self._rows[name]] = shard
+    def move_all(self, names: Mapping[int, Iterable[ItemName]]) -> None:
+        """Ask each shard about its names from now on."""
+        for shard, moved in names.items():
+            for name in moved:
+                self.shards[self._rows[name]] = shard
 
 
 def merged_candidates(parts: Mapping[int, ShardRanking[ItemName]], k: int, rows: RowTable[ItemName]) -> Candidates:

@@ -49,6 +49,21 @@ def homes(fan_out: FanOut, placement: Placement, image_ids: Sequence[str]) -> di
     return {image_id: placement.home(image_id, held) for image_id in image_ids}
 
 
+class PictureHomes:
+    """The shards of single pictures, by the placement of each moment."""
+
+    def __init__(self, fan_out: FanOut, placement: Callable[[], Placement]) -> None:
+        self._fan_out, self._placement = fan_out, placement
+
+    def places(self, image_id: str) -> Sequence[int]:
+        """The shards that may have a picture, the old one last, which decides whether it has moved."""
+        return self._placement().places(image_id)
+
+    def home(self, image_id: str) -> int:
+        """The home shard of a picture. Raises ShardLost where it cannot be asked for."""
+        return homes(self._fan_out, self._placement(), [image_id])[image_id]
+
+
 def until_settled(change: Callable[[], T]) -> T:
     """The result of a change, which is repeated when its pictures have moved meanwhile. Raises Moved where they move
     every time."""

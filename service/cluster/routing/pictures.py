@@ -22,7 +22,13 @@ from index.records import (
 from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry
 from service.cluster.placement import Placement
 from service.cluster.routing.fan_out import FanOut, every_shard
-from service.cluster.routing.picture_homes import ShardWriters, homes, known_in_shards, picture_in_shards, until_settled
+from service.cluster.routing.picture_homes import (
+    PictureHomes,
+    ShardWriters,
+    known_in_shards,
+    picture_in_shards,
+    until_settled,
+)
 from service.cluster.shards.lists import ShardLists
 from service.search.model_views import ModelView, ModelViews, ViewState
 
@@ -39,6 +45,7 @@ class ClusterPictures:
     ) -> None:
         """`placement` returns the current placement."""
         self._fan_out, self._writers, self._placement, self._models = fan_out, writers, placement, models
+        self._homes = PictureHomes(fan_out, placement)
 
     # -- one picture
 
@@ -46,17 +53,9 @@ class ClusterPictures:
         """A picture in any state; None where it was never stored, or is erased."""
         return picture_in_shards(self._fan_out, self._placement(), image_id)
 
-    def places(self, image_id: str) -> Sequence[int]:
-        """The shards that may have a picture, the old one last, which decides whether it has moved."""
-        return self._placement().places(image_id)
-
-    def home(self, image_id: str) -> int:
-        """The home shard of a picture."""
-        return homes(self._fan_out, self._placement(), [image_id])[image_id]
-
     def delete(self, image_id: str, now: float) -> bool:
         """Delete a picture. Returns False where it does not exist, or is already deleted."""
-        places = self._placement().places(image_id)[::-1]
+        places = self._homes.places(image_id)[::-1]
         deleted = [self._writers.write(shard, Delete(image_id=image_id, now=now)) for shard in places]
         return any(deleted)
 
@@ -80,7 +79,7 @@ class ClusterPictures:
 
     def _write_at_home(self, image_id: str, operation: Operation) -> Any:
         """Have the home shard of a picture make a change, also where the picture moves meanwhile."""
-        return until_settled(lambda: self._writers.write(self.home(image_id), operation))
+        return until_settled(lambda: self._writers.write(self._homes.home(image_id), operation))
 
     # -- all pictures
 

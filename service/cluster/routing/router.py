@@ -1,21 +1,21 @@
 """The router: the web side of a cluster. It encodes questions and asks the shards; it stores no pictures."""
 
-import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from service.api.collection import OwnParts, ServedCollection
 from service.api.problems import problem_response
-from service.api.services import Services, add_picture_gauges, wired_services
+from service.api.services import Services, build_services
 from service.cluster.asgi_calls import AppRequest, AppResponse
 from service.cluster.messages import ShardLost
 from service.cluster.placement import Placement
 from service.cluster.routing.fan_out import FanOut, all_answers
 from service.cluster.routing.jobs import ClusterJobs
 from service.cluster.routing.open_shards import TooFewShards
-from service.cluster.routing.picture_homes import ShardWriters
+from service.cluster.routing.picture_homes import PictureHomes, ShardWriters
 from service.cluster.routing.picture_store import ClusterPictureStore
 from service.cluster.routing.pictures import ClusterPictures
 from service.cluster.routing.sharded_gallery import ShardedGalleries
@@ -72,11 +72,11 @@ class ForwardToShards:
     """A middleware that forwards requests about one picture to its shard; all others pass through."""
 
     def __init__(
-        self, app: Callable[..., Awaitable[None]], pictures: ClusterPictures, fan_out: FanOut, deadline_s: float
+        self, app: Callable[..., Awaitable[None]], homes: PictureHomes, fan_out: FanOut, deadline_s: float
     ) -> None:
         """A shard has `deadline_s` seconds, including the time that a request waits for others of the same shard; some
         answers are drawn from the original."""
-        self._app, self._pictures, self._fan_out, self._deadline_s = app, pictures, fan_out, deadline_s
+        self._app, self._homes, self._fan_out, self._deadline_s = app, homes, fan_out, deadline_s
         self._threads = ShardThreads()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -98,10 +98,10 @@ class ForwardToShards:
 
     async def _home(self, image_id: str) -> int:
         """The home shard of a picture, which is looked up only while pictures are moved."""
-        places = self._pictures.places(image_id)
+        places = self._homes.places(image_id)
         if len(places) == 1:
             return places[0]
-        return await self._threads.run(places[-1], partial(self._pictures.home, image_id))
+        return await self._threads.run(places[-1], partial(self._homes.home, image_id))
 
     def _forward(self, scope: Mapping[str, Any], path: str, shard: int, end: float) -> AppResponse:
         headers = [header for header in scope["headers"] if header[0] in KEPT_HEADERS]
@@ -157,27 +157,24 @@ def router_services(
     writers: ShardWriters,
     placement: Callable[[], Placement],
     round_trips: int = 2,
-) -> tuple[Services, ClusterPictures]:
-    """The web side of a cluster, and its pictures.
+) -> Services:
+    """The web side of a cluster.
 
     `settings.data_dir` is an empty folder of the router, for incoming uploads and its copy of the keys.
     """
-    store = ClusterPictureStore(fan_out, writers, placement)
-    local = wired_services(settings, loaded, wake=lambda: None, store=store)
-    pictures = ClusterPictures(fan_out, writers, placement, local.models)
-    galleries = ShardedGalleries(fan_out, local.models, loaded.extractor.digest, placement, round_trips)
-    services = dataclasses.replace(
-        local,
-        pictures=pictures,
-        search=SearchEngine(galleries, local.models, loaded.extractor, WithoutLostShards(galleries)),
-        threads=dataclasses.replace(
-            local.threads, first=local.threads.lookup
-        ),  # since to begin a search is to wait for shards
-        progress=ClusterJobs(fan_out, placement),
-        checks={"shards": lambda: shards_state(fan_out)},
-    )
-    add_picture_gauges(services.metrics, pictures)
-    return services, pictures
+
+    def collection(own: OwnParts) -> ServedCollection:
+        galleries = ShardedGalleries(fan_out, own.models, own.extractor.digest, placement, round_trips)
+        return ServedCollection(
+            pictures=ClusterPictures(fan_out, writers, placement, own.models),
+            search=SearchEngine(galleries, own.models, own.extractor, WithoutLostShards(galleries)),
+            progress=ClusterJobs(fan_out, placement),
+            store=ClusterPictureStore(fan_out, writers, placement),
+            checks={"shards": partial(shards_state, fan_out)},
+            is_remote=True,
+        )
+
+    return build_services(settings, loaded, wake=lambda: None, collection=collection)
 
 
 def shards_state(fan_out: FanOut) -> str:

@@ -5,7 +5,7 @@ products and scores with the same code as a single machine, the merged answer is
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -25,7 +25,6 @@ from models.matching.encoded import EncodedImages, EncodedTexts
 from service.cluster.messages import (
     Floats,
     ItemName,
-    ScoredPictures,
     SentTexts,
     ShardLost,
     ShardState,
@@ -34,6 +33,7 @@ from service.cluster.placement import Placement
 from service.cluster.routing.fan_out import FanOut, all_answers
 from service.cluster.routing.merging import RowTable, merged_candidates
 from service.cluster.routing.open_shards import Opening
+from service.cluster.routing.shard_scores import ShardScores
 from service.cluster.shards.search import ABSENT, ShardSearch
 from service.errors import FeaturesOnly, NotFound
 from service.search.candidates import Candidates
@@ -65,11 +65,9 @@ class ShardedGallery:
     ) -> None:
         """`opening` is waited for, and may raise, when the shards are first needed."""
         self._fan_out, self._request, self._opening, self._round_trips = fan_out, request, opening, round_trips
-        self._sentence: EncodedTexts | None = None  # which `_scores` are of
-        self._scores: dict[str, np.float32] = {}
-        self._matches: dict[int, Sequence[ScoredText]] = {}
         self._pictures, self._captions = RowTable[str](), RowTable[CaptionName]()
-        self._images: dict[str, Image | None] = {}
+        self._scores = ShardScores(self._pictures)
+        self._matches: dict[int, Sequence[ScoredText]] = {}
 
     @property
     def shards(self) -> ShardCounts:
@@ -109,7 +107,6 @@ class ShardedGallery:
         """The shortlist of a [1, E] embedding; the picture whose id is `without` is left out."""
         vector = embedding.float().cpu().numpy()
         if texts is not None:
-            self._sentence = texts
             return self._first_candidates(vector, texts)
         return merged_candidates(
             self._ask_all(ShardSearch.shortlist, request, vector, without), request.shortlist, self._pictures
@@ -134,7 +131,7 @@ class ShardedGallery:
         matches = []
         for shard, text in ranking[: request.shortlist]:
             row = self._pictures.of(shard, text.image.image_id)
-            self._images.setdefault(text.image.image_id, text.image)  # a record that came with a score is kept
+            self._scores.take_image(text.image)
             rank = 1 + bisect_left(orders, text.order)
             matches.append(TextMatch(replace(text.image, slot=row), rank, text.by_folder))
         return matches
@@ -155,18 +152,16 @@ class ShardedGallery:
             answers = self._ask_all(ShardSearch.first_answer, self._request, share, vector, sent)
         statistics = self._opening.result().statistics
         for shard in sorted(answers):  # of a picture that is being moved, the copy in the newer shard counts
-            self._take_scores(answers[shard].scores, answers[shard].images)
+            self._scores.take(answers[shard].scores, answers[shard].images)
             if statistics is not None and (counted := answers[shard].counted) is not None:
                 self._matches[shard] = [text.scored(statistics) for text in counted]
         rankings = {shard: answer.ranking for shard, answer in answers.items()}
         candidates = merged_candidates(rankings, self._request.shortlist, self._pictures)
-        if self._round_trips == 1 and 0 < len(self._unscored(candidates)) <= MOST_MISSED * self._request.shortlist:
+        num_missed = len(self._scores.unscored(candidates.rows_to_score))
+        if self._round_trips == 1 and 0 < num_missed <= MOST_MISSED * self._request.shortlist:
             firsts = {shard: ranking.first(share) for shard, ranking in rankings.items()}
             candidates = merged_candidates(firsts, self._request.shortlist, self._pictures)
         return candidates
-
-    def _unscored(self, candidates: Candidates) -> list[int]:
-        return [row for row in candidates.rows_to_score if self._pictures.names[row] not in self._scores]
 
     @property
     def _unsearched(self) -> list[int]:
@@ -178,65 +173,49 @@ class ShardedGallery:
         """The statistics for searching them; None where all are searched, or no texts are to be searched."""
         return self._opening.result().statistics if self._unsearched else None
 
-    def _take_scores(self, scores: Mapping[str, np.float32], images: Iterable[Image]) -> None:
-        """Record a shard's scores and pictures; a picture that is absent from all its shards is not shown."""
-        for name, score in scores.items():
-            if score > ABSENT:
-                self._scores[name] = score
-                if name in self._images and self._images[name] is None:
-                    del self._images[name]
-            elif self._scores.setdefault(name, score) <= ABSENT:
-                self._images[name] = None
-        self._images |= {image.image_id: image for image in images}
+    def first_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
+        """Work that gives the [len(rows)] score of each picture with the sentence that `nearest_pictures` was given."""
+        return partial(self._first_scores, rows, texts)
 
     def picture_scorer(self, rows: RowNumbers, texts: EncodedTexts) -> Callable[[], Scores]:
-        """Work that gives the [len(rows)] score of each picture with the one sentence."""
-        return partial(self._picture_scores if texts is self._sentence else self._other_scores, rows, texts)
+        """Work that gives the [len(rows)] score of each picture with another sentence."""
+        return partial(self._other_scores, rows, texts)
 
     def _other_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
-        """The [len(rows)] score of each picture with another sentence than that of the shortlist; 0 where the picture's
-        shard does not find it any more."""
+        """The [len(rows)] score of each picture; 0 where the picture's shard does not find it any more."""
         named = self._pictures.by_shard(rows)
         scores: dict[str, np.float32] = {}
         for shard, answer in self._ask_about(ShardSearch.score_pictures, named, SentTexts.of(texts), 0, None).items():
             scores |= zip(named[shard], np.where(answer.scores > ABSENT, answer.scores, 0), strict=True)
         return np.array([scores.get(name, 0) for name in self._pictures.of_rows(rows)], np.float32)
 
-    def _picture_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
-        names = self._pictures.names
-        named = self._pictures.by_shard(row for row in rows if names[row] not in self._scores)
+    def _first_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:
+        named = self._pictures.by_shard(self._scores.unscored(rows))
         statistics = self._unsearched_statistics
         text_searches = {} if statistics is None else dict.fromkeys(self._unsearched, statistics)
         # A shard's texts are searched even if none of its pictures is to be scored.
         named |= {shard: [] for shard in text_searches if shard not in named}
-        for shard, answer in self._ask_scores(named, texts, text_searches).items():
-            if shard in text_searches:
-                self._matches[shard] = answer.matches
+        self._ask_scores(named, texts, text_searches)
         # A hedged request may have been answered by a replica that does not find a moved picture yet.
-        gone = [name for name in self._pictures.of_rows(rows) if self._scores[name] <= ABSENT]
-        if elsewhere := self._pictures.elsewhere(gone):
+        if elsewhere := self._scores.elsewhere(rows):
             self._ask_scores(elsewhere, texts, {})
-            for shard, moved in elsewhere.items():
-                for name in moved:
-                    self._pictures.move(name, shard)
-        return np.array([self._scores[name] for name in self._pictures.of_rows(rows)], np.float32)
+            self._pictures.move_all(elsewhere)
+        return self._scores.of_rows(rows)
 
     def _ask_scores(
         self, named: Mapping[int, Sequence[str]], texts: EncodedTexts, statistics: Mapping[int, TextStatistics]
-    ) -> Mapping[int, ScoredPictures]:
-        """Record the scores of the pictures named in each shard. Returns the shards' answers.
-
-        Shards for which there are statistics search their texts as well.
-        """
+    ) -> None:
+        """Have the pictures named in each shard scored. Shards for which there are statistics search their texts as
+        well."""
         sent = SentTexts.of(texts)
         calls = {
             shard: (self._request, names, sent, self._request.k, statistics.get(shard))
             for shard, names in named.items()
         }
-        answers: Mapping[int, ScoredPictures] = self._ask(ShardSearch.score_pictures, calls)
-        for shard, answer in answers.items():
-            self._take_scores(dict(zip(named[shard], answer.scores, strict=True)), answer.images)
-        return answers
+        for shard, answer in self._ask(ShardSearch.score_pictures, calls).items():
+            self._scores.take(dict(zip(named[shard], answer.scores, strict=True)), answer.images)
+            if shard in statistics:
+                self._matches[shard] = answer.matches
 
     def caption_scorer(self, rows: RowNumbers, images: EncodedImages) -> Callable[[], Scores]:
         """Work that gives the [len(rows)] score of each caption with the one picture."""
@@ -251,13 +230,11 @@ class ShardedGallery:
 
     def images_at(self, rows: Sequence[int]) -> list[Image | None]:
         """The pictures of rows, their `slot` being the row; None where one is no longer shown."""
-        unread = [row for row in rows if self._pictures.names[row] not in self._images]
-        calls = {shard: (names,) for shard, names in self._pictures.by_shard(unread).items()}
-        self._images |= dict.fromkeys(self._pictures.of_rows(unread))
-        for shard_images in self._ask(ShardSearch.images, calls).values():
-            self._images |= shard_images
-        images = [self._images[self._pictures.names[row]] for row in rows]
-        return [None if image is None else replace(image, slot=row) for row, image in zip(rows, images, strict=True)]
+        unread = self._pictures.by_shard(self._scores.unread(rows))
+        answers = self._ask(ShardSearch.images, {shard: (names,) for shard, names in unread.items()})
+        for shard, names in unread.items():
+            self._scores.take_images(dict.fromkeys(names) | answers[shard])
+        return self._scores.images_of(rows)
 
     def captions_at(self, rows: Sequence[int]) -> list[Caption | None]:
         """The captions of rows, their `slot` being the row; None where one is no longer shown."""

@@ -11,7 +11,8 @@ import pytest
 import ray
 
 from service.cluster.cluster_view import ClusterView, ShardView
-from service.cluster.directing.director import NOTHING_PLANNED, ClusterPlan
+from service.cluster.directing.director import NOTHING_PLANNED
+from service.cluster.directing.plan import ClusterPlan
 from service.cluster.on_ray import bring_up, director
 from service.cluster.on_ray.bring_up import outcome_of
 from service.cluster.on_ray.remote import value_of

@@ -13,7 +13,8 @@ import pytest
 
 from service.cluster.cluster_view import ShardView
 from service.cluster.directing import shard_writer
-from service.cluster.directing.director import ClusterPlan, Director, read_plan, split_place
+from service.cluster.directing.director import Director
+from service.cluster.directing.plan import ClusterPlan, read_plan, split_place
 from service.cluster.directing.rebalancing import Rebalancing
 from service.cluster.messages import Behind
 from service.cluster.operations import BuildView, Delete

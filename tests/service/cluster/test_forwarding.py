@@ -49,13 +49,13 @@ def scope_of(image_id: str, headers: list[tuple[bytes, bytes]] | None = None) ->
 
 def asked(*replicas: Answering, headers: list[tuple[bytes, bytes]] | None = None) -> int:
     """The status of the answer to a request for a picture whose shard has these replicas."""
-    pictures: Any = SimpleNamespace(places=lambda image_id: [0])
+    homes: Any = SimpleNamespace(places=lambda image_id: [0])
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    forward = ForwardToShards(unreachable, pictures, FanOut([replicas], 30.0), 30.0)
+    forward = ForwardToShards(unreachable, homes, FanOut([replicas], 30.0), 30.0)
     asyncio.run(forward(scope_of("ab", headers), None, send))
     assert sent[1]["body"] == str(sent[0]["status"]).encode()
     status: int = sent[0]["status"]
@@ -103,13 +103,13 @@ def test_a_shard_that_hangs_holds_up_nothing_else() -> None:
         def home(self, image_id: str) -> int:
             return 1
 
-    pictures: Any = Moving()
+    homes: Any = Moving()
     hanging, well = Hanging(503), Answering(200)
 
     async def all_asked() -> tuple[list[int], float]:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(1))
-        forward = ForwardToShards(unreachable, pictures, FanOut([[hanging], [well]], 30.0), PATIENCE_S)
+        forward = ForwardToShards(unreachable, homes, FanOut([[hanging], [well]], 30.0), PATIENCE_S)
 
         async def status(shard: str) -> int:
             sent: list[dict[str, Any]] = []

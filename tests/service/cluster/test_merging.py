@@ -22,7 +22,7 @@ def test_a_picture_in_two_shards_is_asked_of_the_later_one(rounding: float) -> N
     assert [rows.names[row] for row in found.rows] == ["a", "moved", "b"]
     assert rows.by_shard(found.rows) == {0: ["a"], 2: ["moved", "b"]}
     assert rows.elsewhere(["a", "moved", "b"]) == {0: ["moved"]}
-    rows.move("moved", 0)
+    rows.move_all({0: ["moved"]})
     assert rows.by_shard(found.rows) == {0: ["a", "moved"], 2: ["b"]}
     assert rows.elsewhere(["moved"]) == {2: ["moved"]}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.cluster.cluster_view import ClusterView, ShardView
-from service.cluster.directing.director import ClusterPlan
+from service.cluster.directing.plan import ClusterPlan
 from service.cluster.on_ray import overview
 
 
