@@ -169,6 +169,7 @@ def router_services(
     services = dataclasses.replace(
         local,
         pictures=pictures,
+        original_files=pictures,
         search=SearchEngine(galleries, local.models, loaded.extractor, WithoutLostShards(galleries)),
         threads=dataclasses.replace(
             local.threads, first=local.threads.lookup
