@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO
 
-READ_BYTES = 2**20
+ZIP_PART_BYTES = 2**20
 ELSEWHERE, ELSEWHERE_16 = 2**32 - 1, 2**16 - 1  # in a field whose number is in a ZIP64 field
 LARGE = ELSEWHERE  # the least number for which that is needed
 ZIP64, PLAIN = 45, 20  # the versions of the format that are needed
@@ -36,7 +36,7 @@ def zip_length(entries: Sequence[ZipEntry]) -> int:
 
 
 def zip_parts(entries: Sequence[ZipEntry], open_entry: Callable[[int], IO[bytes]]) -> Iterator[bytes]:
-    """The archive in parts of at most READ_BYTES of content; `open_entry` opens the file of an entry by its place.
+    """The archive in parts of at most ZIP_PART_BYTES of content; `open_entry` opens the file of an entry by its place.
 
     Raises ValueError where a file has another size than its entry says, and whatever `open_entry` raises.
     """
@@ -44,14 +44,14 @@ def zip_parts(entries: Sequence[ZipEntry], open_entry: Callable[[int], IO[bytes]
     for place, entry in enumerate(entries):
         with open_entry(place) as file:
             checksum, size = 0, 0
-            while part := file.read(READ_BYTES):
+            while part := file.read(ZIP_PART_BYTES):
                 checksum, size = zlib.crc32(part, checksum), size + len(part)
             if size != entry.size:
                 raise ValueError(f"a file of the archive has {size} bytes, not {entry.size}")
             checksums.append(checksum)
             yield _local_header(entry, checksum)
             file.seek(0)
-            while part := file.read(READ_BYTES):
+            while part := file.read(ZIP_PART_BYTES):
                 yield part
     yield _directory(entries, checksums)
 

@@ -28,7 +28,7 @@ def test_an_archive_holds_what_was_put_in(
     seed: int, large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zip_stream, "LARGE", large)
-    monkeypatch.setattr(zip_stream, "READ_BYTES", 100)
+    monkeypatch.setattr(zip_stream, "ZIP_PART_BYTES", 100)
     chance = random.Random(seed)
     names = [f"{'ä/é🐶x'[: chance.randrange(5)]}{number}.jpg" for number in range(chance.randrange(40))]
     contents = {name: chance.randbytes(chance.choice([0, 1, 99, 100, 101, 5000])) for name in names}
@@ -110,11 +110,11 @@ def test_one_part_at_a_time_is_read() -> None:
     opened: list[Endless] = []
 
     def open_entry(place: int) -> IO[bytes]:
-        opened.append(Endless(50 * zip_stream.READ_BYTES))
+        opened.append(Endless(50 * zip_stream.ZIP_PART_BYTES))
         return opened[-1]  # type: ignore[return-value]
 
-    parts = zip_parts([ZipEntry("a.jpg", 50 * zip_stream.READ_BYTES, 0.0)] * 2, open_entry)
-    assert max(len(next(parts)) for _ in range(40)) == zip_stream.READ_BYTES
+    parts = zip_parts([ZipEntry("a.jpg", 50 * zip_stream.ZIP_PART_BYTES, 0.0)] * 2, open_entry)
+    assert max(len(next(parts)) for _ in range(40)) == zip_stream.ZIP_PART_BYTES
     assert (len(opened), opened[0].closed) == (1, False)
     parts.close()  # type: ignore[attr-defined]
     assert opened[0].closed
