@@ -13,6 +13,8 @@ NAMES = {
     "AsyncClient": "Client",
     "AsyncBaseTransport": "BaseTransport",
     "aclose": "close",
+    "aread": "read",
+    "aiter_bytes": "iter_bytes",
     "asyncio": "time",
 }
 # Replaced texts that are not names; each occurs once.

@@ -21,6 +21,7 @@ from service.api.problem_handlers import HANDLERS
 from service.api.problems import problem_responses
 from service.api.query_parameters import refuse_unknown_parameters
 from service.api.routes import (
+    archive,
     docs,
     explanations,
     health,
@@ -38,7 +39,7 @@ from service.api.tracing import Tracing
 from service.errors import InvalidRequest
 
 LARGE_ANSWER_BYTES = 16_384  # from which answers are compressed; only those with explanations are so large
-NOT_COMPRESSED = ("image/*", "text/event-stream")
+NOT_COMPRESSED = ("image/*", "application/zip", "text/event-stream")
 BLOCKING_THREADS = 16  # besides one per upload, which holds it while another process locks the catalog
 
 
@@ -95,7 +96,7 @@ def create_routes(lifespan: Lifespan[FastAPI] | None = None, tracing: Tracing | 
         session,
     ):  # opened by browsers and probes, which may add query parameters
         app.include_router(routes.router)
-    for routes in (search, explanations, ingest, library, picture_changes, models):
+    for routes in (search, explanations, ingest, library, archive, picture_changes, models):
         app.include_router(
             routes.router,
             dependencies=[Depends(refuse_unknown_parameters)],

@@ -8,6 +8,7 @@ from index.catalog.catalog import Catalog
 from index.catalog.ingestion.processes import WORKER
 from models.extractors.base import Extractor
 from service.api.job_progress import JobProgress, JobStates
+from service.api.original_files import LocalOriginalFiles, OriginalFiles
 from service.api.stored_pictures import LocalPictures, StoredPictures
 from service.ingest.picture_store import LocalPictureStore, PictureStore
 from service.search.engine import SearchEngine
@@ -41,6 +42,7 @@ class ServedCollection:
     """The parts of the web side that differ by where the collection is stored."""
 
     pictures: StoredPictures
+    original_files: OriginalFiles
     search: SearchEngine
     progress: JobStates
     store: PictureStore
@@ -58,6 +60,7 @@ def own_collection(own: OwnParts) -> ServedCollection:
     catalog, models, regions = own.catalog, own.models, own.regions
     return ServedCollection(
         pictures=LocalPictures(catalog, models),
+        original_files=LocalOriginalFiles(own.originals),
         search=SearchEngine(LocalGalleries(catalog, regions, models, own.extractor), models, own.extractor),
         progress=JobProgress(catalog, models),
         store=LocalPictureStore(catalog, own.originals),

@@ -22,6 +22,7 @@ from service.api.collection import OwnParts, ServedCollection, own_collection
 from service.api.first_use import ModelLoader
 from service.api.job_progress import JobStates
 from service.api.metrics import Metrics
+from service.api.original_files import OriginalFiles
 from service.api.picture_files import PictureFiles
 from service.api.schemas.results import answer_format
 from service.api.stored_pictures import StoredPictures
@@ -68,11 +69,13 @@ class Services:
     cache: ResultCache
     pool: DecodePool
     picture_files: PictureFiles
+    original_files: OriginalFiles
     intake: Intake
     upload_slots: RequestSlots
     decoding_slots: RequestSlots
     progress: JobStates
     stream_slots: RequestSlots
+    archive_slots: RequestSlots
     ending: threading.Event
     """Set once the service is told to end: event streams end then, and whoever follows a job asks the next process."""
     keys: KeyRing
@@ -193,11 +196,13 @@ def build_services(
             cache=result_cache(settings, catalog),
             pool=pool,
             picture_files=PictureFiles(originals, pool, catalog.read_only),
+            original_files=served.original_files,
             intake=intake,
             upload_slots=RequestSlots.of_uploads(settings.max_uploads),
             decoding_slots=RequestSlots.of_decoding(settings.max_uploads),
             progress=served.progress,
             stream_slots=RequestSlots.of_streams(),
+            archive_slots=RequestSlots.of_archives(),
             ending=threading.Event(),
             keys=opened.enter_context(closing(KeyRing(data.keys, clock))),
             rate_limiter=open_rate_limiter(settings),

@@ -22,6 +22,9 @@ class StoredPictures(Protocol):
     def image(self, image_id: str) -> Image | None:
         """A picture in any state; None where it was never stored, or is erased."""
 
+    def images(self, image_ids: Sequence[str]) -> Mapping[str, Image]:
+        """Id -> picture in any state, of those among these that are stored, and not erased."""
+
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
         """Pictures that pass the filter, after a position. Raises UnknownPlace where its picture does not exist."""
 
@@ -74,6 +77,10 @@ class LocalPictures(StoredPictures):
 
     def image(self, image_id: str) -> Image | None:
         return self._catalog.image(image_id)
+
+    def images(self, image_ids: Sequence[str]) -> Mapping[str, Image]:
+        found = ((image_id, self._catalog.image(image_id)) for image_id in image_ids)
+        return {image_id: image for image_id, image in found if image is not None}
 
     def page(self, after: ListPlace | None, limit: int, condition: Filter, order: ImageOrder) -> list[Image]:
         return self._catalog.list_images(after, limit, condition, order)

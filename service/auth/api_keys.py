@@ -9,6 +9,9 @@ keys.
 A session token is `rgs_<id>_<HMAC of the key>`. Browsers keep it as a cookie, and send cookies to every port of a
 machine. Another service there that reads the token can read pictures with it, but cannot derive the key, which is
 needed to write.
+
+A ticket is `rgt_<id>_<its end>_<what for>_<HMAC by the digest of the key>`. It stands in the address of a download that
+a browser makes by itself, without the key, for a minute and for those pictures alone.
 """
 
 import hashlib
@@ -24,6 +27,7 @@ ID_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without look-alikes
 ID_LENGTH, SECRET_BYTES = 12, 32
 KEY = re.compile(r"rgd_([a-z0-9]{12})_[A-Za-z0-9_-]{43}")
 SESSION = re.compile(r"rgs_([a-z0-9]{12})_[0-9a-f]{64}")
+TICKET = re.compile(r"rgt_([a-z0-9]{12})_(\d{10})_([0-9a-f]{32})_[0-9a-f]{64}", re.ASCII)
 MAX_NAME = 64
 SHOWN_LETTERS = 2 * MAX_NAME  # quoted from a refused name
 NAME = re.compile(rf"[\w.@+-](?:[\w.@+ -]{{0,{MAX_NAME - 2}}}[\w.@+-])?")  # printable in a line of a list
@@ -51,9 +55,16 @@ class ApiKey:
         return None
 
     def matches(self, token: str) -> bool:
-        """Whether the token is this key or its session token, compared in constant time."""
+        """Whether the token is this key, its session token or a ticket of it, compared in constant time."""
+        if (ticket := TICKET.fullmatch(token)) is not None:
+            return hmac.compare_digest(token, self.ticket(int(ticket[2]), ticket[3]))
         stored = self.session_digest if SESSION.fullmatch(token) else self.digest
         return hmac.compare_digest(digest_of(token), stored)
+
+    def ticket(self, ends_at: int, purpose: str) -> str:
+        """A ticket until a time; `purpose` is 32 hex digits."""
+        given = f"rgt_{self.key_id}_{ends_at}_{purpose}"
+        return f"{given}_{hmac.new(self.digest.encode(), given.encode(), hashlib.sha256).hexdigest()}"
 
     def revoke(self, now: float) -> "ApiKey":
         """The key as stored after its revocation; the time of the first revocation counts."""
@@ -92,14 +103,14 @@ def session_token(key: str) -> str:
 
 
 def token_id(token: str) -> str | None:
-    """The id in a key or session token; None if the text is neither."""
-    match = KEY.fullmatch(token) or SESSION.fullmatch(token)
+    """The id in a key, session token or ticket; None if the text is none of them."""
+    match = KEY.fullmatch(token) or SESSION.fullmatch(token) or TICKET.fullmatch(token)
     return None if match is None else match[1]
 
 
 def redact_keys(text: str) -> str:
-    """The text without the secrets of the keys and session tokens in it."""
+    """The text without the secrets of the keys, session tokens and tickets in it."""
     return REDACTED.sub(r"\1...", text)
 
 
-REDACTED = re.compile(r"(rg[ds]_[a-z0-9]{12}_)[A-Za-z0-9_-]+")
+REDACTED = re.compile(r"(rg[dst]_[a-z0-9]{12}_)[A-Za-z0-9_-]+")

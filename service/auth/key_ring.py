@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from io import BufferedReader
 from pathlib import Path
 
-from service.auth.api_keys import ApiKey, create_key, token_id
+from service.auth.api_keys import TICKET, ApiKey, create_key, token_id
 from service.auth.key_file import BadKeyFile, parse_keys
 from service.auth.permissions import Permission
 from service.errors import InvalidKey, NotReady
@@ -53,9 +53,28 @@ class KeyRing:
             self._refresh()
             return self._required or self._fault is not None
 
+    def ticket(self, key_id: str, purpose: str, lasts_s: int) -> str:
+        """A ticket of a key. Raises InvalidKey where the key is gone."""
+        with self._lock:
+            key = self._process_keys.get(key_id) or self._keys.get(key_id)
+        if key is None:
+            raise InvalidKey("This is no key of this service.")
+        return key.ticket(int(self._clock()) + lasts_s, purpose)
+
+    def redeem(self, ticket: str) -> tuple[ApiKey, str]:
+        """The usable key of a ticket, and its purpose. Raises InvalidKey where it is none or is over, NotReady as
+        `identify`."""
+        parts = TICKET.fullmatch(ticket)
+        if parts is None:
+            raise InvalidKey("The ticket is malformed.")
+        key = self.identify(ticket)
+        if int(parts[2]) <= self._clock():
+            raise InvalidKey("The ticket is over; ask for another one.")
+        return key, parts[3]
+
     def identify(self, token: str) -> ApiKey:
-        """The usable key that a key or session token belongs to. Raises InvalidKey where there is none, NotReady where
-        keys cannot be read."""
+        """The usable key that a key, session token or ticket belongs to. Raises InvalidKey where there is none,
+        NotReady where keys cannot be read."""
         key_id = token_id(token)
         with self._lock:
             self._refresh()

@@ -7,22 +7,21 @@ import errno
 import json
 import os
 from collections import defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from index.catalog.changes.decided_fields import WHOLE_DESCRIPTION
 from index.files import replace_file
 from models.datasets.captions import iter_captions
-from service.cli.picture_files import PICTURE_EXTENSIONS, RAW_EXTENSIONS
 from service.storage.originals import image_id_of_file
+from service.storage.picture_names import names_of
 
 if TYPE_CHECKING:
     from regard_client.answers import ImageListed
 
 DESCRIPTIONS = "descriptions.jsonl"
-SHORT_ID = 12  # characters, which distinguish pictures of one name
 # A name may be too long for the disk, or need a folder where another picture's file lies.
 NO_NAME_HERE = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ})
 
@@ -144,23 +143,3 @@ class ExportFolder:
         text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
         replace_file(path := self._root / DESCRIPTIONS, text.encode())
         return path
-
-
-def names_of(image_id: str, extension: str, filename: str) -> Iterator[str]:
-    """The possible names of a picture in a folder, best first: the name that it was uploaded with, that name with a
-    part of its id, and its id.
-
-    No name leads out of the folder or is hidden, and each has a picture's extension, so that `regard ingest` takes it.
-    """
-    parts = [part for part in filename.split("/") if part not in ("", ".", "..")] or [image_id]
-    path = PurePosixPath(*(f"_{part[1:]}" if part.startswith(".") else part for part in parts))
-    if not is_picture_name(path):
-        path = path.with_name(f"{path.name}.{extension}")
-    yield path.as_posix()
-    yield path.with_stem(f"{path.stem}-{image_id[:SHORT_ID]}").as_posix()
-    yield f"{image_id}.{extension}"
-
-
-def is_picture_name(path: PurePosixPath) -> bool:
-    """Whether a file name has the extension of a picture."""
-    return path.suffix.lower() in PICTURE_EXTENSIONS | RAW_EXTENSIONS

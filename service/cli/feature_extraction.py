@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from models.freed_memory import keep_freed_memory
 from service.cli.out_folder import sole_writer
-from service.cli.picture_files import RAW_EXTENSIONS
 from service.cli.settings_options import read_cluster_settings
 from service.cli.terminal.output import Progress, print_note, visible
 from service.errors import UserError, user_input
+from service.storage.picture_names import RAW_EXTENSIONS
 
 if TYPE_CHECKING:
     from models.extractors.base import Extractor

@@ -10,16 +10,9 @@ from pathlib import Path
 
 from index.catalog.text_index import composed
 from service.errors import UserError
+from service.storage.picture_names import PICTURE_EXTENSIONS, RAW_EXTENSIONS
 
 # fmt: off
-PICTURE_EXTENSIONS = frozenset({
-    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif",
-    ".heic", ".heif", ".hif", ".avif",
-})
-RAW_EXTENSIONS = frozenset({
-    ".3fr", ".arw", ".cr2", ".cr3", ".dng", ".erf", ".iiq", ".kdc", ".mef", ".mrw", ".nef", ".nrw", ".orf", ".pef",
-    ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srw", ".x3f",
-})
 LINKS_ELSEWHERE = ("links that lead elsewhere", "links to folders")
 RAW_PHOTOGRAPHS = "RAW photographs"  # skipped where the extra `raw` is not installed
 SKIPPED_KINDS = {

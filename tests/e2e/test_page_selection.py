@@ -239,8 +239,10 @@ def test_a_busy_service_is_asked_again(visit: Visit) -> None:
 
     page.route("**/images/*", refuse_once)
     page.get_by_role("button", name="Select several").click()
-    give_tag(page, "a: b")
-    expect(told(page)).to_have_text("Select pictures first: press them.")
+    bar(page).get_by_label("Tag for those selected").fill("a: b")
+    bar(page).get_by_label("Tag for those selected").press("Enter")
+    for name in ("Add tag", "Download", DELETE):  # of no picture yet
+        expect(bar(page).get_by_role("button", name=name)).to_be_disabled()
     page.get_by_role("checkbox", name="Select all red").check()
     bar(page).get_by_role("button", name="Add tag").click()
     expect(told(page)).to_have_text("1 picture tagged. Undo")

@@ -12,6 +12,15 @@ class Accepted(TypedDict):
     restored: bool
 
 
+class ArchiveTicket(TypedDict):
+    """The address of a download that a browser makes by itself, and its size."""
+
+    url: str
+    pictures: int
+    num_bytes: int
+    lasts_s: int
+
+
 class Box(TypedDict):
     """One region of a picture."""
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import IO, Any, Generic, TypeVar, cast
 from urllib.parse import quote
 
 import httpx
@@ -37,6 +37,7 @@ class Call(Generic[A]):
     body: Any = None  # sent as JSON
     form: Mapping[str, str] = field(default_factory=dict)
     files: Sequence[FilePart] = ()
+    into: Path | None = None  # a file for the content of a successful answer, written as it comes
     again: bool = True  # whether it may be sent again if the server is busy
     twice: bool = True  # whether it may be sent again if its answer was lost, since the server may have done it
 
@@ -101,6 +102,18 @@ def json_as(kind: type[A], besides: str = "") -> Callable[[httpx.Response], A]:
 def content_of(answer: httpx.Response) -> bytes:
     """The bytes of an answer, such as a picture."""
     return answer.content
+
+
+@contextmanager
+def saved_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that has this path once it is complete. Raises OSError where it cannot be written."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def nothing(answer: httpx.Response) -> None:

@@ -140,6 +140,12 @@ def original(image_id: str) -> Call[bytes]:
     return Call(method="GET", path=_picture(image_id, "/original"), read=content_of)
 
 
+def archive(image_ids: Iterable[str], path: str | Path) -> Call[None]:
+    """Originals in one ZIP file."""
+    body = {"image_ids": list(image_ids)}
+    return Call(method="POST", path="/images/archive", body=body, into=Path(path), read=nothing)
+
+
 def deleted_thumbnail(image_id: str) -> Call[bytes]:
     """A small JPEG of a deleted picture."""
     return Call(method="GET", path=_picture(image_id, "/deleted-thumbnail"), read=content_of)

@@ -31,7 +31,7 @@ from regard_client.answers import (
     TagsAnswer,
     TextAnswer,
 )
-from regard_client.call import Call, kind_of, refusal, unreachable
+from regard_client.call import Call, kind_of, refusal, saved_file, unreachable
 from regard_client.connection import TIMEOUT, is_this_machine, reading_environment, request_headers, server_url
 from regard_client.errors import RegardError, RequestRefused, ServerUnreachable
 from regard_client.jobs import JobWait
@@ -258,6 +258,11 @@ class Client:
         """A picture's file as it was uploaded, with its metadata."""
         return self._send(calls.original(image_id))
 
+    def archive(self, image_ids: Iterable[str], path: str | Path) -> None:
+        """Save the original files of up to 1000 pictures as a ZIP file, written as it comes. Raises OSError where it
+        cannot be written."""
+        self._send(calls.archive(image_ids, path))
+
     def thumbnail(self, image_id: str) -> bytes:
         """A small JPEG of a picture."""
         return self._send(calls.thumbnail(image_id))
@@ -320,7 +325,9 @@ class Client:
             reason: RegardError
             try:
                 with call.request(self._http) as request, unreachable(self.url):
-                    answer = self._http.send(request)
+                    answer = self._http.send(request, stream=call.into is not None)
+                    if call.into is not None:
+                        self._save(answer, call.into)
             except ServerUnreachable as fault:
                 pause, reason = tries.pause_while_away(fault) if self._was_there else None, fault
                 if pause is None:
@@ -333,3 +340,15 @@ class Client:
                 reason = refusal(answer)
             self._on_wait(reason, pause)
             self._sleep(pause)
+
+    def _save(self, answer: httpx.Response, path: Path) -> None:
+        """Write a successful answer to a file; read any other."""
+        try:
+            if not answer.is_success:
+                answer.read()
+                return
+            with saved_file(path) as file:
+                for part in answer.iter_bytes():
+                    file.write(part)
+        finally:
+            answer.close()

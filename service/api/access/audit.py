@@ -20,6 +20,7 @@ log.setLevel(logging.INFO)
 @contextmanager
 def audited(scope: Scope, send: Send) -> Iterator[Send]:
     """A `send` that notes the outcome of the request; one line is logged when the block ends."""
+    scope["audit"] = {}  # for fields of the route
     outcome: dict[str, Any] = {"status": 0}
 
     async def send_and_note(message: Message) -> None:
@@ -41,6 +42,7 @@ def _write(scope: Scope, outcome: dict[str, Any]) -> None:
         "method": scope["method"],
         "route": scope["route"].path,
         **{name: str(value)[:MAX_SHOWN] for name, value in scope.get("path_params", {}).items()},
+        **scope["audit"],
         **outcome,  # of an ingestion, its location holds the id of the job
         "key": caller.key_id,
         "key_name": caller.name,

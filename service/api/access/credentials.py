@@ -1,4 +1,5 @@
-"""The caller of a request, identified by the API key in the header Authorization or the session token in a cookie."""
+"""The caller of a request, identified by the API key in the header Authorization or the session token in a cookie; for
+a download, also by a ticket in the address."""
 
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from service.auth.permissions import Permission
 from service.errors import Forbidden, InvalidKey, Unauthenticated
 
 SESSION_COOKIE = "regard_session"
+BY_TICKET = "/images/archive"  # the path that tickets are for
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Caller:
     key_id: str | None
     name: str | None
     permission: Permission
+    purpose: str | None = None  # of the ticket, if it came with one
     by_cookie: bool = False  # whether by a browser's session, which may only read, whatever its key may do
 
     def refusal(self, needed: Permission) -> Forbidden | None:
@@ -39,7 +42,8 @@ KEYLESS = Caller(None, None, Permission.ADMIN)
 def identify_caller(scope: Scope, keys: KeyRing, open_without_keys: bool) -> Caller:
     """The caller of the request. Unauthenticated where a key is needed and missing, InvalidKey where it is wrong.
 
-    The header takes precedence over the cookie. A key anywhere else, such as in the URL, is ignored.
+    The header takes precedence over a ticket, and that over the cookie. A key anywhere else, such as in the URL, is
+    ignored.
     """
     if not keys.required and open_without_keys:
         return KEYLESS
@@ -47,6 +51,9 @@ def identify_caller(scope: Scope, keys: KeyRing, open_without_keys: bool) -> Cal
     headers = connection.headers.getlist("authorization")
     if headers:
         return _by_header(headers, keys)
+    if scope["path"] == BY_TICKET and (ticket := connection.query_params.get("ticket")) is not None:
+        key, purpose = keys.redeem(ticket)
+        return Caller(key.key_id, key.name, key.permission, purpose)
     token = connection.cookies.get(SESSION_COOKIE)
     if token is None:
         raise Unauthenticated(

@@ -29,6 +29,8 @@ NEEDED: dict[tuple[str, str], Permission | None] = {
     ("GET", "/images"): READ,
     ("GET", "/images/{image_id}"): READ,
     ("GET", "/images/{image_id}/original"): WRITE,
+    ("POST", "/images/archive"): WRITE,
+    ("POST", "/images/archive/ticket"): WRITE,
     ("GET", "/images/{image_id}/thumbnail"): READ,
     ("GET", "/images/{image_id}/deleted-thumbnail"): WRITE,
     ("GET", "/images/{image_id}/regions"): READ,

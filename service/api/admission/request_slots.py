@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from service.errors import Overloaded
 
+MAX_ARCHIVES = 8  # each of which holds a thread while its files are read
 MAX_STREAMS = 64  # of events, each of which holds a connection
 SLOT_RETRY_S = 5
 
@@ -31,6 +32,11 @@ class RequestSlots:
     def of_streams(cls, most: int = MAX_STREAMS) -> "RequestSlots":
         """A bound on event streams."""
         return cls(most, "{most} streams of events are open, and no more are; ask for the job itself instead.")
+
+    @classmethod
+    def of_archives(cls, most: int = MAX_ARCHIVES) -> "RequestSlots":
+        """A bound on archives."""
+        return cls(most, "{most} archives are being downloaded, and no more are; try again shortly.")
 
     def check(self) -> None:
         """Overloaded where no slot is free."""

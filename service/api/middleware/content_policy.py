@@ -13,11 +13,13 @@ PAGE_SOURCES = {
     "font-src": "'self'",
     "connect-src": "'self'",
     "manifest-src": "'self'",
+    "frame-src": "'self'",
     "base-uri": "'none'",
     "form-action": "'self'",
     "frame-ancestors": "'none'",
 }
-"""Sources of pages: built files and pictures of this origin, and pictures chosen by the user; nothing inline."""
+"""Sources of pages: built files and pictures of this origin, and pictures chosen by the user; nothing inline. A
+frame, in which nothing may be shown (X-Frame-Options), takes downloads."""
 PAGE_POLICY = "; ".join(f"{directive} {value}" for directive, value in PAGE_SOURCES.items())
 
 EVERY_ANSWER = {

@@ -48,7 +48,9 @@ class RequestOrigin:
 
     def _check_site(self, headers: Mapping[bytes, str]) -> None:
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", "none")
-        if origin is not None and not self._is_own(origin, headers.get(b"host", "")):
+        # A form of this service's own page has the origin `null`, since the page tells no address (Referrer-Policy).
+        is_own_form = origin == "null" and site == "same-origin"
+        if origin is not None and not is_own_form and not self._is_own(origin, headers.get(b"host", "")):
             raise CrossSiteRequest(
                 f"The request comes from a page of {origin[:HEADER_SHOWN]!r}; only pages of this service may use it."
                 " Where a proxy changes the header Host, name the public host in the setting REGARD_ALLOWED_HOSTS."

@@ -126,6 +126,12 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             }
         ]
     },
+    "get_archive_ticket": {
+        "url": "/images/archive?ticket=rgt_...",
+        "pictures": 2,
+        "num_bytes": 1_624_958,
+        "lasts_s": 60,
+    },
     "list_failures": {"failures": [_FAILURE], "next": None},
     "list_images": {
         "images": [_LISTED],

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.connection import connect
-from service.cli.export_folder import ExportFolder, is_picture_name
+from service.cli.export_folder import ExportFolder
 from service.cli.options import AsJson, Url
 from service.cli.picture_filter import OfDate, Since, Until, WithTags, picture_filter
 from service.cli.terminal.output import print_json, print_note, print_table, show_progress, visible
 from service.errors import user_input
 from service.storage.originals import image_id_of
+from service.storage.picture_names import is_picture_name
 
 if TYPE_CHECKING:
     from regard_client import Client

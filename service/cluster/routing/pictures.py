@@ -4,7 +4,8 @@ import itertools
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, TypeVarTuple
+from io import BytesIO
+from typing import IO, Any, TypeVar, TypeVarTuple
 
 from index.catalog.filters import Filter
 from index.catalog.ingestion.failures import FailureKey, failure_key
@@ -21,7 +22,7 @@ from index.records import (
 )
 from service.cluster.operations import BuildView, Delete, Edit, Operation, Restore, Retry
 from service.cluster.placement import Placement
-from service.cluster.routing.fan_out import FanOut, every_shard
+from service.cluster.routing.fan_out import READ_DEADLINE_S, FanOut, all_answers, every_shard
 from service.cluster.routing.picture_homes import (
     PictureHomes,
     ShardWriters,
@@ -52,6 +53,34 @@ class ClusterPictures:
     def image(self, image_id: str) -> Image | None:
         """A picture in any state; None where it was never stored, or is erased."""
         return picture_in_shards(self._fan_out, self._placement(), image_id)
+
+    def images(self, image_ids: Sequence[str]) -> Mapping[str, Image]:
+        """Id -> picture in any state, of those among these that a shard has. Raises ShardLost as `image`."""
+        placement, asked = self._placement(), defaultdict[int, list[str]](list)
+        for image_id in image_ids:
+            for shard in placement.places(image_id):
+                asked[shard].append(image_id)
+        calls = {shard: (ids,) for shard, ids in asked.items()}
+        known = all_answers(self._fan_out, ShardLists.known_images, calls, deadline_s=READ_DEADLINE_S)
+        found = ((one, shard) for one in image_ids for shard in placement.places(one) if one in known[shard])
+        return {image_id: known[shard][image_id] for image_id, shard in found}  # the old shard comes last, and counts
+
+    def missing(self, images: Iterable[Image]) -> list[str]:
+        """None: whether an original is there, only its shard can say, when it is read."""
+        return []
+
+    def open(self, image: Image) -> IO[bytes]:
+        """A picture's original. Raises FileNotFoundError where its shard lacks it, ShardLost where that does not
+        answer."""
+        shard = self._homes.home(image.image_id)
+        call = {shard: (image,)}
+        content = all_answers(self._fan_out, ShardLists.original, call, deadline_s=READ_DEADLINE_S)[shard]
+        if content is None:  # perhaps on this replica only
+            others = self._fan_out.ask_every(ShardLists.original, call, READ_DEADLINE_S)[shard]
+            content = next((one for one in others if one is not None), None)
+        if content is None:
+            raise FileNotFoundError(f"the original of picture {image.image_id} is missing on shard {shard}")
+        return BytesIO(content)
 
     def delete(self, image_id: str, now: float) -> bool:
         """Delete a picture. Returns False where it does not exist, or is already deleted."""

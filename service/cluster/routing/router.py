@@ -165,8 +165,10 @@ def router_services(
 
     def collection(own: OwnParts) -> ServedCollection:
         galleries = ShardedGalleries(fan_out, own.models, own.extractor.digest, placement, round_trips)
+        pictures = ClusterPictures(fan_out, writers, placement, own.models)
         return ServedCollection(
-            pictures=ClusterPictures(fan_out, writers, placement, own.models),
+            pictures=pictures,
+            original_files=pictures,
             search=SearchEngine(galleries, own.models, own.extractor, WithoutLostShards(galleries)),
             progress=ClusterJobs(fan_out, placement),
             store=ClusterPictureStore(fan_out, writers, placement),

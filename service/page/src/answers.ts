@@ -12,6 +12,7 @@ import type { CaptionHit, ImageAnswer, TextAnswer } from "./openapi";
 import type { SearchOptions } from "./options";
 import { MOST_EXPLAINED, pictureForm, textRequest } from "./requests";
 import { type Actions, resultGrid, sentenceList, showWords } from "./results";
+import { Selection } from "./selection";
 import { mayChange } from "./session";
 import { asTaken, period, withExplanations, withoutMisleadingProbabilities, withSimilarities } from "./text";
 import { tried } from "./trying";
@@ -28,6 +29,7 @@ export interface Uses {
   open(pictures: Shown[], place: number, further: Further | null): void;
   like(hit: Shown): void;
   ask(question: Question): void;
+  again(): void;
 }
 
 export class Answers {
@@ -42,6 +44,10 @@ export class Answers {
   /** How often further results were requested. */
   steps = 0;
   readonly #actions: Actions;
+  // Results stay in place after changes, so that nothing moves; if others are shown by now, they may need an update.
+  readonly #selection = new Selection((changed) => {
+    if (changed.some(({ element }) => !element.isConnected)) this.uses.again();
+  });
 
   constructor(
     private readonly options: SearchOptions,
@@ -66,6 +72,7 @@ export class Answers {
   /** Begins with a question, with few results at first. */
   begin(question: Question): void {
     this.steps = seen().steps ?? 0;
+    if (question !== this.latest) this.#selection.end();
     this.latest = question;
   }
 
@@ -148,9 +155,10 @@ export class Answers {
       const shown = Math.max(results.length, second.results.length);
       refill(main, ...above, sideBySide(first!, second, this.#k, this.#actions), ...this.#more(shown));
     } else {
-      const { grid, words } = resultGrid(results, this.#actions);
+      const { grid, words, cards } = resultGrid(results, this.#actions);
       showWords(words);
-      refill(main, ...above, grid, ...this.#more(results.length));
+      this.#selection.over(grid, () => cards);
+      refill(main, ...above, ...(results.length ? [this.#selection.element] : []), grid, ...this.#more(results.length));
     }
     return results;
   }

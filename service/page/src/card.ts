@@ -4,14 +4,13 @@ import { breakable, button, el, find, isStillAt, workButton } from "./dom";
 import { Editor } from "./editing";
 import type { ImageListed } from "./openapi";
 import { downloadButton } from "./original";
+import { Pickable } from "./picking";
 import { thumbnail } from "./results";
 import { tagButtons } from "./tagged";
 import { day, failedTo, messageOf, spoken, titleOf } from "./text";
 
-export class Card {
+export class Card extends Pickable {
   readonly element: HTMLElement;
-  /** The checkbox that selects it, visible while several pictures are being selected. */
-  readonly pick = el("input", { type: "checkbox", class: "pick" });
   readonly #fault = el("p", { class: "fault", role: "alert" });
   #form: Editor | null = null;
   #deleted = false;
@@ -23,6 +22,7 @@ export class Card {
     private readonly open: (image: ImageListed) => void,
     private readonly onchanged: () => void,
   ) {
+    super();
     this.element = el("li", { class: "card", "data-image": image.image_id });
     this.#look();
   }
@@ -41,17 +41,13 @@ export class Card {
     return this.#deleted;
   }
 
-  get image_id(): string {
-    return this.image.image_id;
+  get picture(): ImageListed {
+    return this.image;
   }
 
   /** Whether it can be selected: not while it is deleted or being edited. */
   get canBeChosen(): boolean {
     return !this.isHeld;
-  }
-
-  get tags(): ImageListed["tags"] {
-    return this.image.tags;
   }
 
   get isWaiting(): boolean {
@@ -80,7 +76,7 @@ export class Card {
     [this.#form, this.#deleted] = [null, false];
     this.#fault.textContent = "";
     this.pick.disabled = false;
-    this.pick.setAttribute("aria-label", this.#selects);
+    this.pick.setAttribute("aria-label", this.selects);
     this.element.replaceChildren(
       this.pick,
       this.#picture(),
@@ -91,12 +87,12 @@ export class Card {
     );
   }
 
-  get #opens(): string {
+  protected get opens(): string {
     return `${spoken(this.image)}: show large`;
   }
 
-  get #selects(): string {
-    return `Select ${spoken(this.image)}`;
+  protected enlarge(): void {
+    this.open(this.image);
   }
 
   #picture(): HTMLElement {
@@ -104,27 +100,11 @@ export class Card {
     const large = {
       type: "button",
       class: "picture",
-      "aria-label": this.#opens,
-      onclick: (event: MouseEvent) => this.#press(event),
+      "aria-label": this.opens,
+      onclick: (event: MouseEvent) => this.press(event),
     };
     if (state === "ready") return el("button", large, thumbnail(this.image));
     return el("div", { class: "picture none" }, state === "queued" ? "waiting" : state);
-  }
-
-  /** Updates what a press on the picture does: while several are being selected, it selects. */
-  showChoice(isChoosing: boolean): void {
-    const picture = this.element.querySelector<HTMLElement>("button.picture");
-    if (!picture) return;
-    picture.ariaLabel = isChoosing ? this.#selects : this.#opens;
-    picture.ariaPressed = isChoosing ? String(this.pick.checked) : null;
-    picture.tabIndex = isChoosing ? -1 : 0; // the tab key reaches the checkbox instead
-  }
-
-  /** Opens the picture, or toggles its selection while several are being selected. */
-  #press({ shiftKey, detail }: MouseEvent): void {
-    if (!this.element.closest(".selecting")) this.open(this.image);
-    else if (this.canBeChosen)
-      this.pick.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey, detail }));
   }
 
   #about(): HTMLElement {
@@ -216,13 +196,7 @@ export class Card {
     this.#form?.giveUp();
     this.#form = null;
     this.#fault.textContent = "";
-    this.pick.checked = false;
-    const undo = workButton("Undo", () => this.#undo(), { "aria-label": `Undo: ${spoken(this.image)} was deleted` });
-    this.element.replaceChildren(
-      el("div", { class: "picture none" }, "deleted"), // as large as the picture was, so that nothing moves
-      el("p", { class: "about" }, this.#title(), " was deleted. ", undo),
-      this.#fault,
-    );
+    this.showDeleted(this.#title(), () => this.#undo(), this.#fault);
   }
 
   #undo(): Promise<void> {

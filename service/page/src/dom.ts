@@ -39,13 +39,13 @@ export function find<T extends HTMLElement>(id: string): T {
 
 /**
  * Makes these the only children of an element. Children that are already in place are not moved, so that they keep the
- * focus. The focus of a removed one goes to the same button of the same picture, or to the element itself.
+ * focus. The focus of a removed one goes to the same control of the same picture, or to the element itself.
  */
 export function refill(parent: HTMLElement, ...children: Element[]): void {
   const focused = document.activeElement as HTMLElement | null;
   const isInside = parent.contains(focused);
   const image_id = focused?.closest<HTMLElement>("[data-image]")?.dataset.image;
-  const buttons = () => [...parent.querySelectorAll<HTMLElement>(`[data-image="${image_id}"] button`)];
+  const buttons = () => [...parent.querySelectorAll<HTMLElement>(`[data-image="${image_id}"] :is(button, .pick)`)];
   const place = buttons().indexOf(focused!);
   for (const one of [...parent.children]) if (!children.includes(one)) one.remove();
   for (const [n, one] of children.entries())

@@ -27,11 +27,7 @@ export class Library {
   shown = 0; // number of pictures, kept in the history after the first page, for reloads
   #queued = 0; // among all listed pictures, shown or not
   #timer = 0;
-  readonly #selection = new Selection(
-    this.#grid,
-    () => this.#inOrder(),
-    () => this.onchange(),
-  );
+  readonly #selection = new Selection(() => this.onchange());
   readonly element = el("div", {}, this.#selection.element, this.#grid, this.#more);
 
   /** `open` enlarges one of several pictures; `onchange` is called when the list may have changed. */
@@ -39,7 +35,9 @@ export class Library {
     private readonly like: (image: ImageListed) => void,
     private readonly open: (images: ImageListed[], place: number, further: Further) => void,
     private readonly onchange: () => void,
-  ) {}
+  ) {
+    this.#selection.over(this.#grid, () => this.#inOrder());
+  }
 
   /** Whether a picture is being edited, or a deletion can be undone. */
   get isHeld(): boolean {

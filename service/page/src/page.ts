@@ -68,6 +68,7 @@ const answers = new Answers(options, like, {
   open: (...shown) => detail.open(...shown),
   like: (hit) => void searchLike(hit),
   ask: (question) => void askAnew(question),
+  again: () => void again(),
 });
 let typing = 0;
 let settling = 0;

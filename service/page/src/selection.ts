@@ -1,9 +1,10 @@
-// Changes of several pictures in the library: selecting them, tagging, deleting, undo.
+// Several pictures at once, in the library or among results: selecting, tagging, downloading, deleting, undo.
 import { ask, canBeTriedAgain, isMissing, isPassing, pause } from "./api";
-import type { Card } from "./card";
 import { button, el, renew, workButton } from "./dom";
 import { changedTags } from "./lines";
 import type { ImageListed } from "./openapi";
+import { saveOriginals } from "./original";
+import type { Pickable } from "./picking";
 import { counted, isolated, messageOf } from "./text";
 
 const ATTEMPTS = 5; // while the service is busy or down
@@ -25,22 +26,23 @@ export class Selection {
     "aria-label": "Tag for those selected",
     autocapitalize: "none",
   });
+  readonly #add = el("button", { type: "submit" }, "Add tag");
+  readonly #download = button("Download", () => void this.#work(() => this.#save()));
+  readonly #remove = button("Delete", () => void this.#work(() => this.#delete()));
   readonly #bar = el(
     "div",
     { class: "actions", hidden: true, role: "group", "aria-label": "Pictures selected" },
     this.#count,
     button("All shown", () => this.#chooseAll()),
-    el(
-      "form",
-      { onsubmit: (event: SubmitEvent) => this.#submit(event) },
-      this.#tag,
-      el("button", { type: "submit" }, "Add tag"),
-    ),
-    button("Delete", () => void this.#work(() => this.#delete())),
+    el("form", { onsubmit: (event: SubmitEvent) => this.#submit(event) }, this.#tag, this.#add),
+    this.#download,
+    this.#remove,
     button("Done", () => this.#turn(false)),
     this.#progress,
   );
-  #last: Card | null = null; // the card toggled last, where a range starts
+  #grid: HTMLElement | null = null;
+  #cards: () => Pickable[] = () => [];
+  #last: Pickable | null = null; // the card toggled last, where a range starts
   #isShift = false; // state at the last key: clicks by keys lack it in Firefox
   #isBusy = false;
   readonly element = el(
@@ -51,41 +53,76 @@ export class Selection {
     el("p", {}, this.#told, " ", this.#undo),
   );
 
-  /** `cards` returns the cards of `grid` in order; `onchanged` is called after changes and deletions. */
-  constructor(
-    private readonly grid: HTMLElement,
-    private readonly cards: () => Card[],
-    private readonly onchanged: () => void,
-  ) {
-    grid.addEventListener("click", (event) => {
-      const card = this.cards().find(({ pick }) => pick === event.target);
-      if (card) this.#chosen(card, event.shiftKey || (!event.detail && this.#isShift));
-    });
+  /** `onchanged` is called after changes and deletions of cards. */
+  constructor(private readonly onchanged: (changed: Pickable[]) => void) {
     for (const kind of ["keydown", "keyup"] as const)
       document.addEventListener(kind, ({ shiftKey }) => (this.#isShift = shiftKey));
   }
 
-  /** Updates the count and the cards after the list has changed. */
+  get #isOn(): boolean {
+    return !this.#bar.hidden;
+  }
+
+  /**
+   * Selects among the cards of this grid from now on; `cards` returns them in order. Pictures that were selected in the
+   * previous grid stay so.
+   */
+  over(grid: HTMLElement, cards: () => Pickable[]): void {
+    const chosen = new Set(this.#chosenCards().map(({ image_id }) => image_id));
+    const last = this.#last?.image_id;
+    [this.#grid, this.#cards] = [grid, cards];
+    for (const card of cards()) card.pick.checked = chosen.has(card.image_id);
+    this.#last = cards().find(({ image_id }) => image_id === last) ?? null;
+    grid.classList.toggle("selecting", this.#isOn);
+    grid.addEventListener("click", (event) => {
+      const card = this.#cards().find(({ pick }) => pick === event.target);
+      if (card) this.#chosen(card, event.shiftKey || (!event.detail && this.#isShift));
+    });
+    this.recount();
+  }
+
+  /** Ends the selection, since other pictures will be shown. */
+  end(): void {
+    this.#tag.value = "";
+    this.#switch(false);
+    [this.#grid, this.#cards] = [null, () => []];
+  }
+
+  /** Updates the count and the cards after the list has changed; what needs a selection is disabled without one. */
   recount(): void {
-    for (const card of this.cards()) card.showChoice(!this.#bar.hidden);
-    const all = this.cards().filter(({ canBeChosen }) => canBeChosen);
-    renew(this.#count, `${all.filter(({ pick }) => pick.checked).length} of ${all.length} shown selected`);
+    for (const card of this.#cards()) card.showChoice(this.#isOn);
+    const all = this.#cards().filter(({ canBeChosen }) => canBeChosen);
+    const num = all.filter(({ pick }) => pick.checked).length;
+    renew(this.#count, `${num} of ${all.length} shown selected`);
+    if (this.#isBusy) return; // the pressed button keeps the focus
+    for (const one of [this.#add, this.#download, this.#remove]) {
+      if (!num && document.activeElement === one) this.#focusBar();
+      one.disabled = !num;
+    }
+  }
+
+  #focusBar(): void {
+    this.#bar.querySelector("button")!.focus({ preventScroll: true });
+  }
+
+  #switch(on: boolean): void {
+    this.#grid?.classList.toggle("selecting", on);
+    [this.#begin.hidden, this.#bar.hidden] = [on, !on];
+    this.#tell("");
+    for (const { pick } of this.#cards()) pick.checked = false;
+    this.#last = null;
+    this.recount();
   }
 
   #turn(on: boolean): void {
-    this.grid.classList.toggle("selecting", on);
-    [this.#begin.hidden, this.#bar.hidden] = [on, !on];
-    this.#tell("");
-    for (const { pick } of this.cards()) pick.checked = false;
-    this.#last = null;
-    this.recount();
+    this.#switch(on);
     if (on) this.#bar.querySelector("button")!.focus();
     else this.#begin.focus();
   }
 
   /** Handles the toggling of a card; with Shift, the cards since the last toggled one get the same state. */
-  #chosen(card: Card, isRow: boolean): void {
-    const cards = this.cards();
+  #chosen(card: Pickable, isRow: boolean): void {
+    const cards = this.#cards();
     const [from, to] = [cards.indexOf(this.#last ?? card), cards.indexOf(card)].sort((one, other) => one - other);
     if (isRow && from! >= 0)
       for (const one of cards.slice(from, to! + 1)) one.pick.checked = one.canBeChosen && card.pick.checked;
@@ -93,12 +130,12 @@ export class Selection {
     this.recount();
   }
 
-  #chosenCards(): Card[] {
-    return this.cards().filter((one) => one.canBeChosen && one.pick.checked);
+  #chosenCards(): Pickable[] {
+    return this.#cards().filter((one) => one.canBeChosen && one.pick.checked);
   }
 
   #chooseAll(): void {
-    const all = this.cards().filter(({ canBeChosen }) => canBeChosen);
+    const all = this.#cards().filter(({ canBeChosen }) => canBeChosen);
     const isAll = all.every(({ pick }) => pick.checked);
     for (const { pick } of all) pick.checked = !isAll;
     this.recount();
@@ -124,20 +161,32 @@ export class Selection {
     const written = this.#tag.value;
     const tags = changedTags({}, written);
     if (!Object.keys(tags).length) throw new Error("Write the tag as name: value.");
-    const before = new Map<Card, Tags>();
-    const tag = async (card: Card) => {
-      const had = valuesOf(card.tags, tags);
+    const before = new Map<Pickable, Tags>();
+    const tag = async (card: Pickable) => {
+      const had = valuesOf(card.picture.tags, tags);
       await change(card, tags);
       before.set(card, had);
     };
     const done = await this.#each("tagged", tag, { besides: () => replaced([...before.values()], tags) });
     if (!done.length) return;
     if (this.#tag.value === written) this.#tag.value = ""; // unless another one is being typed
-    const back = async (card: Card) => {
-      if (!hasAll(card.tags, tags)) throw new Error(CHANGED);
+    const back = async (card: Pickable) => {
+      if (!hasAll(card.picture.tags, tags)) throw new Error(CHANGED);
       await change(card, before.get(card)!);
     };
     this.#offerUndo("tagged as before", back, done);
+  }
+
+  async #save(): Promise<void> {
+    const refused = () => this.#tell("The download was refused: try again.");
+    this.#tell(
+      await patiently(() =>
+        saveOriginals(
+          this.#chosenCards().map(({ picture }) => picture),
+          refused,
+        ),
+      ),
+    );
   }
 
   async #delete(): Promise<void> {
@@ -148,7 +197,7 @@ export class Selection {
   }
 
   /** Shows an undo button beside the message, which calls `back` for each card. */
-  #offerUndo(done: string, back: (card: Card) => Promise<void>, cards: Card[]): HTMLElement {
+  #offerUndo(done: string, back: (card: Pickable) => Promise<void>, cards: Pickable[]): HTMLElement {
     const undo = workButton("Undo", () => this.#work(async () => void (await this.#each(done, back, { cards }))));
     this.#undo.replaceChildren(undo);
     return undo;
@@ -160,11 +209,10 @@ export class Selection {
    */
   async #each(
     done: string,
-    work: (card: Card) => Promise<void>,
+    work: (card: Pickable) => Promise<void>,
     { cards = this.#chosenCards(), besides = (): string => "" } = {},
-  ): Promise<Card[]> {
-    if (!cards.length) throw new Error("Select pictures first: press them.");
-    const well: Card[] = [];
+  ): Promise<Pickable[]> {
+    const well: Pickable[] = [];
     const faults = new Map<string, number>();
     for (const [n, card] of cards.entries()) {
       this.#progress.textContent = `${n} of ${cards.length} ${done}…`;
@@ -181,19 +229,19 @@ export class Selection {
     this.#progress.textContent = "";
     const not = [...faults].map(([why, count]) => `${counted(count, "picture")} not: ${why}`);
     this.#tell([`${counted(well.length, "picture")} ${done}.`, besides(), ...not].filter(Boolean).join(" "));
-    this.onchanged();
+    this.onchanged(well);
     return well;
   }
 
   /** Shows a message, which replaces the previous one and its undo button. */
   #tell(what: string): void {
     this.#told.textContent = what;
-    if (this.#undo.contains(document.activeElement)) this.#bar.querySelector("button")!.focus({ preventScroll: true });
+    if (this.#undo.contains(document.activeElement)) this.#focusBar();
     this.#undo.replaceChildren();
   }
 }
 
-async function change(card: Card, tags: Tags): Promise<void> {
+async function change(card: Pickable, tags: Tags): Promise<void> {
   card.update(await ask<ImageListed>(`/images/${card.image_id}`, { method: "PATCH", json: { tags } }));
 }
 
@@ -218,7 +266,7 @@ function replaced(before: Tags[], given: Tags): string {
 }
 
 /** Does the work, and retries while the service is busy or down. */
-async function patiently(work: () => Promise<void>): Promise<void> {
+async function patiently<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();

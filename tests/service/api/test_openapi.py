@@ -31,6 +31,7 @@ ROUTES = {
     *("GET /images/{image_id}", "DELETE /images/{image_id}", "PATCH /images/{image_id}"),
     *("POST /images/{image_id}/restore", "GET /images/{image_id}/original", "GET /images/{image_id}/thumbnail"),
     *("GET /images/{image_id}/deleted-thumbnail", "GET /images/{image_id}/regions", "GET /images/{image_id}/info"),
+    *("POST /images/archive", "POST /images/archive/ticket"),
     *("GET /images/{image_id}/explain.png", "GET /tags", "GET /dates", "GET /models", "POST /models/{name}/build"),
     *("GET /livez", "GET /readyz", "GET /metrics", "GET /session", "POST /session", "DELETE /session"),
 }

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from index.files import replace_file
 from regard_client import Client, Picture
 from service.cli import export_folder
-from service.cli.export_folder import DESCRIPTIONS, ExportFolder, is_picture_name, names_of
+from service.cli.export_folder import DESCRIPTIONS, ExportFolder
 from service.cli.picture_files import find_files
 from service.cli.user_errors import one_line
 from service.storage.originals import Originals, image_id_of_file
+from service.storage.picture_names import is_picture_name, names_of
 from tests.support.cli_runner import Regard
 from tests.support.described_pictures import described, jpeg
 from tests.support.library import two_coloured

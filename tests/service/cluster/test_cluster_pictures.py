@@ -320,3 +320,20 @@ def test_uploads_to_a_cluster_keep_to_the_bound_of_what_is_said_of_a_picture(sha
     image = shards.pictures.image(accepted.image_id)
     assert image is not None
     assert len(image.captions) == 1000
+
+
+def test_originals_for_an_archive_are_had_of_their_shards(shards: Shards, whole: Directory, tmp_path: Path) -> None:
+    fill(shards, whole, tmp_path)
+    expected = {one.image_id: one for one in whole.catalog.list_images(None, 1000)}
+    found = shards.pictures.images([*expected, "f" * 32])
+    assert {one: image.filename for one, image in found.items()} == {
+        one: image.filename for one, image in expected.items()
+    }
+    for image_id, image in found.items():
+        with shards.pictures.open(image) as file:
+            assert file.read() == whole.originals.path(image_id, image.extension).read_bytes()
+    gone = next(iter(found.values()))
+    for directory in shards.directories:
+        directory.originals.path(gone.image_id, gone.extension).unlink(missing_ok=True)
+    with pytest.raises(FileNotFoundError, match=gone.image_id):
+        shards.pictures.open(gone)
