@@ -12,7 +12,7 @@ from index.records import Image
 from service.api.admission.request_slots import RequestSlots
 from service.api.original_files import OriginalFiles
 from service.storage.picture_names import names_of
-from service.storage.zip_stream import ZipEntry, zip_length, zip_parts
+from service.storage.zip_stream import ZipEntry, zip_parts
 
 ZIP = "application/zip"
 
@@ -28,7 +28,6 @@ class ArchiveResponse(StreamingResponse):
         self._parts: Iterator[bytes] = zip_parts(entries, lambda place: files.open(images[place]))
         self._slots = slots
         headers = {
-            "Content-Length": str(zip_length(entries)),
             "Content-Disposition": f'attachment; filename="{filename}"',
             "Cache-Control": "no-store",
         }
@@ -38,11 +37,6 @@ class ArchiveResponse(StreamingResponse):
         """Send the archive while there is a slot."""
         with self._slots.taken(), closing(self._parts):  # type: ignore[type-var]
             await super().__call__(scope, receive, send)
-
-
-def archive_length(images: Iterable[Image]) -> int:
-    """The length of the archive of these pictures in bytes."""
-    return zip_length(entries_of(images))
 
 
 def entries_of(images: Iterable[Image]) -> list[ZipEntry]:

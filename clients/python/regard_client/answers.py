@@ -13,7 +13,7 @@ class Accepted(TypedDict):
 
 
 class ArchiveTicket(TypedDict):
-    """The address of a download that a browser makes by itself, and its size."""
+    """The address of a download that a browser makes by itself."""
 
     url: str
     pictures: int

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from index.records import Image
 from service.api.access.credentials import BY_TICKET, Caller
-from service.api.archive_response import ZIP, ArchiveResponse, archive_length
+from service.api.archive_response import ZIP, ArchiveResponse
 from service.api.dependencies import ServicesDep, look_up
 from service.api.problems import invalid_request, problem_responses
 from service.api.schemas.archives import ArchiveRequest, ArchiveTicket
@@ -77,7 +77,8 @@ async def get_archive_ticket(request: Request, services: ServicesDep) -> Archive
     url = BY_TICKET
     if caller.key_id is not None:
         url += f"?ticket={services.keys.ticket(caller.key_id, purpose_of(image_ids), TICKET_LASTS_S)}"
-    return ArchiveTicket(url=url, pictures=len(images), num_bytes=archive_length(images), lasts_s=TICKET_LASTS_S)
+    num_bytes = sum(image.num_bytes for image in images)
+    return ArchiveTicket(url=url, pictures=len(images), num_bytes=num_bytes, lasts_s=TICKET_LASTS_S)
 
 
 async def asked_ids(request: Request) -> list[str]:

@@ -21,9 +21,9 @@ class ArchiveRequest(BaseModel):
 
 
 class ArchiveTicket(Answer):
-    """The address of a download that a browser makes by itself, and its size."""
+    """The address of a download that a browser makes by itself."""
 
     url: str = Field(description="The address to send a form to, by POST, with the same `image_ids`.")
     pictures: int
-    num_bytes: int = Field(description="The length of the archive.")
+    num_bytes: int = Field(description="The size of the files; the archive is a little larger.")
     lasts_s: int = Field(description="Seconds from now until which the download can begin.")

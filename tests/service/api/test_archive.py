@@ -48,7 +48,6 @@ def test_an_archive_holds_the_originals_byte_for_byte(api: Api) -> None:
     assert answer.status_code == 200, answer.text
     assert read(answer.content) == contents
     assert [*read(answer.content)] == [*contents][::-1]
-    assert int(answer.headers["content-length"]) == len(answer.content)
     assert answer.headers["content-type"] == "application/zip"
     assert answer.headers["content-disposition"].startswith('attachment; filename="pictures-2')
     assert "content-encoding" not in answer.headers
@@ -142,7 +141,7 @@ def test_a_client_that_hangs_up_ends_it(api: Api) -> None:
             return opened[-1]
 
     response = ArchiveResponse(images, Noted(), slots, "a.zip")
-    assert sent_until_gone(api, response) < int(response.headers["content-length"]) / 2
+    assert sent_until_gone(api, response) < sum(image.num_bytes for image in images) / 2
     assert len(opened) < len(ids) / 2
     assert all(file.closed for file in opened)
     assert slots.num_open == 0
@@ -162,7 +161,8 @@ def test_without_keys_a_form_needs_no_ticket(api: Api) -> None:
     given = checked(ask(api, ids, "/images/archive/ticket"), 200, ArchiveTicket)
     own = {"origin": "null", "sec-fetch-site": "same-origin"}  # as of a page with `Referrer-Policy: no-referrer`
     answer = api.request("POST", given["url"], data={"image_ids": ids}, headers=own)
-    assert (answer.status_code, len(answer.content)) == (200, given["num_bytes"])
+    assert answer.status_code == 200
+    assert sum(map(len, read(answer.content).values())) == given["num_bytes"]
     elsewhere = {"origin": "null", "sec-fetch-site": "cross-site"}
     problem(api.request("POST", given["url"], data={"image_ids": ids}, headers=elsewhere), 403, "cross-site-request")
 

@@ -5,29 +5,26 @@ import random
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 from service.storage import zip_stream
-from service.storage.zip_stream import ZipEntry, zip_length, zip_parts
+from service.storage.zip_stream import ZipEntry, zip_parts
 
 
 def made(contents: dict[str, bytes], modified_at: float = 1e9) -> bytes:
     entries = [ZipEntry(name, len(content), modified_at) for name, content in contents.items()]
-    archive = b"".join(zip_parts(entries, lambda place: io.BytesIO([*contents.values()][place])))
-    assert len(archive) == zip_length(entries)
-    return archive
+    return b"".join(zip_parts(entries, lambda place: io.BytesIO([*contents.values()][place])))
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("large", [2**32 - 1, 3000])  # small, so that sizes and offsets need ZIP64
+@pytest.mark.parametrize("large", [zipfile.ZIP64_LIMIT, 3000])  # small, so that sizes and offsets need ZIP64
 def test_an_archive_holds_what_was_put_in(
     seed: int, large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zip_stream, "LARGE", large)
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", large)
     monkeypatch.setattr(zip_stream, "ZIP_PART_BYTES", 100)
     chance = random.Random(seed)
     names = [f"{'ä/é🐶x'[: chance.randrange(5)]}{number}.jpg" for number in range(chance.randrange(40))]
@@ -57,37 +54,6 @@ class Endless(io.RawIOBase):
         return place
 
 
-class Sparse(io.BytesIO):
-    """The directory of an archive, and the local header before its last entry, as a file with a hole."""
-
-    def __init__(self, length: int, end: bytes) -> None:
-        super().__init__(end)
-        self._begin = length - len(end)
-
-    def seek(self, place: int, whence: int = 0) -> int:
-        place = place if whence == 0 else self._begin + len(self.getvalue()) + place
-        super().seek(max(0, place - self._begin))
-        return place
-
-    def tell(self) -> int:
-        return self._begin + super().tell()
-
-
-def listed(entries: Sequence[ZipEntry]) -> list[zipfile.ZipInfo]:
-    directory = zip_stream._directory(entries, [7] * len(entries))
-    return zipfile.ZipFile(Sparse(zip_length(entries), directory)).infolist()
-
-
-def test_sizes_and_offsets_beyond_four_gigabytes_are_listed() -> None:
-    sizes = [2**32 - 2, 2**32 - 1, 5 * 2**32, 3]
-    entries = [ZipEntry(f"{number}.jpg", size, 0.0) for number, size in enumerate(sizes)]
-    found = listed(entries)
-    assert [one.file_size for one in found] == sizes
-    assert [one.header_offset for one in found][-1] == zip_length(entries[:3]) - len(
-        zip_stream._directory(entries[:3], [0] * 3)
-    )
-
-
 @pytest.mark.parametrize(
     ("at", "read"),
     [
@@ -114,7 +80,7 @@ def test_one_part_at_a_time_is_read() -> None:
         return opened[-1]  # type: ignore[return-value]
 
     parts = zip_parts([ZipEntry("a.jpg", 50 * zip_stream.ZIP_PART_BYTES, 0.0)] * 2, open_entry)
-    assert max(len(next(parts)) for _ in range(40)) == zip_stream.ZIP_PART_BYTES
+    assert max(len(next(parts)) for _ in range(40)) <= zip_stream.ZIP_PART_BYTES + 1000  # with the headers
     assert (len(opened), opened[0].closed) == (1, False)
     parts.close()  # type: ignore[attr-defined]
     assert opened[0].closed
