@@ -41,7 +41,7 @@ def test_names_are_broken_behind_their_marks_and_no_separator_stands_alone(brows
     search(visit.page, "red")
     expect(card.locator(".facts > *").last).to_have_text("album: Summer")
     visit.page.go_back()
-    assert visit.page.locator(".selection").evaluate("(one) => getComputedStyle(one).borderBottomStyle") == "solid"
+    expect(visit.page.locator(".selection")).to_have_css("border-bottom-style", "solid")
     visit.close()
 
 
