@@ -47,6 +47,13 @@ def test_each_state_is_told_once_and_the_end_ends_it() -> None:
     assert events[0].startswith(b"retry: ")
 
 
+def test_only_the_last_state_has_the_id_that_ends_reconnecting() -> None:
+    *before, end = followed(job(0), job(1), job(3, "done"), poll_s=0.001)
+    assert b"id: done\n" in end
+    assert not any(b"id:" in event for event in before)
+    assert not any(b"id:" in event for event in followed(job(0), job(1), None, poll_s=0.001))
+
+
 def test_a_job_that_is_forgotten_meanwhile_ends_it() -> None:
     assert progress_of(followed(job(0), job(1), None, job(2), poll_s=0.001)) == [0, 1]
 
