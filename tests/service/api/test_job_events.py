@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,15 @@ from tests.support.web_app import Api, png
 
 
 def job(done: int, state: Any = "running") -> JobAnswer:
-    return JobAnswer(job_id="j", state=state, total=3, done=done, failed=0, failures=[])
+    return JobAnswer(
+        job_id="j",
+        created_at=datetime(2026, 11, 30, tzinfo=UTC),
+        state=state,
+        total=3,
+        done=done,
+        failed=0,
+        failures=[],
+    )
 
 
 def followed(*states: JobAnswer | None, **options: Any) -> list[bytes]:
