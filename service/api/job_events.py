@@ -15,6 +15,7 @@ LONGEST_S = 600.0  # of one stream; browsers reconnect by themselves
 EVENT_EVERY_S = 0.25
 QUIET_S = 15.0  # without an event, after which a comment keeps the connection alive
 COME_BACK_MS = 2000
+ENDED = "done"  # the id of a job's last event
 
 
 class EventStream(StreamingResponse):
@@ -42,6 +43,7 @@ async def job_events(
 ) -> AsyncIterator[bytes]:
     """Events `progress` with the job as JSON: the first state, each that differs from the one before, and the last.
 
+    The last event has the id ENDED. A browser that reconnects sends it back, and is then told to stop.
     The stream ends with the state `done`, when the job is gone, after `longest_s` seconds, or once `is_over` says so;
     the next stream continues from the state of that moment.
     """
@@ -63,4 +65,5 @@ async def job_events(
 
 
 def _event(job: JobAnswer) -> str:
-    return f"event: progress\ndata: {json.dumps(job.model_dump(mode='json'))}\n\n"
+    last = f"id: {ENDED}\n" if job.state == "done" else ""
+    return f"{last}event: progress\ndata: {json.dumps(job.model_dump(mode='json'))}\n\n"

@@ -70,7 +70,7 @@ def parse_boundary(content_type: str) -> bytes:
     """The boundary in a Content-Type header; InvalidRequest where it is not that of a form."""
     kind, options = parse_options_header(content_type)
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
-        raise InvalidRequest("The body must be multipart/form-data; curl sends a file NAME by -F NAME=@PATH")
+        raise InvalidRequest.field("body", "must be multipart/form-data; curl sends a file NAME by -F NAME=@PATH")
     return options[b"boundary"]
 
 
@@ -122,7 +122,7 @@ class MultipartReader:
                 max_header_size=MAX_HEADER_BYTES,
             )
         except FormParserError as error:
-            raise InvalidRequest(f"The form cannot be read: {error}.") from None
+            raise InvalidRequest.field("body", f"cannot be read as a form: {error}") from None
         self._begin()
 
     def __enter__(self) -> "MultipartReader":
@@ -143,12 +143,12 @@ class MultipartReader:
             try:
                 self._parser.write(content)
             except FormParserError as error:
-                raise InvalidRequest(f"The form cannot be read: {error}.") from None
+                raise InvalidRequest.field("body", f"cannot be read as a form: {error}") from None
 
     def result(self) -> MultipartForm:
         """The whole form; InvalidRequest when the body ended before the form did."""
         if not self._complete:
-            raise InvalidRequest("The form ends in the middle: the upload was cut; send it again.")
+            raise InvalidRequest.field("body", "ends in the middle: the upload was cut; send it again")
         return self._form
 
     # -- callbacks of the parser for a part, in order

@@ -194,8 +194,13 @@ ImageId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{32}$")]
 
 
 SHORTLIST_DESCRIPTION = (
-    "How many candidates stage one hands to the reranker; at least k. If not given, k where that is more than 100."
+    "How many candidates stage one hands to the reranker; at least k. If not given, 100, or k where that is more."
 )
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    """Drop the documented default of a field, which clients that send every default would send."""
+    schema.pop("default")
 
 
 class SearchRequest(RequestModel):
@@ -204,7 +209,9 @@ class SearchRequest(RequestModel):
     model_config = ConfigDict(strict=True)  # "10" is no number, and 1 is not true
 
     k: int = Field(10, ge=1, le=MOST_RESULTS, description="How many results at most.")
-    shortlist: int = Field(100, ge=1, le=MOST_RESULTS, description=SHORTLIST_DESCRIPTION)
+    shortlist: int = Field(
+        100, ge=1, le=MOST_RESULTS, description=SHORTLIST_DESCRIPTION, json_schema_extra=_without_default
+    )
     model: str | None = Field(None, max_length=200, description="A model of GET /models; null for the default.")
     explain: bool = Field(False, description="Add which region answered which word.")
     min_score: float | None = Field(None, description="Leave out results whose raw score is lower.")

@@ -92,6 +92,17 @@ def test_a_manifest_goes_by_names() -> None:
         manifest_of([red, Picture(b"2", "red.png")])
 
 
+def test_nothing_is_sent_where_there_is_no_picture() -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise AssertionError("it was sent")
+
+    with (
+        Client("here", transport=httpx.MockTransport(refuse)) as client,
+        pytest.raises(Misconfigured, match="no picture to send"),
+    ):
+        client.ingest([])
+
+
 def test_what_is_no_picture_is_refused_with_words() -> None:
     with pytest.raises(Misconfigured, match="needs a name"):
         Picture(b"x")

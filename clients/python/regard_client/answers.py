@@ -227,6 +227,7 @@ class JobAnswer(TypedDict):
     """The progress of an ingestion job."""
 
     job_id: str
+    created_at: str
     state: Literal["queued", "running", "done"]
     total: int
     done: int
@@ -345,14 +346,18 @@ class PictureHit(TypedDict):
 
 
 class ProblemAnswer(TypedDict):
-    """RFC 9457; further members depend on the type."""
+    """RFC 9457; which members there are besides the first five depends on the type, and there may be others."""
 
     type: str
     title: str
     status: int
     detail: str
     instance: str
-    errors: NotRequired[list[FieldProblem] | None]
+    errors: NotRequired[list[FieldProblem]]
+    rejected: NotRequired[list[Rejected]]
+    known: NotRequired[list[str]]
+    needed: NotRequired[Literal["read", "write", "admin"]]
+    retry_after: NotRequired[int]
 
 
 class ReadyAnswer(TypedDict):

@@ -67,6 +67,8 @@ def _picture_form(
 def ingest(pictures: Iterable[Picture | str | Path], restore: bool) -> Call[IngestAnswer]:
     """An upload of pictures in one request."""
     sent = [as_picture(each) for each in pictures]
+    if not sent:
+        raise Misconfigured("there is no picture to send")
     return Call(
         method="POST",
         path="/ingest",

@@ -45,6 +45,14 @@ _SEARCH = {
     "matched": True,
 }
 _TIMES = {"encode": 2.1, "shortlist": 0.4, "rerank": 6.3, "total": 9.6}
+_JOB = {
+    "job_id": JOB,
+    "created_at": "2024-07-02T08:00:00Z",
+    "state": "running",
+    "total": 3,
+    "done": 1,
+    "failed": 1,
+}
 _FAILURE = {"image_id": IMAGE, "filename": "cut.jpg", "reason": "The file ends in the middle.", "attempts": 1}
 _MODEL = {
     "name": "bfan-equal",
@@ -113,19 +121,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             }
         ],
     },
-    "get_job": {"job_id": JOB, "state": "running", "total": 3, "done": 1, "failed": 1, "failures": [_FAILURE]},
-    "list_jobs": {
-        "jobs": [
-            {
-                "job_id": JOB,
-                "created_at": "2024-07-02T08:00:00Z",
-                "state": "running",
-                "total": 3,
-                "done": 1,
-                "failed": 1,
-            }
-        ]
-    },
+    "get_job": {**_JOB, "failures": [_FAILURE]},
+    "list_jobs": {"jobs": [_JOB]},
     "get_archive_ticket": {
         "url": "/images/archive?ticket=rgt_...",
         "pictures": 2,

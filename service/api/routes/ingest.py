@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from service.api.dependencies import ServicesDep, content_length, in_change_thread
-from service.api.job_events import EventStream, job_events
+from service.api.job_events import ENDED, EventStream, job_events
 from service.api.openapi.document import INGEST_FORM
 from service.api.page_cursors import LONGEST_CURSOR, cursor_after_failure, failure_place
 from service.api.problems import problem_responses
@@ -101,13 +101,14 @@ def get_job(job_id: str, services: ServicesDep) -> JobAnswer:
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "Events `progress`, each with the body of `GET /jobs/{job_id}` as its data.",
+            "description": "Events `progress`, each with the body of `GET /jobs/{job_id}` as its data; in the last one"
+            " `state` is `done`. If that one's id comes back in `Last-Event-ID`, the status is 204: nothing follows.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
         **problem_responses(NotFound, Overloaded, Problem),
     },
 )
-async def follow_job(job_id: str, services: ServicesDep) -> StreamingResponse:
+async def follow_job(job_id: str, request: Request, services: ServicesDep) -> Response:
     """Server-sent events until the job is done, for ten minutes at most; an EventSource then reconnects by itself."""
 
     async def look() -> JobAnswer | None:
@@ -118,7 +119,8 @@ async def follow_job(job_id: str, services: ServicesDep) -> StreamingResponse:
     first = await look()
     if first is None:
         raise NotFound(f"There is no job {job_id}.")
-
+    if first.state == "done" and request.headers.get("last-event-id") == ENDED:
+        return Response(status_code=204)  # at which an EventSource, unlike at the end of a stream, stops
     return EventStream(job_events(first, look, is_over=services.ending.is_set), slots)
 
 

@@ -88,6 +88,7 @@ class JobAnswer(Answer):
     """The progress of an ingestion job."""
 
     job_id: str
+    created_at: Moment
     state: Literal["queued", "running", "done"] = Field(
         description="`done` once every picture can be found or was set aside."
     )
@@ -278,7 +279,7 @@ class FieldProblem(BaseModel):
 
 
 class ProblemAnswer(BaseModel):
-    """RFC 9457; further members depend on the type."""
+    """RFC 9457; which members there are besides the first five depends on the type, and there may be others."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -287,4 +288,13 @@ class ProblemAnswer(BaseModel):
     status: int
     detail: str
     instance: str
-    errors: list[FieldProblem] | None = None
+    # Made by factories, since a default in the document would say that absent members are null.
+    errors: list[FieldProblem] = Field(default_factory=list, description="With `invalid-request`: each wrong field.")
+    rejected: list[Rejected] = Field(
+        default_factory=list, description="With `nothing-accepted`: each file, and why it was refused."
+    )
+    known: list[str] = Field(default_factory=list, description="With `unknown-model`: the names there are.")
+    needed: Literal["read", "write", "admin"] = Field(
+        default_factory=lambda: "read", description="With `forbidden`: the permission that is missing."
+    )
+    retry_after: int = Field(default_factory=int, description="As in the header `Retry-After`, which came with it.")

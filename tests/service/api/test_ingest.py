@@ -147,10 +147,19 @@ def test_a_wrong_manifest_names_its_field(api: Api, manifest: Any, field: str) -
 
 
 def test_a_body_that_is_no_form_is_refused(api: Api) -> None:
-    problem(api.request("POST", "/ingest", json={"images": []}), 422, "invalid-request")
-    problem(api.request("POST", "/ingest"), 422, "invalid-request")
+    cut = b'--x\r\nContent-Disposition: form-data; name="images"; filename="a.png"\r\n\r\nhalf'
     headers = {"content-type": "multipart/form-data; boundary=x"}
-    problem(api.request("POST", "/ingest", content=b"--x\r\nnonsense", headers=headers), 422, "invalid-request")
+    requests: list[tuple[dict[str, Any], str]] = [
+        ({"json": {"images": []}}, "must be multipart/form-data"),
+        ({}, "must be multipart/form-data"),
+        ({"content": b"--x\r\nnonsense", "headers": headers}, "ends in the middle"),
+        ({"content": b"nonsense", "headers": headers}, "cannot be read as a form"),
+        ({"content": cut, "headers": headers}, "ends in the middle"),
+    ]
+    for request, wrong in requests:
+        (said,) = problem(api.request("POST", "/ingest", **request), 422, "invalid-request")["errors"]
+        assert said["field"] == "body"
+        assert said["problem"].startswith(wrong)
 
 
 @pytest.mark.parametrize(("path", "field"), [("/ingest", "images"), ("/search/image", "image")])

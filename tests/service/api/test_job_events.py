@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,15 @@ from tests.support.web_app import Api, png
 
 
 def job(done: int, state: Any = "running") -> JobAnswer:
-    return JobAnswer(job_id="j", state=state, total=3, done=done, failed=0, failures=[])
+    return JobAnswer(
+        job_id="j",
+        created_at=datetime(2026, 11, 30, tzinfo=UTC),
+        state=state,
+        total=3,
+        done=done,
+        failed=0,
+        failures=[],
+    )
 
 
 def followed(*states: JobAnswer | None, **options: Any) -> list[bytes]:
@@ -45,6 +54,13 @@ def test_each_state_is_told_once_and_the_end_ends_it() -> None:
     events = followed(job(0), job(0), job(1), job(1), job(2), job(3, "done"), poll_s=0.001)
     assert progress_of(events) == [0, 1, 2, 3]
     assert events[0].startswith(b"retry: ")
+
+
+def test_only_the_last_state_has_the_id_that_ends_reconnecting() -> None:
+    *before, end = followed(job(0), job(1), job(3, "done"), poll_s=0.001)
+    assert b"id: done\n" in end
+    assert not any(b"id:" in event for event in before)
+    assert not any(b"id:" in event for event in followed(job(0), job(1), None, poll_s=0.001))
 
 
 def test_a_job_that_is_forgotten_meanwhile_ends_it() -> None:

@@ -239,6 +239,9 @@ def test_a_job_is_followed_to_its_end(api: Api) -> None:
     assert followed.headers["content-type"].startswith("text/event-stream")
     assert followed.text.count("event: progress") == 1
     assert '"state": "done"' in followed.text
+    assert followed.text.count("id: done\n") == 1
+    again = api.request("GET", f"/jobs/{job_id}/events", headers={"last-event-id": "done"})
+    assert (again.status_code, again.content) == (204, b"")  # an EventSource that reconnects stops
     problem(api.get("/jobs/nothing/events"), 404, "not-found")
 
 

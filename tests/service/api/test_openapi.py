@@ -16,6 +16,7 @@ from service.api import app
 from service.api.access.permissions import needed_permission
 from service.api.openapi.document import complete_document
 from service.api.schemas.resources import ProblemAnswer
+from service.search.requests import MOST_RESULTS, TextSearchRequest
 from tests.support.api_document import declared_responses
 from tests.support.project_files import ROOT
 
@@ -138,6 +139,22 @@ def test_every_default_is_a_value_that_may_be_sent() -> None:
     assert len(found) > 10
     for schema in found:
         jsonschema.validate(schema["default"], {**schema, "components": DOCUMENT["components"]})
+
+
+def test_a_client_that_sends_every_default_may_ask_for_the_most_results() -> None:
+    fields = DOCUMENT["components"]["schemas"]["TextSearchRequest"]["properties"]
+    sent = {name: field["default"] for name, field in fields.items() if "default" in field}
+    assert len(sent) > 4
+    asked = TextSearchRequest.model_validate({**sent, "query": "a dog", "k": MOST_RESULTS})
+    assert asked.shortlist == MOST_RESULTS
+
+
+def test_members_that_a_problem_may_lack_are_never_null() -> None:
+    problem = DOCUMENT["components"]["schemas"]["ProblemAnswer"]
+    optional = {name: problem["properties"][name] for name in problem["properties"].keys() - set(problem["required"])}
+    assert optional.keys() == {"errors", "rejected", "known", "needed", "retry_after"}
+    assert list(defaults(optional)) == []
+    assert not any("anyOf" in member for member in optional.values())
 
 
 @pytest.mark.parametrize(("name", "operation"), OPERATIONS)

@@ -366,6 +366,10 @@ def test_half_a_surrogate_pair_is_refused_in_words(api: Api, tags: str) -> None:
     problem(api.request("POST", "/search/text", content=body, headers=headers), 422, "invalid-request")
     form = {"image_id": (None, "0" * 32), "filter": (None, f'{{"tags": {tags}}}')}
     problem(api.request("POST", "/search/image", files=form), 422, "invalid-request")
+    wrong = problem(
+        api.request("POST", "/search/text", content=b'{"query": "\\ud800"}', headers=headers), 422, "invalid-request"
+    )
+    assert wrong["detail"].startswith("query: holds half a surrogate pair")
     whole = body.replace(tags.encode(), b'{"a": "\\ud83d\\udc15"}')
     checked(api.request("POST", "/search/text", content=whole, headers=headers), 200, TextAnswer)
 
