@@ -112,7 +112,12 @@ export class Card extends Pickable {
       "p",
       { class: "about" },
       this.#title(),
-      el("span", { class: "quiet facts" }, el("span", {}, day(this.image.taken_at)), ...tagButtons(this.image.tags)),
+      el(
+        "span",
+        { class: "quiet facts" },
+        this.image.taken_at && el("span", {}, day(this.image.taken_at)),
+        ...tagButtons(this.image.tags),
+      ),
     );
   }
 

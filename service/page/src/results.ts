@@ -150,7 +150,7 @@ export class Found extends Pickable {
         el(
           "span",
           { class: "quiet facts" },
-          ...[said(hit), day(hit.taken_at), alike(hit)].map((fact) => fact && el("span", {}, fact)),
+          ...[said(hit), hit.taken_at && day(hit.taken_at), alike(hit)].map((fact) => fact && el("span", {}, fact)),
           ...albumOf(hit),
         ),
         button("More like this", () => this.like(hit), {
