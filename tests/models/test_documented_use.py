@@ -22,5 +22,6 @@ def test_the_models_are_used_from_python_as_documented(monkeypatch: pytest.Monke
     assert all(weight.grad is not None for weight in made["matcher"].reranker.parameters())
     dog, cyclist = made["scores"][0]
     assert dog > cyclist
+    assert made["recalls"]["text_to_image"]["r1"] == 100
     assert made["stage_one"].shape == (1, 2)
     torch.testing.assert_close(made["why"].shares.sum((-1, -2)), made["scores"], rtol=0, atol=1e-4)
