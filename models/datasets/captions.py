@@ -151,7 +151,10 @@ def captioned_photographs(folder: Path, lines: Iterable[CaptionLine]) -> dict[st
     photographs = {line.image: folder / line.image for line in lines}
     missing = [name for name, file in photographs.items() if not file.is_file()]
     if missing:
-        raise ValueError(f"{folder} lacks {len(missing)} of {len(photographs)} captioned pictures, as {missing[0]}")
+        advice = f": it is in {folder.parent}" if (folder.parent / missing[0]).is_file() else ""
+        raise ValueError(
+            f"{folder} lacks {len(missing)} of {len(photographs)} captioned pictures, as {missing[0]}{advice}"
+        )
     return photographs
 
 

@@ -9,12 +9,14 @@ import typer
 
 from service.cli.evaluation.boxed_measurements import BoxedMeasurements, measure_with_boxes, print_measured
 from service.cli.evaluation.captioned_source import (
+    PRECOMP_SPLIT,
     CaptionedSource,
     Selection,
     check_finite,
     check_fits,
     check_reads,
     note_few,
+    note_splits,
     refuse_beside_precomp,
 )
 from service.cli.evaluation.recall_options import RecallOptions
@@ -109,6 +111,7 @@ def evaluate(
         raise typer.BadParameter("give --images or --features, with --captions; or --precomp")
     refuse_beside_precomp(precomp, captions, features, images, extractor=extractor)
     source = CaptionedSource(precomp, captions, features, images, extractor)
+    split = PRECOMP_SPLIT if precomp and split is None else split
     selection = Selection(split, tuple(gallery or ()), part, first, regions)
     check_detector(detector)
     options = RecallOptions(questions=questions, fold5=fold5, halves=halves, ranks=ranks)
@@ -176,7 +179,10 @@ def _check_source(source: CaptionedSource, selection: Selection, options: Recall
     """UserError if these pictures cannot be measured with these options; called before the slow extraction."""
     source.check(selection, all_captioned=not selection.gallery)
     if source.captions is not None:
-        options.check_number(len(selection.lines(source.captions)))
+        lines = selection.lines(source.captions)
+        options.check_number(len(lines))
+        if selection.split is None:
+            note_splits(lines)
 
 
 def _check_detector_fits(matcher: "Matcher", extractor: "Extractor", regions: int | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from models.datasets.captions import CaptionLine, captioned_photographs, half_slices, read_captions
-from service.cli.terminal.output import print_note
+from service.cli.terminal.output import print_note, visible
 from service.errors import UserError, user_input
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from models.matching.matcher import Matcher
 
 
+PRECOMP_SPLIT = "test"  # of --precomp, if none is given
 FEW_PICTURES = 50  # the least that calibrations need
 PUBLISHED = "bottom-up-36"  # the extractor of --precomp, unless --extractor names another
 FIRST_REGIONS = re.compile(r"(.+)-first-(\d+)")  # as `CaptionedFeatures.first_regions` names them
@@ -62,6 +63,18 @@ class CaptionedSource:
     images: Path | None = None
     extractor: str | None = None
     """The name of the extractor of features in SCAN's layout; None for that of the published ones."""
+
+    def as_options(self, selection: Selection) -> list[str]:
+        """The options that name this source and a split of it on the command line."""
+        given = {
+            "--precomp": self.precomp,
+            "--features": self.features,
+            "--captions": self.captions,
+            "--extractor": self.extractor,
+            "--split": selection.split,
+            "--regions": selection.regions,
+        }
+        return [word for name, value in given.items() if value is not None for word in (name, str(value))]
 
     def check(self, selection: Selection, all_captioned: bool = False) -> None:
         """UserError where something is missing or a line of the captions is invalid. Imports nothing heavy.
@@ -157,6 +170,13 @@ def note_few(data: "CaptionedFeatures") -> None:
         print_note(f"recalls on so few pictures ({captioned}) are meaningless: use at least {FEW_PICTURES}")
 
 
+def note_splits(lines: Sequence[CaptionLine]) -> None:
+    """Print a note that pictures of several splits, such as those learnt from, are measured together."""
+    splits = sorted({line.split or "none" for line in lines})
+    if len(splits) > 1:
+        print_note(f"no --split: pictures of all splits are measured together ({', '.join(map(visible, splits))})")
+
+
 def check_reads(matcher: "Matcher", extractor: str, width: int, name: object, regions: int | None = None) -> None:
     """UserError unless the model reads features of `width` numbers from the detector `extractor`, as `check_fits`."""
     if matcher.extractor_digest not in (extractor, extractor.removesuffix(f"-first-{regions}")):
@@ -172,7 +192,7 @@ def check_reads(matcher: "Matcher", extractor: str, width: int, name: object, re
 
 
 def _precomp_split(selection: Selection) -> str:
-    return selection.split or "test"
+    return selection.split or PRECOMP_SPLIT
 
 
 def _check_files(folder: Path, names: Sequence[str]) -> None:

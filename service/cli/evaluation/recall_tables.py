@@ -4,7 +4,7 @@ from typing import Any
 
 from service.cli.terminal.output import print_table
 
-QUERIES = {"text_to_image": "text", "image_to_text": "picture"}
+QUERIES = {"text_to_image": "sentence", "image_to_text": "picture"}
 RECALLS = ("r1", "r5", "r10")
 SEARCHES = {
     "every pair": "exhaustive",
@@ -30,10 +30,13 @@ def print_recalls(report: dict[str, Any]) -> None:
         compared = {way: search for way, search in SEARCHES.items() if search in other["difference"]}
         ways |= {f"{names[1]} instead, {way}": other[search] for way, search in compared.items()}
         ways |= {f"difference from it, {way}": other["difference"][search] for way, search in compared.items()}
-    print(f"{names[0]}: {report['images']} pictures, {report['captions']} captions; recall at 1, 5, 10 in percent")
+    of_split = f" of split {split}" if (split := report["about"]["split"]) else ""
+    print(
+        f"{names[0]}: {report['images']} pictures, {report['captions']} captions{of_split}; recall in percent, by query"
+    )
     directions = [direction for direction in QUERIES if direction in report["exhaustive"]]
-    heads = [head for direction in directions for head in (f"{QUERIES[direction]}: 1", "5", "10")]
-    heads += ["sum"] * ("rsum" in ways["every pair"])
+    heads = [head for direction in directions for head in (f"{QUERIES[direction]}: R@1", "R@5", "R@10")]
+    heads += ["rsum"] * ("rsum" in ways["every pair"])
     rows = [row for way, recalls in ways.items() for row in recall_rows(way, recalls, directions)]
     print_table("", *heads, rows=rows)
     kept = [

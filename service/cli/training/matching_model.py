@@ -1,6 +1,7 @@
 """Training of a matching model. Imports PyTorch."""
 
 import json
+import shlex
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -55,10 +56,13 @@ def train_matcher(
             _write_recipe(run, training, source, selections, word_vectors)
         _continue(training, run.out)
     rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)
-    best = visible(str(run.out / BEST_FOLDER))
+    best = run.out / BEST_FOLDER
+    measure = shlex.join(["regard", "evaluate", "--model", str(best), *source.as_options(selections[1])])
     print(
-        f"{best}: rsum {rsum:.1f} on {num_dev} dev pictures, the best of {training.step} of at most"
-        f" {training.total_steps} steps; measure it with `regard evaluate --model {best}`"
+        visible(
+            f"{best}: rsum {rsum:.1f} on {num_dev} dev pictures, the best in {training.step} steps"
+            f" (of at most {training.total_steps}); measure it with `{measure}`"
+        )
     )
 
 

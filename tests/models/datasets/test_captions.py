@@ -112,6 +112,9 @@ def test_a_folder_of_pictures_is_checked_before_anything_is_made_of_it(tmp_path:
     assert captioned_photographs(tmp_path, lines) == {"a.jpg": tmp_path / "a.jpg"}
     with pytest.raises(ValueError, match=r"lacks 1 of 2 captioned pictures, as b\.jpg"):
         captioned_photographs(tmp_path, [*lines, CaptionLine("b.jpg", ("three",))])
+    (tmp_path / "inside").mkdir()
+    with pytest.raises(ValueError, match=rf"lacks 1 of 1 captioned pictures, as a\.jpg: it is in {tmp_path}$"):
+        captioned_photographs(tmp_path / "inside", lines)
 
 
 @pytest.mark.parametrize(

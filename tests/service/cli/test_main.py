@@ -378,7 +378,10 @@ def test_a_model_is_made_and_measured_from_pictures(regard: Regard, tmp_path: Pa
     assert 0 <= report["exhaustive"]["text_to_image"]["r10"] <= 100
     found = ["--features", tmp_path / "features", *given[2:]]
     assert "--features replaces --images" in regard("evaluate", *given, *found[:2])[2]
-    assert "every pair" in regard("evaluate", *found)[1]
+    together = "no --split: pictures of all splits are measured together (dev, train)"
+    for measured, is_noted in ((found, False), ([*found[:4], *found[6:]], True)):
+        _, said, noted = regard("evaluate", *measured)
+        assert ("every pair" in said, together in noted) == (True, is_noted)
     second = json.loads(regard("evaluate", *found, "--halves", "--json")[1])["halves"]["second"]
     said = regard("evaluate", *found, "--part", "second", "--json")[1]
     assert (json.loads(said)["images"], json.loads(said)["captions"]) == (4, 8)

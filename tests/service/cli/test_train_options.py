@@ -1,6 +1,7 @@
 """Options of `regard train`: what a recipe does not read is refused, and a name of features reaches the model."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -179,6 +180,35 @@ def test_few_pictures_to_measure_on_are_noted(regard: Regard, tmp_path: Path) ->
     measure = ["evaluate", "--model", tmp_path / "run" / "best", *given, "--split", "dev"]
     assert "so few pictures" not in regard(*measure)[2]
     assert few.format(7) in regard(*measure, "--first", "7")[2]
+
+
+def test_one_option_of_the_model_is_changed_and_the_result_is_measured_as_told(regard: Regard, tmp_path: Path) -> None:
+    own, out = tmp_path / "my own", tmp_path / "run"
+    for split, times in (("train", 1), ("dev", 10), ("test", 2)):
+        scan_layout(own, np.tile(arrays(), (times, 1, 1)), split)
+    recipe = ("most_steps=2", "warmup_steps=0", "width=8", "word_dim=6", "embed_dim=4", "least_count=1", "batch=5")
+    changes = [word for change in (*recipe, "options.lambda_softmax=5") for word in ("--set", change)]
+    given = ["train", "scan-t2i-avg-flickr8k", "--precomp", own, "--extractor", "mine", "--regions", "4", *changes]
+    status, said, noted = regard(*given, "--out", out)
+    assert status == 0, noted
+    assert json.loads((out / "best" / "config.json").read_text())["options"]["lambda_softmax"] == 5
+    assert f"rsum {(rsum := said.split('rsum ')[1].split()[0])} on 50 dev pictures" in said
+    command = shlex.split(said.split("`")[1])
+    measured = regard(*command[1:])[1]
+    assert measured.startswith("scan-t2i-avg: 50 pictures, 250 captions of split dev;")
+    assert measured.splitlines()[2].split()[-1] == rsum
+    assert regard("evaluate", *command[2:4], "--precomp", own, *command[6:8], "--regions", "4")[1].startswith(
+        "scan-t2i-avg: 10 pictures, 50 captions of split test;"
+    )
+    for wrong, told in (
+        ("options.lambda=5", "scan-t2i-avg has no option lambda; it has: "),
+        ("options.lambda_softmax=6", "options.lambda_softmax is set to 5 as well"),
+        ("options=6", "options: must be a dictionary"),
+        ("width.lambda=5", "write name=value, with a name of the recipe"),
+        ("options.=5", "write name=value, with a name of the recipe"),
+    ):
+        status, _, noted = regard(*given, "--out", tmp_path / "other", "--set", wrong)
+        assert (status, told in noted) == (1, True), noted
 
 
 def test_photographs_are_all_there_and_what_is_validated_on_has_captions(tmp_path: Path) -> None:
