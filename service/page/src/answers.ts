@@ -156,7 +156,7 @@ export class Answers {
       refill(main, ...above, sideBySide(first!, second, this.#k, this.#actions), ...this.#more(shown));
     } else {
       const { grid, words, cards } = resultGrid(results, this.#actions);
-      showWords(words);
+      showWords(words, results.length ? this.#selection.begin : null);
       this.#selection.over(grid, () => cards);
       refill(main, ...above, ...(results.length ? [this.#selection.element] : []), grid, ...this.#more(results.length));
     }

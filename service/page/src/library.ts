@@ -36,6 +36,7 @@ export class Library {
     private readonly open: (images: ImageListed[], place: number, further: Further) => void,
     private readonly onchange: () => void,
   ) {
+    this.#selection.element.prepend(this.#selection.begin);
     this.#selection.over(this.#grid, () => this.#inOrder());
   }
 

@@ -42,8 +42,12 @@ export function resultGrid(
   };
 }
 
-/** Shows the words of a query above the results. The focus stays on the same word, or goes to the results. */
-export function showWords(words: Words | null): void {
+/**
+ * Shows the words of a query above the results, and the button that begins to select several of them. The focus stays
+ * on the same word, or goes to the results.
+ */
+export function showWords(words: Words | null, several: HTMLElement | null = null): void {
+  find("several").replaceChildren(...(several ? [several] : []));
   const hint = CAN_HOVER.matches ? "Hover a word: " : "Tap a word: ";
   const [line, focused] = [find("words"), document.activeElement];
   const isInside = line.contains(focused);

@@ -14,7 +14,8 @@ const CHANGED = "its tag is another by now";
 type Tags = ReturnType<typeof changedTags>;
 
 export class Selection {
-  readonly #begin = button("Select several", () => this.#turn(true), { class: "link" });
+  /** The button that begins; to be shown above the pictures. */
+  readonly begin = button("Select several", () => this.#turn(true), { class: "link" });
   readonly #count = el("span", { role: "status" });
   readonly #progress = el("span", { class: "quiet" }); // no status role: screen readers should not announce each step
   readonly #told = el("span", { role: "status" });
@@ -45,13 +46,7 @@ export class Selection {
   #last: Pickable | null = null; // the card toggled last, where a range starts
   #isShift = false; // state at the last key: clicks by keys lack it in Firefox
   #isBusy = false;
-  readonly element = el(
-    "div",
-    { class: "selection change" },
-    this.#begin,
-    this.#bar,
-    el("p", {}, this.#told, " ", this.#undo),
-  );
+  readonly element = el("div", { class: "selection change" }, this.#bar, el("p", {}, this.#told, " ", this.#undo));
 
   /** `onchanged` is called after changes and deletions of cards. */
   constructor(private readonly onchanged: (changed: Pickable[]) => void) {
@@ -107,7 +102,7 @@ export class Selection {
 
   #switch(on: boolean): void {
     this.#grid?.classList.toggle("selecting", on);
-    [this.#begin.hidden, this.#bar.hidden] = [on, !on];
+    [this.begin.hidden, this.#bar.hidden] = [on, !on];
     this.#tell("");
     for (const { pick } of this.#cards()) pick.checked = false;
     this.#last = null;
@@ -117,7 +112,7 @@ export class Selection {
   #turn(on: boolean): void {
     this.#switch(on);
     if (on) this.#bar.querySelector("button")!.focus();
-    else this.#begin.focus();
+    else this.begin.focus();
   }
 
   /** Handles the toggling of a card; with Shift, the cards since the last toggled one get the same state. */
