@@ -22,7 +22,11 @@ def plain_message(error: Mapping[str, Any]) -> str:
     """The message of an entry of `ValidationError.errors()`: what the value must be."""
     if error["type"] == "string_unicode":  # which pydantic calls no string
         return "holds half a surrogate pair (such as \\ud800), which is no character"
-    message = str(error["msg"])
+    return plain_words(str(error["msg"]))
+
+
+def plain_words(message: str) -> str:
+    """A message of pydantic in this service's wording."""
     for pattern, replacement in WORDINGS:
         message = pattern.sub(replacement, message)
     return message

@@ -51,7 +51,7 @@ from service.cli.terminal.output import print_note, replace_unencodable
 from service.cli.user_errors import is_user_error, one_line
 from service.errors import user_input
 from service.garbage_collection import collect_nothing_at_exit
-from service.validation_messages import plain_message
+from service.validation_messages import plain_words
 
 
 class PlainGroup(TyperGroup):
@@ -62,7 +62,7 @@ class PlainGroup(TyperGroup):
             return super().invoke(ctx)
         except typer.BadParameter as fault:
             if isinstance(fault.__cause__, ValidationError):
-                fault.message = plain_message({"msg": fault.message})
+                fault.message = plain_words(fault.message)
             raise
 
 
