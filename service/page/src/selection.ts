@@ -69,6 +69,7 @@ export class Selection {
     for (const card of cards()) card.pick.checked = chosen.has(card.image_id);
     this.#last = cards().find(({ image_id }) => image_id === last) ?? null;
     grid.classList.toggle("selecting", this.#isOn);
+    this.begin.hidden = this.#isOn;
     grid.addEventListener("click", (event) => {
       const card = this.#cards().find(({ pick }) => pick === event.target);
       if (card) this.#chosen(card, event.shiftKey || (!event.detail && this.#isShift));
@@ -80,6 +81,7 @@ export class Selection {
   end(): void {
     this.#tag.value = "";
     this.#switch(false);
+    this.begin.hidden = true; // until they are
     [this.#grid, this.#cards] = [null, () => []];
   }
 
