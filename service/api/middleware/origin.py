@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
+from service.api.access.credentials import BY_TICKET
 from service.auth.exposure import is_loopback_name
 from service.errors import CrossSiteRequest, UnknownHost
 
@@ -34,7 +35,7 @@ class RequestOrigin:
             headers[name] = f"{headers[name]}, {text}" if name in headers else text
         self._check_host(headers.get(b"host"), scope.get("server"))
         if not _is_navigation(scope["method"], headers):
-            self._check_site(headers)
+            self._check_site(scope["path"], headers)
 
     def _check_host(self, host: str | None, server: tuple[str, int | None] | None) -> None:
         if host is None:  # HTTP/1.0, which no browser speaks
@@ -46,11 +47,12 @@ class RequestOrigin:
                 f" setting REGARD_ALLOWED_HOSTS."
             )
 
-    def _check_site(self, headers: Mapping[bytes, str]) -> None:
+    def _check_site(self, path: str, headers: Mapping[bytes, str]) -> None:
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", "none")
-        # A form of this service's own page has the origin `null`, since the page tells no address (Referrer-Policy).
-        is_own_form = origin == "null" and site == "same-origin"
-        if origin is not None and not is_own_form and not self._is_own(origin, headers.get(b"host", "")):
+        # The form of a download has the origin `null`, since the page tells no address (Referrer-Policy), and over
+        # plain HTTP no Sec-Fetch-Site. With keys it needs a ticket, which no other page has; it changes nothing.
+        may_be_own_form = origin == "null" and path == BY_TICKET
+        if origin is not None and not may_be_own_form and not self._is_own(origin, headers.get(b"host", "")):
             raise CrossSiteRequest(
                 f"The request comes from a page of {origin[:HEADER_SHOWN]!r}; only pages of this service may use it."
                 " Where a proxy changes the header Host, name the public host in the setting REGARD_ALLOWED_HOSTS."

@@ -11,12 +11,17 @@ LOCAL = {"host": "localhost:8000"}
 
 
 def check(
-    headers: Mapping[str, str], method: str = "POST", allowed: tuple[str, ...] = (), server: str = "127.0.0.1"
+    headers: Mapping[str, str],
+    method: str = "POST",
+    allowed: tuple[str, ...] = (),
+    server: str = "127.0.0.1",
+    path: str = "/images",
 ) -> type[Problem] | None:
     """The problem that the request is answered with."""
     scope = {
         "type": "http",
         "method": method,
+        "path": path,
         "server": (server, 8000),
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
     }
@@ -101,6 +106,15 @@ def test_a_form_of_another_site_is_refused_and_a_link_is_not() -> None:
     assert check({**navigating, "origin": "null"}, "POST") is CrossSiteRequest
     assert check(navigating, "POST") is CrossSiteRequest
     assert check(navigating, "GET") is None
+
+
+@pytest.mark.parametrize("site", [{}, {"sec-fetch-site": "same-origin"}])  # browsers send none over plain HTTP
+def test_a_form_of_a_page_that_tells_no_address_may_ask_for_a_download_alone(site: dict[str, str]) -> None:
+    form = {**LOCAL, "origin": "null", **site}
+    assert check(form, path="/images/archive") is None
+    assert check(form, path="/images/archive/ticket") is CrossSiteRequest
+    assert check({**form, "sec-fetch-site": "cross-site"}, path="/images/archive") is CrossSiteRequest
+    assert check({**form, "origin": "https://attacker.example"}, path="/images/archive") is CrossSiteRequest
 
 
 def test_its_own_pages_are_answered() -> None:
