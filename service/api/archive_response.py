@@ -41,11 +41,11 @@ class ArchiveResponse(StreamingResponse):
 
 def entries_of(images: Iterable[Image]) -> list[ZipEntry]:
     """An entry for each picture, with the time that it was taken, else added, and a name of its own: different also
-    where upper and lower case are one."""
+    where upper and lower case are one. Where `\\` separates folders, as on Windows, no name may lead out of its own."""
     files, folders = set[str](), set[str]()
     entries: list[ZipEntry] = []
     for image in images:
-        for name in names_of(image.image_id, image.extension, image.filename):
+        for name in names_of(image.image_id, image.extension, image.filename.replace("\\", "_")):
             folded = name.casefold()
             above = {parent.as_posix() for parent in PurePosixPath(folded).parents}
             if folded not in files | folders and not above & files:

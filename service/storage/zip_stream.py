@@ -42,7 +42,7 @@ class _Written(RawIOBase):
 def zip_parts(entries: Sequence[ZipEntry], open_entry: Callable[[int], IO[bytes]]) -> Iterator[bytes]:
     """The archive in parts of about ZIP_PART_BYTES; `open_entry` opens the file of an entry by its place.
 
-    Raises ValueError where a file has another size than its entry says, and whatever `open_entry` raises.
+    Raises OSError where a file has another size than its entry says, and whatever `open_entry` raises.
     """
     written = _Written()
     with zipfile.ZipFile(written, "w") as archive:
@@ -54,7 +54,8 @@ def zip_parts(entries: Sequence[ZipEntry], open_entry: Callable[[int], IO[bytes]
                     target.write(part)
                     yield written.take()
             if left:
-                raise ValueError(f"a file of the archive has {entry.size - left} bytes, not {entry.size}")
+                # An OSError, whose message is logged: names of files are not.
+                raise OSError(f"file {place + 1} of the archive has {entry.size - left} bytes, not {entry.size}")
     yield written.take()
 
 

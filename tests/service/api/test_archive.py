@@ -77,6 +77,11 @@ def test_no_file_is_where_another_has_its_folder() -> None:
     assert [entry.modified_at for entry in entries] == [NOW, 5.0, NOW, NOW]
 
 
+def test_no_name_leads_out_of_its_folder_on_windows_either() -> None:
+    entries = entries_of([image(1, r"..\..\a.jpg"), image(2, r"b\c.jpg"), image(3, "b_c.jpg")])
+    assert [entry.name for entry in entries] == ["_._.._a.jpg", "b_c.jpg", f"b_c-{3:032x}"[:16] + ".jpg"]
+
+
 def test_a_thousand_pictures_and_no_more(api: Api) -> None:
     contents = pictures(1000)
     ids = [

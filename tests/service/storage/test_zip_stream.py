@@ -68,8 +68,8 @@ def test_times_are_those_of_the_entries(at: float, read: tuple[int, ...]) -> Non
 
 
 def test_a_file_of_another_size_ends_the_archive() -> None:
-    with pytest.raises(ValueError, match="has 2 bytes, not 3"):
-        list(zip_parts([ZipEntry("a.jpg", 3, 0.0)], lambda _: io.BytesIO(b"ab")))
+    with pytest.raises(OSError, match="file 2 of the archive has 2 bytes, not 3"):
+        list(zip_parts([ZipEntry("a.jpg", 2, 0.0), ZipEntry("b.jpg", 3, 0.0)], lambda _: io.BytesIO(b"ab")))
 
 
 def test_one_part_at_a_time_is_read() -> None:
