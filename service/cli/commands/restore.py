@@ -40,6 +40,8 @@ def restore(
     Pictures of a server, or a snapshot as a new data directory.
     """
     if what == ["-"] or all(IMAGE_ID.fullmatch(one) for one in what):
+        if skip_damaged:
+            raise typer.BadParameter("--skip-damaged is for a snapshot: leave it out")
         _restore_pictures(ids_given(what), url, as_json)
     elif len(what) == 2:
         _restore_snapshot(Path(what[0]), Path(what[1]), as_json, skip_damaged)

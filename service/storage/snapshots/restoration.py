@@ -191,22 +191,39 @@ def _write(
 ) -> str:
     """Write one file below the data directory; returns its SHA-256.
 
-    An original that does not match its name is left out and told, or is a UserError without `tell_damaged`.
+    An original that cannot be read, or does not match its name, is left out and told, or is a UserError without
+    `tell_damaged`.
     """
     path = DataDir(data_dir).unchecked_catalog if name == CATALOG else data_dir / name
     make_folder(path.parent)
     digest = hashlib.sha256()
     with path.open("xb") as file:
-        while chunk := content.read(COPIED_AT_ONCE):
-            digest.update(chunk)
-            file.write(chunk)
-    if name.startswith("originals/") and image_id_of(digest.hexdigest()) != path.stem:
-        damaged = f"{name} in {source} is damaged: it is not the picture that was taken in"
+        problem = _copy(content, file, digest)
+    is_original = name.startswith("originals/")
+    if problem is None and is_original and image_id_of(digest.hexdigest()) != path.stem:
+        problem = "it is not the picture that was taken in"
+    if problem is not None:
+        damaged = f"{name} in {source} is damaged: {problem}"
+        if not is_original:
+            raise UserError(f"{damaged}. Use another copy of the snapshot")
         if tell_damaged is None:
             raise UserError(f"{damaged}. Use another copy of the snapshot, or {LEAVE_OUT}")
         path.unlink()
         tell_damaged(f"left out: {damaged}")
     return digest.hexdigest()
+
+
+def _copy(content: IO[bytes] | BufferedIOBase, file: IO[bytes], digest: "hashlib._Hash") -> str | None:
+    """Copy the content and update the digest; returns why it cannot be read to its end, None where it can."""
+    while True:
+        try:
+            chunk = content.read(COPIED_AT_ONCE)
+        except OSError as fault:  # of a failing disk; those of writing are the caller's
+            return f"it cannot be read ({fault.strerror or fault})"
+        if not chunk:
+            return None
+        digest.update(chunk)
+        file.write(chunk)
 
 
 @contextmanager

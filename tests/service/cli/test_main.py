@@ -105,6 +105,7 @@ def test_a_data_directory_is_copied_and_made_again(regard: Regard, tmp_path: Pat
     assert (status, complaint.startswith(f"regard: {tmp_path / 'again'} is not empty")) == (1, True)
     assert regard("restore", tmp_path / "nowhere", tmp_path / "new")[0] == 2
     assert regard("restore", "nonsense")[0] == 2
+    assert regard("restore", "0" * 32, "--skip-damaged")[0] == 2
 
 
 def test_a_data_directory_is_verified_and_compacted(

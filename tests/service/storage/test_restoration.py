@@ -1,7 +1,9 @@
 """Snapshots that were damaged, cut or made up are refused whole, and leave nothing."""
 
+import errno
 import io
 import json
+import os
 import shutil
 import sqlite3
 import tarfile
@@ -9,12 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from index.catalog.catalog import Catalog
 from index.records import RegionStoreEntry
 from service.errors import UserError
+from service.storage.snapshots import restoration
 from service.storage.snapshots.restoration import restore_snapshot
 from service.storage.snapshots.snapshot import take_snapshot
 from service.storage.verification import find_damage
@@ -152,6 +156,35 @@ def test_everything_but_damaged_originals_is_restored_on_demand(store: Store, tm
     whole = {path.relative_to(store.folder / "originals") for path in (store.folder / "originals").rglob("*.*")}
     assert whole - kept == {path.relative_to(store.folder / "originals") for path in (lost, damaged)}
     assert len(list(find_damage(restored))) == 2
+
+
+class FailingDisk(io.BytesIO):
+    """A file whose content cannot be read."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.parametrize("unreadable", ["originals/", "catalog.sqlite"])
+def test_an_original_that_the_disk_cannot_read_is_left_out_on_demand(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unreadable: str
+) -> None:
+    take_snapshot(store.folder, tmp_path / "copy")
+    files_below, told = restoration._files_below, list[str]()
+
+    def failing(source: Path) -> Iterator[tuple[str, Any]]:
+        left = True
+        for name, content in files_below(source):
+            fails, left = left and name.startswith(unreadable), left and not name.startswith(unreadable)
+            yield name, FailingDisk() if fails else content
+
+    monkeypatch.setattr(restoration, "_files_below", failing)
+    with pytest.raises(UserError, match=r"is damaged: it cannot be read \(Input/output error\)"):
+        restore_snapshot(tmp_path / "copy", tmp_path / "restored")
+    if unreadable == "originals/":
+        restore_snapshot(tmp_path / "copy", tmp_path / "restored", tell=told.append, skip_damaged=True)
+        assert "it cannot be read (Input/output error)" in told[0]
+        assert len(list(find_damage(tmp_path / "restored"))) == 1
 
 
 def test_half_a_text_index_is_refused_or_made_anew(store: Store, tmp_path: Path) -> None:
