@@ -1,6 +1,7 @@
 """Several results at once: chosen, tagged, deleted, brought back, and downloaded as one file."""
 
 import io
+import re
 import time
 import zipfile
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.e2e.browser import DELETE, Visit, accessibility_faults, drop, query, search
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, drop, query, search
 
 pytestmark = pytest.mark.browser
 
@@ -65,6 +66,9 @@ def test_results_are_tagged_deleted_and_brought_back(visit: Visit) -> None:
     choose(page, "red", "blue")
     assert accessibility_faults(page) == []
     expect(result(page, "blue")).to_have_attribute("aria-pressed", "true")
+    page.emulate_media(media="print")  # what was found, without controls
+    expect(page.locator(".pick").first).to_be_hidden()
+    page.emulate_media(media="screen")
     tag = bar(page).get_by_label("Tag for those selected")
     tag.fill("album: walls")
     tag.press("Enter")
@@ -107,6 +111,35 @@ def test_a_selection_ends_with_its_question_and_outlives_its_answer(visit: Visit
     expect(bar(page)).to_contain_text("2 of 5 shown selected")
 
 
+@pytest.mark.parametrize("browser_context_args", [{"viewport": {"width": 360, "height": 640}}], indirect=True)
+def test_results_stay_in_place_until_the_next_answer(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    several = page.get_by_role("button", name="Select several")
+    expect(several).to_be_visible()
+    before = result(page, "red").bounding_box()
+    held = HeldRequests(page, "**/search/text")
+    query(page).fill("blue")
+    held.first()
+    expect(several).to_be_hidden()
+    assert result(page, "red").bounding_box() == before
+    held.let_go()
+    expect(several).to_be_visible()
+
+
+def test_the_focus_in_a_selection_goes_to_the_next_results(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    choose(page, "green")
+    bar(page).get_by_role("button", name="Done").focus()
+    held = HeldRequests(page, re.compile(r"/search/text|/images\?"))
+    page.go_back()
+    held.first()  # so long that the browser takes the focus from what is hidden
+    expect(bar(page)).to_be_hidden()
+    expect(page.locator("#main")).to_be_focused()
+    held.let_go()
+
+
 @pytest.mark.parametrize(
     "browser_context_args", [{"has_touch": True, "viewport": {"width": 360, "height": 640}}], indirect=True
 )
@@ -129,6 +162,23 @@ def downloaded(page: Page) -> dict[str, bytes]:
         bar(page).get_by_role("button", name="Download").click()
     with zipfile.ZipFile(io.BytesIO(begun.value.path().read_bytes())) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_a_download_that_takes_long_to_begin_is_of_what_was_selected_then(visit: Visit) -> None:
+    page = visit.page
+    search(page, "red")
+    choose(page, "red", "green")
+    held = HeldRequests(page, "**/images/archive/ticket")
+    bar(page).get_by_role("button", name="Download").click()
+    busy = held.first()
+    expect(bar(page)).to_contain_text("Preparing the download…")
+    result(page, "green").click()
+    with page.expect_download() as begun:
+        busy.fulfill(status=503, json={"detail": "busy"})  # asked again
+        held.let_go()
+    with zipfile.ZipFile(begun.value.path()) as archive:
+        assert sorted(archive.namelist()) == ["green.png", "red.png"]
+    expect(bar(page)).not_to_contain_text("Preparing")
 
 
 def test_results_are_downloaded_as_one_file(visit: Visit) -> None:

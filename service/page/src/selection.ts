@@ -1,6 +1,6 @@
 // Several pictures at once, in the library or among results: selecting, tagging, downloading, deleting, undo.
 import { ask, canBeTriedAgain, isMissing, isPassing, pause } from "./api";
-import { button, el, renew, workButton } from "./dom";
+import { button, el, find, renew, workButton } from "./dom";
 import { changedTags } from "./lines";
 import type { ImageListed } from "./openapi";
 import { saveOriginals } from "./original";
@@ -70,6 +70,7 @@ export class Selection {
     this.#last = cards().find(({ image_id }) => image_id === last) ?? null;
     grid.classList.toggle("selecting", this.#isOn);
     this.begin.hidden = this.#isOn;
+    this.begin.style.visibility = "";
     grid.addEventListener("click", (event) => {
       const card = this.#cards().find(({ pick }) => pick === event.target);
       if (card) this.#chosen(card, event.shiftKey || (!event.detail && this.#isShift));
@@ -77,11 +78,13 @@ export class Selection {
     this.recount();
   }
 
-  /** Ends the selection, since other pictures will be shown. */
+  /** Ends the selection, since other pictures will be shown. A focus in it goes to them. */
   end(): void {
+    if ([this.begin, this.element].some((one) => one.contains(document.activeElement)))
+      find("main").focus({ preventScroll: true });
     this.#tag.value = "";
     this.#switch(false);
-    this.begin.hidden = true; // until they are
+    this.begin.style.visibility = "hidden"; // until they are; it keeps its room, so that the present ones stay in place
     [this.#grid, this.#cards] = [null, () => []];
   }
 
@@ -175,15 +178,11 @@ export class Selection {
   }
 
   async #save(): Promise<void> {
+    const pictures = this.#chosenCards().map(({ picture }) => picture); // others may be selected before a retry
     const refused = () => this.#tell("The download was refused: try again.");
-    this.#tell(
-      await patiently(() =>
-        saveOriginals(
-          this.#chosenCards().map(({ picture }) => picture),
-          refused,
-        ),
-      ),
-    );
+    this.#progress.textContent = "Preparing the download…";
+    const begun = patiently(() => saveOriginals(pictures, refused));
+    this.#tell(await begun.finally(() => (this.#progress.textContent = "")));
   }
 
   async #delete(): Promise<void> {
