@@ -50,7 +50,8 @@ class ServedCollection:
     gauges: Sequence[Gauge] = ()
     """Metrics besides the numbers of pictures."""
     checks: Mapping[str, Callable[[], str]] | None = None
-    """See `Services`."""
+    """Functions of /readyz besides those of models, each returning `ok` or what is wrong; None: those of this data
+    directory."""
     is_remote: bool = False
     """Whether to begin a search is to wait for other machines."""
 

@@ -95,9 +95,9 @@ def text_matches(running: RunningSearch[TextSearchRequest]) -> list[TextMatch]:
     """Pictures whose text holds the question; none where the request asks for pictures alone."""
     query = running.query
     with running.watch.stage("text"):
-        return (
-            query.gallery.text_matches(query.request, query.parsed.subject) if query.request.match != "pictures" else []
-        )
+        if query.request.match == "pictures":
+            return []
+        return query.gallery.text_matches(query.request, query.parsed.subject)
 
 
 def picture_hits(

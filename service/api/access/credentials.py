@@ -79,6 +79,6 @@ def _by_header(headers: list[str], keys: KeyRing) -> Caller:
 def sign_in(key: str, keys: KeyRing) -> tuple[Caller, str]:
     """The caller that a key belongs to, and a session token for it. Raises InvalidKey where the key is not valid."""
     if not KEY.fullmatch(key):
-        raise InvalidKey("This is no whole key: keys begin with rgd_ and have 60 characters.")
+        raise InvalidKey("This is no whole key: one begins with rgd_. Copy all of it.")
     record = keys.identify(key)
     return Caller(record.key_id, record.name, record.permission), session_token(key)

@@ -68,8 +68,8 @@ async def get_archive(
     responses=REFUSALS,
 )
 async def get_archive_ticket(request: Request, services: ServicesDep) -> ArchiveTicket:
-    """The address for one download of these pictures, without a key, within a minute: for a form, since browsers send
-    no key by themselves, and a program of a page would hold all of the archive in memory."""
+    """The address to download these pictures from, without a key, within a minute: for a form, since browsers send no
+    key by themselves, and a program of a page would hold all of the archive in memory."""
     image_ids = await asked_ids(request)
     images = await look_up(services, archived_images, services, image_ids)
     services.archive_slots.check()
