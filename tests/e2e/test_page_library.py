@@ -288,13 +288,15 @@ def test_as_many_are_shown_at_the_same_place_when_the_library_is_listed_anew(vis
 def test_what_waits_is_looked_at_again(visit: Visit) -> None:
     def all_wait(route: Route) -> None:
         answer = route.fetch().json()
-        images = [{**one, "state": "queued", "url": None, "thumbnail_url": None} for one in answer["images"]]
+        images = [{**one, "state": "queued"} for one in answer["images"]]
         route.fulfill(json={**answer, "images": images})
 
     page, waiting = visit.page, visit.page.locator("#main .picture", has_text="waiting")
     page.route("**/images?*", all_wait)
     page.reload()
     expect(waiting).to_have_count(len(COLOURS))
+    expect(waiting.locator("img").first).to_have_js_property("naturalWidth", 64)
+    assert accessibility_faults(page) == []
     page.unroute("**/images?*")
     expect(waiting).to_have_count(0)
 

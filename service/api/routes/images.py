@@ -105,8 +105,8 @@ def get_original(image_id: str, request: Request, services: ServicesDep) -> Resp
     responses=MADE_PICTURE_RESPONSES,
 )
 def get_thumbnail(image_id: str, request: Request, services: ServicesDep) -> Response:
-    """At most 320 pixels a side, upright, without metadata."""
-    image = require_picture(find_ready_image(services, image_id))
+    """At most 320 pixels a side, upright, without metadata. Also of a picture that waits for its regions."""
+    image = require_picture(find_image(services, image_id))
     headers = {"ETag": f'"{image_id}-thumbnail"', **CACHE_HEADERS}
     return not_modified(request, headers) or send_made(
         request, image, lambda: services.picture_files.thumbnail(image), headers

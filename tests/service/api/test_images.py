@@ -117,7 +117,8 @@ def test_a_picture_that_waits_is_listed_but_has_no_regions_yet(api: Api) -> None
     (listed,) = checked(api.get("/images"), 200, ImagesAnswer)["images"]
     assert (listed["state"], listed["width"]) == ("queued", None)
     assert "waiting" in problem(api.get(f"/images/{image_id}/regions"), 404, "not-found")["detail"]
-    problem(api.get(f"/images/{image_id}/thumbnail"), 404, "not-found")
+    with PIL.Image.open(io.BytesIO(api.get(f"/images/{image_id}/thumbnail").content)) as thumbnail:
+        assert thumbnail.size == (40, 20)
 
 
 def test_a_deleted_picture_is_gone_until_it_comes_again(api: Api) -> None:
