@@ -57,9 +57,9 @@ class BenchOptions:
 
 def measure(options: BenchOptions) -> dict[str, Any]:
     """The report: the machine, and the rows measured on it."""
-    from models.bench.busy import busy_processes  # noqa: PLC0415
-    from models.bench.rerank import built_kernels  # noqa: PLC0415
-    from models.bench.timing import hardware, measure_rates  # noqa: PLC0415
+    from models.bench.busy import busy_processes
+    from models.bench.rerank import built_kernels
+    from models.bench.timing import hardware, measure_rates
 
     kernels = built_kernels()
     with ExitStack() as stack:
@@ -82,10 +82,10 @@ def _rows_of_models(
     options: BenchOptions, rates: "MachineRates", kernels: "KernelLibrary | None"
 ) -> tuple[Iterator[dict[str, Any]], int]:
     """An iterator that measures the rows of a benchmark of models, and their number."""
-    from models.bench.evaluation import EVALUATED_MODELS, evaluation_rows  # noqa: PLC0415
-    from models.bench.rerank import rerank_rows  # noqa: PLC0415
-    from models.bench.training import TRAINED_MODELS, training_rows  # noqa: PLC0415
-    from models.rerankers.registry import RERANKERS  # noqa: PLC0415
+    from models.bench.evaluation import EVALUATED_MODELS, evaluation_rows
+    from models.bench.rerank import rerank_rows
+    from models.bench.training import TRAINED_MODELS, training_rows
+    from models.rerankers.registry import RERANKERS
 
     sizes, rounds = options.sizes, options.rounds
     match options.what:
@@ -106,12 +106,12 @@ def _rows_of_service(
 ) -> tuple[Iterator[dict[str, Any]], int | None]:
     """An iterator that measures the rows of a benchmark of a service, and their number, None if unknown. The stack
     removes temporary folders."""
-    from service.bench.ingestion import files_to_ingest, ingest_rows, waiting_rows  # noqa: PLC0415
-    from service.bench.serving import ServeSizes, serve_rows  # noqa: PLC0415
-    from service.bench.shortlist import measured_kinds, shortlist_rows  # noqa: PLC0415
-    from service.bench.starting import start_rows  # noqa: PLC0415
-    from service.bench.synthetic import fill_with_pictures  # noqa: PLC0415
-    from service.model_loading import LoadedModels  # noqa: PLC0415
+    from service.bench.ingestion import files_to_ingest, ingest_rows, waiting_rows
+    from service.bench.serving import ServeSizes, serve_rows
+    from service.bench.shortlist import measured_kinds, shortlist_rows
+    from service.bench.starting import start_rows
+    from service.bench.synthetic import fill_with_pictures
+    from service.model_loading import LoadedModels
 
     if options.what is Benchmark.SHORTLIST:
         counts = options.candidates or [10_000, 100_000]

@@ -27,7 +27,7 @@ def connect(url: str | None, api_key: SecretStr | None = None) -> Iterator["Clie
     It prints a note when it waits for the service. Errors of the client become UserError, with advice.
     """
     # Half a second, which `--help` should not take.
-    from regard_client import Client, RegardError, Retries  # noqa: PLC0415
+    from regard_client import Client, RegardError, Retries
 
     key = None if api_key is None else api_key.get_secret_value()
     retries = Retries(most_sends=sys.maxsize, longest_wait_s=math.inf, away_s=AWAY_S, not_ready_s=NOT_READY_S)
@@ -53,8 +53,8 @@ def waiting_notes() -> Callable[["RegardError", float], None]:
 
 def advised(fault: "RegardError") -> str:
     """The message of an error, with advice for the command line."""
-    from regard_client import RequestRefused, ServerUnreachable  # noqa: PLC0415
-    from regard_client.errors import UNAUTHORIZED  # noqa: PLC0415
+    from regard_client import RequestRefused, ServerUnreachable
+    from regard_client.errors import UNAUTHORIZED
 
     if isinstance(fault, ServerUnreachable):
         return f"{fault}, or give the address of a service with --url or REGARD_URL"

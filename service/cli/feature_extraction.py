@@ -23,8 +23,8 @@ def load_detector(folder: Path | None, device: str) -> "Extractor":
 
     As a side effect, the process, which may be on another node, can read pictures of every format.
     """
-    from service.media.formats import register_formats  # noqa: PLC0415 - imports Pillow
-    from service.model_loading import detector_of, device_of  # noqa: PLC0415 - imports PyTorch
+    from service.media.formats import register_formats
+    from service.model_loading import detector_of, device_of
 
     register_formats()
     keep_freed_memory()
@@ -37,7 +37,7 @@ def without_unreadable(photographs: Mapping[str, Path], progress: Progress) -> t
 
     Checked before the extraction, so that an unreadable file does not end a long run halfway.
     """
-    from service.media.formats import register_formats  # noqa: PLC0415 - imports Pillow
+    from service.media.formats import register_formats
 
     register_formats()
     task = progress.add_task("checking pictures", len(photographs))
@@ -59,7 +59,7 @@ def _why_left_out(name: str, path: Path) -> str | None:
         return "has a line break in its name, which lists of names cannot hold: rename it"
     if path.suffix.lower() in RAW_EXTENSIONS:
         return "is a camera's RAW file, which is not supported here: convert it to JPEG first"
-    from models.datasets.photographs import why_unreadable  # noqa: PLC0415
+    from models.datasets.photographs import why_unreadable
 
     return why_unreadable(path)
 
@@ -72,13 +72,13 @@ def extract_with_progress(
     `is_kept`: whether `out` outlives the command. UserError where it holds other pictures, or was begun with another
     detector, and for a picture that can no longer be read.
     """
-    from models.datasets.feature_store import (  # noqa: PLC0415
+    from models.datasets.feature_store import (
         begin_folder,
         extract_features,
         in_stored_order,
         pictures_at_once,
     )
-    from models.datasets.photographs import UnreadablePhotograph  # noqa: PLC0415
+    from models.datasets.photographs import UnreadablePhotograph
 
     with sole_writer(out, goes_on=is_kept):
         with user_input():
@@ -104,8 +104,8 @@ def extract_on_cluster(
     UserError as `extract_with_progress`, and without Ray or a cluster.
     """
     try:
-        from service.cluster.bulk.extraction import extract_on_nodes  # noqa: PLC0415 - an extra
-        from service.cluster.on_ray.director import connect_to_ray  # noqa: PLC0415
+        from service.cluster.bulk.extraction import extract_on_nodes
+        from service.cluster.on_ray.director import connect_to_ray
     except ModuleNotFoundError as fault:
         raise UserError(
             f"{fault.name} is not installed: `uv pip sync requirements.lock requirements-cluster.lock` has Ray"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def decode_picture(path: Path) -> "DecodedPicture":
     """The picture in a file, decoded like an upload. UserError where that fails."""
-    from service.media.decode_pool import DecodeFailed, DecodePool  # noqa: PLC0415 - imports Pillow
+    from service.media.decode_pool import DecodeFailed, DecodePool
 
     with DecodePool.from_settings(read_settings({}), workers=1) as pool:
         try:
@@ -25,7 +25,7 @@ def decode_picture(path: Path) -> "DecodedPicture":
 
 def find_regions(extractor: "Extractor", decoded: "DecodedPicture") -> "PictureFeatures":
     """The regions of a picture; boxes are in pixels of the upright picture at full size."""
-    from service.storage.regions.records import detected_features  # noqa: PLC0415 - imports PyTorch
+    from service.storage.regions.records import detected_features
 
     scale = decoded.width / decoded.picture.width, decoded.height / decoded.picture.height
     return detected_features(extractor.extract([decoded.picture]), scale, extractor.labels)

@@ -32,7 +32,7 @@ def each_picture(image_ids: Sequence[str], change: Callable[[str], _Answer]) -> 
     Pictures that do not exist, such as those of a list that was processed before, do not stop the others; they are
     reported in a UserError at the end.
     """
-    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+    from regard_client import RequestRefused
 
     missing = []
     for image_id in image_ids:

@@ -88,9 +88,9 @@ def bench(
     if plot is not None and not plot.parent.is_dir():
         raise UserError(f"there is no folder {plot.parent} to write {plot.name} to")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends started processes, as Ctrl-C does
-    import torch  # noqa: PLC0415 - takes seconds, which a refused argument should not cost
+    import torch
 
-    from models.bench.inputs import Sizes  # noqa: PLC0415
+    from models.bench.inputs import Sizes
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -113,7 +113,7 @@ def bench(
     )
     report = measure(options)
     if plot is not None:
-        from service.bench.charts import chart_of  # noqa: PLC0415
+        from service.bench.charts import chart_of
 
         plot.write_bytes(chart_of(what, report["rows"]).to_png())
     if as_json:
@@ -135,7 +135,7 @@ def _check_device(what: Benchmark, device: str) -> None:
         return
     if what in (Benchmark.TRAIN, Benchmark.SHORTLIST):
         raise UserError(f"{what} is measured on the processor: leave --device out")
-    from service.model_loading import device_of  # noqa: PLC0415 - imports PyTorch
+    from service.model_loading import device_of
 
     device_of(device)
 

@@ -84,9 +84,9 @@ def calibrate(
     source.check(Selection(split), all_captioned=True)
     if share > 0 or fit_share or stage_one:
         source.check(Selection(bank_split))
-    from models.evaluation.fit_calibration import CalibrationPlan  # noqa: PLC0415 - imports PyTorch
-    from models.evaluation.fit_hubness import HubnessPlan  # noqa: PLC0415
-    from service.model_loading import device_of  # noqa: PLC0415
+    from models.evaluation.fit_calibration import CalibrationPlan
+    from models.evaluation.fit_hubness import HubnessPlan
+    from service.model_loading import device_of
 
     hubness = HubnessPlan(
         share=share,
@@ -120,8 +120,8 @@ def _calibrate(
     folder: Path, source: CaptionedSource, split: str | None, bank: Bank, plan: "CalibrationPlan", device: str
 ) -> dict[str, Any]:
     """Fit the calibration and save it. Returns the report."""
-    from models.evaluation.fit_calibration import calibrate as fit_calibration  # noqa: PLC0415
-    from models.matching.checkpoint import load_uncalibrated, save_calibration  # noqa: PLC0415
+    from models.evaluation.fit_calibration import calibrate as fit_calibration
+    from models.matching.checkpoint import load_uncalibrated, save_calibration
 
     with show_progress() as progress:
         with progress.activity("loading the model"), user_input(folder):

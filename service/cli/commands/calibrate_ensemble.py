@@ -68,13 +68,13 @@ def _calibrate(
     device: str,
 ) -> dict[str, Any]:
     """Fit the calibration and save it. Returns the report."""
-    from models.evaluation.fit_calibration import CalibrationPlan  # noqa: PLC0415 - imports PyTorch
-    from models.evaluation.fit_calibration import calibrate_ensemble as fit_calibration  # noqa: PLC0415
-    from models.matching.checkpoint import load_matcher  # noqa: PLC0415
-    from models.matching.ensemble import build_ensemble, ensemble_header  # noqa: PLC0415
-    from models.matching.ensemble_calibrations import save_ensemble_calibration  # noqa: PLC0415
-    from models.matching.lazy_matcher import MatcherHeader  # noqa: PLC0415
-    from service.model_loading import device_of  # noqa: PLC0415
+    from models.evaluation.fit_calibration import CalibrationPlan
+    from models.evaluation.fit_calibration import calibrate_ensemble as fit_calibration
+    from models.matching.checkpoint import load_matcher
+    from models.matching.ensemble import build_ensemble, ensemble_header
+    from models.matching.ensemble_calibrations import save_ensemble_calibration
+    from models.matching.lazy_matcher import MatcherHeader
+    from service.model_loading import device_of
 
     plan = CalibrationPlan(held_out=held_out, seed=seed)
     with show_progress() as progress:

@@ -44,8 +44,8 @@ def chaos(
         raise UserError(f"{data_dir} is not empty: name a new folder")
     if redis and shutil.which("redis-server") is None:
         raise UserError("redis-server is not installed: install it, or leave out --redis")
-    from service.chaos.run import ChaosPlan, ChaosRun  # noqa: PLC0415 - imports PyTorch
-    from service.serve import exit_on_signals  # noqa: PLC0415
+    from service.chaos.run import ChaosPlan, ChaosRun
+    from service.serve import exit_on_signals
 
     exit_on_signals()  # so that started processes are ended
     folder = data_dir or Path(tempfile.mkdtemp(prefix="regard-chaos-"))

@@ -58,9 +58,9 @@ def up(
     On the Ray cluster of this machine.
     """
     chosen = cluster_settings(ray_address, shards=shards, replicas=replicas, write_quorum=write_quorum)
-    from service.auth.exposure import check_exposure  # noqa: PLC0415
-    from service.cluster.on_ray.bring_up import bring_up  # noqa: PLC0415 - imports Ray
-    from service.storage.data_dir_lock import require_no_catalog  # noqa: PLC0415
+    from service.auth.exposure import check_exposure
+    from service.cluster.on_ray.bring_up import bring_up
+    from service.storage.data_dir_lock import require_no_catalog
 
     check_exposure(settings)
     require_no_catalog(settings.data_dir)
@@ -80,8 +80,8 @@ def up(
 def status(ray_address: RayAddress = None, as_json: AsJson = False) -> None:
     """List the replicas: where each runs, and what it holds."""
     chosen = cluster_settings(ray_address)
-    from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
-    from service.cluster.on_ray.overview import cluster_overview  # noqa: PLC0415
+    from service.cluster.on_ray.director import running_cluster
+    from service.cluster.on_ray.overview import cluster_overview
 
     overview = cluster_overview(running_cluster(chosen))
     rows = [vars(row) for row in overview.replicas]
@@ -103,7 +103,7 @@ def add_shard(ray_address: RayAddress = None, wait: bool = True) -> None:
     Searches continue meanwhile.
     """
     chosen = cluster_settings(ray_address)
-    from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
+    from service.cluster.on_ray.director import running_cluster
 
     number = running_cluster(chosen).add_shard()
     print_note(f"Shard {number} is there; its share of the pictures moves to it.")
@@ -128,7 +128,7 @@ def repair(
     From another replica of its shard, on another node if possible.
     """
     chosen = cluster_settings(ray_address)
-    from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
+    from service.cluster.on_ray.director import running_cluster
 
     node = running_cluster(chosen).repair(shard, replica)
     print_note(
@@ -140,7 +140,7 @@ def repair(
 def down(ray_address: RayAddress = None) -> None:
     """Stop routers and replicas; stored data stays in place."""
     chosen = cluster_settings(ray_address)
-    from service.cluster.on_ray.bring_up import take_down  # noqa: PLC0415
+    from service.cluster.on_ray.bring_up import take_down
 
     take_down(chosen)
 
@@ -162,8 +162,8 @@ def demo(
     wrong or a picture was lost. Your own service and data are not touched.
     """
     cluster_settings(None)
-    from service.cluster.demo.local_nodes import end_at_sigterm, running_ray_cluster  # noqa: PLC0415
-    from service.cluster.demo.run import Demo, DemoPlan  # noqa: PLC0415
+    from service.cluster.demo.local_nodes import end_at_sigterm, running_ray_cluster
+    from service.cluster.demo.run import Demo, DemoPlan
 
     plan = DemoPlan(num_pictures=pictures, num_clients=clients, photos=photos)
     end_at_sigterm()
@@ -200,8 +200,8 @@ def about_stuck(count: int) -> str:
 
 def wait_until_balanced(chosen: ClusterSettings, num_shards: int = 0) -> None:
     """Wait until no pictures are being moved. UserError if there are fewer than `num_shards` shards then."""
-    from service.cluster.on_ray.director import running_cluster  # noqa: PLC0415
-    from service.cluster.on_ray.overview import cluster_overview  # noqa: PLC0415
+    from service.cluster.on_ray.director import running_cluster
+    from service.cluster.on_ray.overview import cluster_overview
 
     running, stuck = running_cluster(chosen), 0
     while (overview := cluster_overview(running)).is_growing:

@@ -12,9 +12,9 @@ def compact(data_dir: DataFolder = None, as_json: AsJson = False) -> None:
     Frees their disk space. No worker may run meanwhile.
     """
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
-    from service.storage.data_dir import DataDir  # noqa: PLC0415
-    from service.units import MB  # noqa: PLC0415
-    from service.worker.maintenance.compaction import compact_data_dir  # noqa: PLC0415 - imports PyTorch
+    from service.storage.data_dir import DataDir
+    from service.units import MB
+    from service.worker.maintenance.compaction import compact_data_dir
 
     if not DataDir(settings.data_dir).catalog.is_file():
         raise UserError(f"there is no catalog in {settings.data_dir}: name the data directory with --data-dir")

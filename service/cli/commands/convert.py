@@ -123,7 +123,7 @@ def _convert_checkpoint(kind: str, file: Path, vocab: Path, out: Path, extractor
     if (out / "config.json").exists():
         raise UserError(f"{out} holds a checkpoint already: name a new folder with --out")
     with show_progress() as progress, progress.activity("converting"):
-        from models.conversion.convert import convert_checkpoint  # noqa: PLC0415 - imports PyTorch
+        from models.conversion.convert import convert_checkpoint
 
         with user_input(file):
             digest = convert_checkpoint(kind, file, vocab, out, extractor)  # type: ignore[arg-type]
@@ -137,14 +137,14 @@ def _convert_sentence_encoder(folders: list[Path], captions: list[Path] | None, 
         texts = [text for path in captions for text in read_sentences(path)]
         named = [line for path in names for line in read_sentences(path)]
         with show_progress() as progress, progress.activity("converting"):
-            from models.conversion.sentence_encoder import convert_sentence_encoder  # noqa: PLC0415 - imports PyTorch
+            from models.conversion.sentence_encoder import convert_sentence_encoder
 
             digest = convert_sentence_encoder(folders[0], texts, named, out)
     print_note(f"{out}: digest {digest}")
 
 
 def _convert_yolox(file: Path, out: Path) -> None:
-    from models.conversion.yolox_onnx import convert_yolox  # noqa: PLC0415 - imports PyTorch
+    from models.conversion.yolox_onnx import convert_yolox
 
     with user_input(file):
         written = convert_yolox(file, out)
@@ -160,7 +160,7 @@ def _convert_detector(
     **parts: Path | None,
 ) -> None:
     with show_progress() as progress, progress.activity("converting"), user_input():
-        from models.conversion.detector import concept_config, convert_detector  # noqa: PLC0415 - imports PyTorch
+        from models.conversion.detector import concept_config, convert_detector
 
         config = concept_config(file)
         needed = [name for name in NEEDED_FOR_CONCEPTS if parts[name] is None]
@@ -183,7 +183,7 @@ def _convert_features(files: list[Path], out: Path, regions: int, objects: Path 
         raise UserError(f"there is no file {objects}")
     with show_progress() as progress, user_input():
         task = progress.add_task("converting", None)
-        from models.datasets.bottom_up_tsv import convert_tsv  # noqa: PLC0415 - imports PyTorch
+        from models.datasets.bottom_up_tsv import convert_tsv
 
         for done in convert_tsv(files, out, num_regions=regions, objects=objects, extractor=extractor):
             task.update(done)

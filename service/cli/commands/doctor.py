@@ -77,11 +77,11 @@ def fault_text(fault: Exception) -> str:
 
 def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
     """The results of verifying stored data: one if all is well, otherwise one for each damage."""
-    from index.catalog.catalog import Catalog  # noqa: PLC0415
-    from index.catalog.database.check import check_schema  # noqa: PLC0415
-    from service.storage.data_dir import DataDir  # noqa: PLC0415
-    from service.storage.left_behind import left_behind  # noqa: PLC0415
-    from service.storage.verification import find_damage  # noqa: PLC0415 - imports PyTorch
+    from index.catalog.catalog import Catalog
+    from index.catalog.database.check import check_schema
+    from service.storage.data_dir import DataDir
+    from service.storage.left_behind import left_behind
+    from service.storage.verification import find_damage
 
     try:
         if (path := catalog_of(settings)) is None:
@@ -107,16 +107,16 @@ def _python(settings: Settings) -> str:
 
 
 def _torch(settings: Settings) -> str:
-    import torch  # noqa: PLC0415 - takes seconds, which `--help` should not cost
-    import torchvision  # noqa: PLC0415
+    import torch
+    import torchvision
 
     return f"torch {torch.__version__}, torchvision {torchvision.__version__}, {torch.get_num_threads()} threads"
 
 
 def _device(settings: Settings) -> str:
-    import torch  # noqa: PLC0415
+    import torch
 
-    from service.model_loading import device_of  # noqa: PLC0415
+    from service.model_loading import device_of
 
     device = device_of(settings.device)
     torch.zeros(1, device=device)
@@ -124,7 +124,7 @@ def _device(settings: Settings) -> str:
 
 
 def _kernels(settings: Settings) -> str:
-    from models.kernels.library import NoKernels, load_library  # noqa: PLC0415
+    from models.kernels.library import NoKernels, load_library
 
     if not settings.kernels:
         return "turned off by REGARD_KERNELS: PyTorch computes the scores"
@@ -135,8 +135,8 @@ def _kernels(settings: Settings) -> str:
 
 
 def _weights(settings: Settings) -> str:
-    from index.catalog.database.check import check_schema  # noqa: PLC0415
-    from service.model_loading import LoadedModels  # noqa: PLC0415
+    from index.catalog.database.check import check_schema
+    from service.model_loading import LoadedModels
 
     path = catalog_of(settings)
     is_old = path is not None and check_schema(path).is_old  # reading its extractor would upgrade it
@@ -146,11 +146,11 @@ def _weights(settings: Settings) -> str:
 
 
 def _decoding(settings: Settings) -> str:
-    import tempfile  # noqa: PLC0415
+    import tempfile
 
-    from PIL import Image  # noqa: PLC0415
+    from PIL import Image
 
-    from service.media.decode_pool import DecodePool  # noqa: PLC0415
+    from service.media.decode_pool import DecodePool
 
     with tempfile.TemporaryDirectory() as folder, DecodePool.from_settings(settings, workers=1) as pool:
         path = Path(folder) / "picture.png"
@@ -161,20 +161,20 @@ def _decoding(settings: Settings) -> str:
 
 
 def _raw(settings: Settings) -> str:
-    from service.cli.picture_files import can_read_raw  # noqa: PLC0415
+    from service.cli.picture_files import can_read_raw
 
     taken = "taken in by their embedded pictures"
     return taken if can_read_raw() else f"skipped; {taken} once the extra `raw` is installed: pip install rawpy"
 
 
 def _data_dir(settings: Settings) -> str:
-    from index.lock import Locked  # noqa: PLC0415
-    from service.storage.ballast import has_room  # noqa: PLC0415
-    from service.storage.data_dir import DataDir  # noqa: PLC0415
-    from service.storage.data_dir_lock import lock_data_dir, require_enterable  # noqa: PLC0415
-    from service.storage.disk import FreeSpace  # noqa: PLC0415
-    from service.storage.forbidden import forbidden_to_worker  # noqa: PLC0415
-    from service.storage.misplaced_files import refuse_misplaced_files  # noqa: PLC0415
+    from index.lock import Locked
+    from service.storage.ballast import has_room
+    from service.storage.data_dir import DataDir
+    from service.storage.data_dir_lock import lock_data_dir, require_enterable
+    from service.storage.disk import FreeSpace
+    from service.storage.forbidden import forbidden_to_worker
+    from service.storage.misplaced_files import refuse_misplaced_files
 
     folder = settings.data_dir
     require_enterable(folder)
@@ -205,8 +205,8 @@ def _data_dir(settings: Settings) -> str:
 
 def catalog_of(settings: Settings) -> Path | None:
     """The file of the catalog; None if there is none. Misconfigured if the folder may not be entered."""
-    from service.storage.data_dir import DataDir  # noqa: PLC0415
-    from service.storage.data_dir_lock import require_enterable  # noqa: PLC0415
+    from service.storage.data_dir import DataDir
+    from service.storage.data_dir_lock import require_enterable
 
     require_enterable(settings.data_dir)
     path = DataDir(settings.data_dir).catalog
@@ -215,14 +215,14 @@ def catalog_of(settings: Settings) -> Path | None:
 
 def is_cluster(settings: Settings) -> bool:
     """Whether the data directory belongs to a cluster's head or node, whose pictures are stored elsewhere."""
-    from service.storage.data_dir import DataDir  # noqa: PLC0415
+    from service.storage.data_dir import DataDir
 
     data = DataDir(settings.data_dir)
     return data.is_cluster_node or data.cluster_plan.exists()
 
 
 def _catalog(settings: Settings) -> str:
-    from index.catalog.database.check import check_catalog  # noqa: PLC0415
+    from index.catalog.database.check import check_catalog
 
     path = catalog_of(settings)
     if path is None:
@@ -233,16 +233,16 @@ def _catalog(settings: Settings) -> str:
 
 
 def _regions(settings: Settings) -> str:
-    from index.catalog.catalog import Catalog  # noqa: PLC0415
-    from index.catalog.database.check import check_schema  # noqa: PLC0415
-    from index.views.slab import stored_layout  # noqa: PLC0415
-    from models.extractors.config import CONFIG_FILE  # noqa: PLC0415
-    from service.model_loading import device_of, extractor_of  # noqa: PLC0415
-    from service.storage.regions.entries import answering_folders  # noqa: PLC0415
-    from service.storage.regions.extractor_identity import check_extractor  # noqa: PLC0415
-    from service.storage.regions.folders import described_extractor  # noqa: PLC0415
-    from service.storage.regions.migration_progress import migration_progress  # noqa: PLC0415
-    from service.storage.verification import BAD_DESCRIPTION  # noqa: PLC0415
+    from index.catalog.catalog import Catalog
+    from index.catalog.database.check import check_schema
+    from index.views.slab import stored_layout
+    from models.extractors.config import CONFIG_FILE
+    from service.model_loading import device_of, extractor_of
+    from service.storage.regions.entries import answering_folders
+    from service.storage.regions.extractor_identity import check_extractor
+    from service.storage.regions.folders import described_extractor
+    from service.storage.regions.migration_progress import migration_progress
+    from service.storage.verification import BAD_DESCRIPTION
 
     path = catalog_of(settings)
     if path is None:
@@ -266,11 +266,11 @@ def _regions(settings: Settings) -> str:
 
 
 def _keys(settings: Settings) -> str:
-    import time  # noqa: PLC0415
+    import time
 
-    from service.auth.key_file import read_keys  # noqa: PLC0415
-    from service.storage.data_dir import DataDir  # noqa: PLC0415
-    from service.storage.data_dir_lock import require_enterable  # noqa: PLC0415
+    from service.auth.key_file import read_keys
+    from service.storage.data_dir import DataDir
+    from service.storage.data_dir_lock import require_enterable
 
     require_enterable(settings.data_dir)
     keys = read_keys(DataDir(settings.data_dir).keys)
@@ -283,7 +283,7 @@ def _keys(settings: Settings) -> str:
 
 
 def _who_is_answered(settings: Settings) -> str:
-    from service.auth.exposure import is_loopback  # noqa: PLC0415
+    from service.auth.exposure import is_loopback
 
     if is_loopback(settings.host):
         return "it listens to this machine alone, and answers everybody there"
@@ -293,8 +293,8 @@ def _who_is_answered(settings: Settings) -> str:
 
 
 def _redis(settings: Settings) -> str:
-    from service.api.redis_cache import ping  # noqa: PLC0415
-    from service.redis_url import without_password  # noqa: PLC0415
+    from service.api.redis_cache import ping
+    from service.redis_url import without_password
 
     if settings.redis_url is None:
         return "not used"

@@ -144,8 +144,8 @@ def _measure(
     device: str,
 ) -> dict[str, Any]:
     """The report on the models' recalls, including its provenance."""
-    from service.cli.evaluation.compared_models import measure_models, what_was_measured  # noqa: PLC0415 - imports PyTorch
-    from service.model_loading import load_model_as_served  # noqa: PLC0415
+    from service.cli.evaluation.compared_models import measure_models, what_was_measured
+    from service.model_loading import load_model_as_served
 
     regions = selection.regions
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:

@@ -43,14 +43,14 @@ def explain(
     query = parse_query(sentence)
     decoded = decode_picture(picture)
     with show_progress() as progress, progress.activity("explaining"):
-        from service.model_loading import LoadedModels  # noqa: PLC0415 - imports PyTorch
+        from service.model_loading import LoadedModels
 
         with user_input():
             loaded = LoadedModels.from_settings(settings, stored=False)
             matcher = loaded.matcher(loaded.default)
         name = loaded.default if model is None else shown_name(settings.models[0])
-        from service.search.one_pair import explain_one  # noqa: PLC0415
-        from service.search.wording.query_notes import note_on  # noqa: PLC0415
+        from service.search.one_pair import explain_one
+        from service.search.wording.query_notes import note_on
 
         with user_input():
             pair = explain_one(matcher, query.wanted, find_regions(loaded.extractor, decoded))
@@ -69,7 +69,7 @@ def explain(
 
 def explanation_answer(name: str, matcher: "Matcher", sentence: str, pair: "ExplainedPair") -> dict[str, Any]:
     """The score and explanation of a sentence with a picture, for JSON output."""
-    from service.api.schemas.results import ExplanationAnswer  # noqa: PLC0415
+    from service.api.schemas.results import ExplanationAnswer
 
     return {
         "model": name,
@@ -82,7 +82,7 @@ def explanation_answer(name: str, matcher: "Matcher", sentence: str, pair: "Expl
 
 def draw_to(path: Path, decoded: "DecodedPicture", pair: "ExplainedPair", title: str) -> None:
     """Write the explanation as a picture. UserError if the file cannot be written."""
-    from service.panels import draw_explanation  # noqa: PLC0415 - imports Pillow
+    from service.panels import draw_explanation
 
     sheet = draw_explanation(decoded.picture, (decoded.width, decoded.height), pair.explanation, title)
     try:

@@ -104,7 +104,7 @@ def export_pictures(
 
 def export_picture(client: "Client", image: "ImageListed", target: ExportFolder, summary: ExportSummary) -> None:
     """Write one picture unless its file exists, and count it."""
-    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+    from regard_client import RequestRefused
 
     if image["url"] is None:
         summary.without_file += 1

@@ -56,7 +56,7 @@ def all_failures(client: "Client") -> "Iterator[FailureAnswer]":
 
 def retry_pictures(client: "Client", image_ids: list[str]) -> list[dict[str, Any]]:
     """Try pictures again and wait. Returns the outcome of each; its reason is None if the picture can be found now."""
-    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+    from regard_client import RequestRefused
 
     outcomes: dict[str, str | None] = {}
     jobs: dict[str, str] = {}

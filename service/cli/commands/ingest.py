@@ -49,7 +49,7 @@ def ingest(
     if on_cluster:
         if watch or url is not None:
             raise UserError("--ray takes in existing files, without a server: leave --watch and --url out")
-        from service.cli.ingesting.bulk import take_in_on_cluster  # noqa: PLC0415 - imports Ray
+        from service.cli.ingesting.bulk import take_in_on_cluster
 
         summary = take_in_on_cluster(paths, captions, albums)
     elif watch:
@@ -64,8 +64,8 @@ def watch_folders(
 ) -> IngestSummary:
     """Send existing and new pictures of folders until Ctrl-C or SIGTERM. UserError for a missing folder, or if the
     service refuses the first request."""
-    from service.cli.ingesting.sent_files import open_sent_files  # noqa: PLC0415 - few commands need these
-    from service.cli.ingesting.watch import FolderWatch, watch_until_interrupted  # noqa: PLC0415
+    from service.cli.ingesting.sent_files import open_sent_files
+    from service.cli.ingesting.watch import FolderWatch, watch_until_interrupted
 
     for folder in folders:
         if not folder.is_dir():

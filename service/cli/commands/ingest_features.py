@@ -53,7 +53,7 @@ def ingest_features(
     check_detector(settings.detector)
     texts = captions_by_name(captions)
     _check_sources(sources, split)
-    from models.datasets.feature_collection import open_collection  # noqa: PLC0415 - imports PyTorch
+    from models.datasets.feature_collection import open_collection
 
     with user_input():
         collection = open_collection(
@@ -73,7 +73,7 @@ def _check_sources(sources: list[Path], split: str) -> None:
 
 def _import(collection: "FeatureCollection", settings: "Settings", captioned: set[str]) -> IngestSummary:
     """Write features to the data directory with a progress bar."""
-    from service.ingest.import_features import import_features  # noqa: PLC0415
+    from service.ingest.import_features import import_features
 
     summary, unused = IngestSummary(), set(captioned)
     with show_progress() as progress:

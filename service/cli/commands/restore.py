@@ -68,7 +68,7 @@ def _restore_pictures(image_ids: list[str], url: str | None, as_json: bool) -> N
 
 def exists(client: "Client", image_id: str) -> bool:
     """Whether the picture exists and is not deleted."""
-    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+    from regard_client import RequestRefused
 
     try:
         client.info(image_id)
@@ -82,7 +82,7 @@ def exists(client: "Client", image_id: str) -> bool:
 def _restore_snapshot(source: Path, data_dir: Path, as_json: bool, skip_damaged: bool) -> None:
     if not source.exists():
         raise typer.BadParameter(f"there is no snapshot {source}; {WHAT_TO_GIVE}")
-    from service.storage.snapshots.restoration import restore_snapshot  # noqa: PLC0415 - imports PyTorch
+    from service.storage.snapshots.restoration import restore_snapshot
 
     with show_progress() as progress:
         task = progress.add_task("copying files", None)

@@ -46,7 +46,7 @@ def score(
 
     In float64, as the published evaluations do.
     """
-    from models.datasets.npy_files import open_regions  # noqa: PLC0415 - imports NumPy
+    from models.datasets.npy_files import open_regions
 
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {out.parent} to write {out.name} to")
@@ -58,8 +58,8 @@ def score(
         raise typer.BadParameter("--split goes with captions as JSON lines, in a file called .jsonl")
     with user_input(captions):
         sentences = read_scored_sentences(captions, split)
-    from models.evaluation.score_matrix import score_all  # noqa: PLC0415 - imports PyTorch
-    from service.model_loading import device_of, load_model  # noqa: PLC0415
+    from models.evaluation.score_matrix import score_all
+    from service.model_loading import device_of, load_model
 
     with show_progress() as progress:
         with progress.activity("loading the model and checking the features"):
@@ -80,11 +80,11 @@ def score(
 def _load(features: Path, regions: int | None) -> "CaptionedFeatures":
     """The features of an array, with the masks and the extractor of its folder; an array by itself has the extractor
     "" and all regions."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
-    from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415
-    from models.datasets.feature_store import MANIFEST_FILE, open_features  # noqa: PLC0415
-    from models.datasets.npy_files import open_regions  # noqa: PLC0415
+    from models.datasets.captioned_features import CaptionedFeatures
+    from models.datasets.feature_store import MANIFEST_FILE, open_features
+    from models.datasets.npy_files import open_regions
 
     with user_input(features):
         if features.name == "features.npy" and (features.parent / MANIFEST_FILE).is_file():
@@ -109,9 +109,9 @@ def _check_reads(matcher: "Matcher", data: "CaptionedFeatures", weights: str, re
 
 def _save(scores: "np.ndarray", out: Path, weights: str) -> None:
     """Write the file atomically. UserError, and no file, for scores that are not finite."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
-    from models.whole_files import write_whole  # noqa: PLC0415
+    from models.whole_files import write_whole
 
     if not (finite := np.isfinite(scores).all(1)).all():
         raise UserError(

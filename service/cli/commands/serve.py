@@ -63,8 +63,8 @@ def serve(
 
 def _ingest_photos(url: str, photos: Path, api_key: SecretStr, albums: bool) -> None:
     """Send the pictures of a folder that it was not sent before to the server, once it answers."""
-    from regard_client import Client  # noqa: PLC0415
-    from service.cli.ingesting.sending_once import send_folder_once  # noqa: PLC0415
+    from regard_client import Client
+    from service.cli.ingesting.sending_once import send_folder_once
 
     try:
         with Client(url, api_key.get_secret_value()) as client:

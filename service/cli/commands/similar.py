@@ -131,7 +131,7 @@ def search_like(client: "Client", asked: Path | str, wanted: "SimilarSearchOptio
     leaves it out; otherwise it is uploaded."""
     if isinstance(asked, str):
         return client.search_similar(image_id=asked, **wanted)
-    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+    from regard_client import RequestRefused
 
     try:
         return client.search_similar(image_id=image_id_of_file(asked), **wanted)

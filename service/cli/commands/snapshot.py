@@ -24,7 +24,7 @@ def snapshot(
     if str(out) == "-":
         raise typer.BadParameter("a snapshot is not written to standard output: name a folder, or an archive (.tar)")
     settings = read_settings({} if data_dir is None else {"data_dir": data_dir})
-    from service.storage.snapshots.snapshot import take_snapshot  # noqa: PLC0415 - imports PyTorch
+    from service.storage.snapshots.snapshot import take_snapshot
 
     with show_progress() as progress:
         task = progress.add_task("copying pictures", None)

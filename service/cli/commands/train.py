@@ -110,7 +110,7 @@ def train(
     changed = _check_recipe(recipe, run, word_vectors)
     source.check(selections[0])
     source.check(selections[1], all_captioned=True)
-    from service.cli.training.matching_model import train_matcher  # noqa: PLC0415 - imports PyTorch
+    from service.cli.training.matching_model import train_matcher
 
     train_matcher(run, changed, source, selections, word_vectors)
 
@@ -134,7 +134,7 @@ def _train_part(
     if part == "head" and (sentence_encoder is None or len(teachers) > 1):
         raise typer.BadParameter("the head is trained with --sentence-encoder and one --teacher")
     photographs = read_photographs(captions, splits[0], None if part == "detector" else splits[1])
-    from service.cli.training.detector_parts import fit_head, train_detector, tune_backbone  # noqa: PLC0415 - likewise
+    from service.cli.training.detector_parts import fit_head, train_detector, tune_backbone
 
     if part == "backbone":
         tune_backbone(run, photographs, backbone, sentence_encoder)

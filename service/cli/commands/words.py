@@ -30,7 +30,7 @@ def words(
     for path in captions:
         with user_input(path):
             texts += read_sentences(path, split)
-    from models.training.caption_word_vectors import (  # noqa: PLC0415 - imports torch
+    from models.training.caption_word_vectors import (
         TooFewWords,
         learn_word_vectors,
         nearest_words,

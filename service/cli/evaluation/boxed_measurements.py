@@ -57,9 +57,9 @@ def measure_with_boxes(
     objects_of = {source.boxes: source.objects(first) for source in dict.fromkeys(sources.values())}
     for source in sources.values():
         source.lines(objects_of[source.boxes])  # refuses captions in another format
-    from models.training.inputs import digest_of_file  # noqa: PLC0415 - imports PyTorch
-    from service.cli.evaluation.compared_models import digests_of_data  # noqa: PLC0415
-    from service.model_loading import load_model_as_served  # noqa: PLC0415
+    from models.training.inputs import digest_of_file
+    from service.cli.evaluation.compared_models import digests_of_data
+    from service.model_loading import load_model_as_served
 
     with show_progress() as progress, tempfile.TemporaryDirectory() as folder:
         with progress.activity("loading the model"):
@@ -88,7 +88,7 @@ def measure_with_boxes(
 
 def _note_without_captions(captions: Path, data: "CaptionedFeatures", grounding: dict[str, Any]) -> None:
     """Print a note on the reason if the report has no row for captions."""
-    from models.evaluation.grounding import CAPTIONS  # noqa: PLC0415
+    from models.evaluation.grounding import CAPTIONS
 
     if CAPTIONS not in grounding["pointing"]:
         why = "names a class that is marked in its picture" if any(data.captions) else "is of one of these pictures"

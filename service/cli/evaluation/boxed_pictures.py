@@ -35,7 +35,7 @@ class BoxedSource:
     def objects(self, first: int | None = None) -> "BoxedPictures":
         """The first existing pictures with their objects; a note counts the missing ones. UserError where all are
         missing, or the file is in another format."""
-        from models.datasets.coco_boxes import read_coco_boxes  # noqa: PLC0415 - imports NumPy
+        from models.datasets.coco_boxes import read_coco_boxes
 
         with user_input(self.boxes):
             boxed = read_coco_boxes(self.boxes)
@@ -56,7 +56,7 @@ class BoxedSource:
         if self.features is None:
             assert self.images is not None
             return {name for name in names if (self.images / name).is_file()}
-        from models.datasets.feature_store import open_features  # noqa: PLC0415 - imports PyTorch
+        from models.datasets.feature_store import open_features
 
         with user_input(self.features):
             return set(open_features(self.features).ids).intersection(names)
@@ -82,11 +82,11 @@ class BoxedSource:
         objects, which for "grounding" are scaled to the pixels of these boxes. UserError where regions have no boxes,
         or objects are of other pictures.
         """
-        import numpy as np  # noqa: PLC0415 - only when there is something to measure
+        import numpy as np
 
-        from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415 - imports PyTorch
-        from models.datasets.coco_boxes import BoxedPictures  # noqa: PLC0415
-        from models.datasets.feature_store import open_features  # noqa: PLC0415
+        from models.datasets.captioned_features import CaptionedFeatures
+        from models.datasets.coco_boxes import BoxedPictures
+        from models.datasets.feature_store import open_features
 
         with user_input(features):
             stored = open_features(features)
@@ -114,8 +114,8 @@ def measure_boxed(
     **options: Any,
 ) -> dict[str, Any]:
     """The report of one measurement, "grounding" or "short_questions". ValueError where there is nothing to measure."""
-    from models.evaluation.grounding import measure_grounding  # noqa: PLC0415 - imports PyTorch
-    from models.evaluation.short_questions import measure_short_questions  # noqa: PLC0415
+    from models.evaluation.grounding import measure_grounding
+    from models.evaluation.short_questions import measure_short_questions
 
     if name == "grounding":
         return measure_grounding(matcher, data, boxes, objects.pictures, progress=progress.report, **options)

@@ -104,9 +104,9 @@ class CaptionedSource:
 
     def load(self, selection: Selection) -> "CaptionedFeatures":
         """The features of the selected pictures with their captions. Raises UserError where they cannot be read."""
-        from models.datasets.captioned_features import CaptionedFeatures  # noqa: PLC0415 - imports PyTorch
-        from models.datasets.feature_store import open_features  # noqa: PLC0415
-        from models.datasets.scan_precomp import read_precomp  # noqa: PLC0415
+        from models.datasets.captioned_features import CaptionedFeatures
+        from models.datasets.feature_store import open_features
+        from models.datasets.scan_precomp import read_precomp
 
         with user_input(self.precomp or self.features):
             if self.precomp is not None:

@@ -19,7 +19,7 @@ class RecallOptions:
     def check_number(self, pictures: int) -> None:
         """UserError where this number of pictures cannot be measured in five folds or two halves."""
         if self.fold5:
-            from models.evaluation.ranks import FOLDS  # noqa: PLC0415 - imports PyTorch
+            from models.evaluation.ranks import FOLDS
 
             if pictures % FOLDS:
                 whole = pictures - pictures % FOLDS

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: bool) -> IngestSummary:
     """Ingest pictures on all nodes, with progress bars, and wait until they are searchable. UserError if that fails."""
     cluster = cluster_settings(None)
-    from service.cluster.bulk.ingestion import BulkRun  # noqa: PLC0415 - imports Ray
+    from service.cluster.bulk.ingestion import BulkRun
 
     found = found_pictures(paths)
     descriptions = descriptions_by_name(captions)
@@ -55,7 +55,7 @@ def offered_files(
     files: Iterable[tuple[str, Path]], descriptions: Descriptions, albums: Mapping[Path, str]
 ) -> "Iterator[OfferedFile]":
     """Files given as (name, path), with their descriptions."""
-    from service.cluster.bulk.files import OfferedFile  # noqa: PLC0415 - imports PyTorch
+    from service.cluster.bulk.files import OfferedFile
 
     for number, (name, path) in enumerate(files):
         known = descriptions.get(name, NO_DESCRIPTION)

@@ -107,7 +107,7 @@ def job_states(
 ) -> "Iterator[JobAnswer]":
     """The states of a job until it is done. Prints why the service is not ready while there is no progress, of other
     jobs either."""
-    from regard_client import JobUnfinished  # noqa: PLC0415 - half a second, which `--help` should not take
+    from regard_client import JobUnfinished
 
     last, printed = None, ""
     while True:
@@ -124,7 +124,7 @@ def job_states(
 
 def reason_not_ready(client: "Client") -> str:
     """The reason that the service gives for not being ready; "" if it is ready."""
-    from regard_client import RequestRefused  # noqa: PLC0415 - half a second, which `--help` should not take
+    from regard_client import RequestRefused
 
     try:
         client.ready()
@@ -139,8 +139,8 @@ def upload_receipts(client: "Client", pictures: "Iterable[Picture]", restore: bo
     If a file of a batch cannot be read, or one of its descriptions is refused, the rest of the batch is sent one by
     one, and pictures that fail again are rejected.
     """
-    from regard_client import RequestRefused, upload_batches  # noqa: PLC0415 - half a second, as above
-    from regard_client.pictures import rejected_alone  # noqa: PLC0415
+    from regard_client import RequestRefused, upload_batches
+    from regard_client.pictures import rejected_alone
 
     for batch in upload_batches(pictures):
         left = batch
@@ -169,7 +169,7 @@ def noting_interruption(summary: IngestSummary, total: int) -> Iterator[None]:
 
     After Ctrl-C it exits; errors are raised again.
     """
-    from regard_client import RegardError  # noqa: PLC0415 - half a second, which `--help` should not take
+    from regard_client import RegardError
 
     def note(when: str) -> None:
         stored = summary.accepted + summary.duplicates
@@ -202,7 +202,7 @@ def pictures_to_upload(
     files: Iterable[tuple[str, Path]], descriptions: Descriptions, albums: Mapping[Path, str]
 ) -> "Iterator[Picture]":
     """Pictures to upload from files given as (name, path), with their descriptions."""
-    from regard_client import Picture  # noqa: PLC0415 - half a second, which `--help` should not take
+    from regard_client import Picture
 
     for name, path in files:
         known, default = descriptions.get(name, NO_DESCRIPTION), album_tag(albums.get(path))

@@ -21,8 +21,8 @@ def thumbnails_of(client: "Client", hits: "list[PictureHit]") -> dict[str, str]:
     """Image id -> control sequence that shows the thumbnail in this terminal; empty if it cannot show pictures."""
     if not (hits and sys.stdout.isatty()):
         return {}
-    from regard_client import RegardError  # noqa: PLC0415 - half a second, which `--help` should not take
-    from service.cli.terminal.pictures import drawn_small, terminal_protocol  # noqa: PLC0415
+    from regard_client import RegardError
+    from service.cli.terminal.pictures import drawn_small, terminal_protocol
 
     shown: dict[str, str] = {}
     protocol = terminal_protocol()

@@ -201,9 +201,9 @@ def show_progress(line_every_s: float = LINE_EVERY_S) -> Iterator[Progress]:
 
 @contextmanager
 def _show_bars() -> Iterator[Progress]:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-    from rich.progress import Progress as RichProgress  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with RichProgress(*columns, console=Console(stderr=True)) as bars:

@@ -52,8 +52,8 @@ def ask_terminal(query: str) -> str:
     """The terminal's answer to a query; empty if it does not answer, or input or output is not a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return ""
-    import termios  # noqa: PLC0415 - not available on every system
-    import tty  # noqa: PLC0415
+    import termios  # not available on every system
+    import tty
 
     handle = sys.stdin.fileno()
     before = termios.tcgetattr(handle)
@@ -77,7 +77,7 @@ def drawn_small(jpeg: bytes, protocol: PictureProtocol) -> str:
     if protocol == "iterm":
         content = base64.b64encode(jpeg).decode()
         return f"\033]1337;File=inline=1;size={len(jpeg)};height={ROWS};preserveAspectRatio=1:{content}\a"
-    from PIL import Image  # noqa: PLC0415 - takes a tenth of a second, needed only for pictures
+    from PIL import Image
 
     with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as opened:
         opened.thumbnail((16 * CELL_HEIGHT, ROWS * CELL_HEIGHT))

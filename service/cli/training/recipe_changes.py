@@ -15,7 +15,7 @@ R = TypeVar("R")
 def change_recipe(recipe: R, changes: Sequence[str]) -> R:
     """The recipe with fields replaced by name=value, and members of those that are objects by field.member=value.
     UserError for an unknown field, one set to two values, or an invalid value."""
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
+    from pydantic import TypeAdapter, ValidationError
 
     fields = asdict(recipe)  # type: ignore[call-overload]
     values = _given_values(changes, fields)

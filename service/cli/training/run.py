@@ -35,7 +35,7 @@ def read_photographs(captions: Path, split: str, dev: str | None) -> CaptionedPh
 
     UserError if a file is missing, or a photograph for validation has no caption.
     """
-    from service.media.formats import register_formats  # noqa: PLC0415 - imports Pillow
+    from service.media.formats import register_formats
 
     register_formats()  # trainings open photographs with Pillow
     folder = captions.parent.resolve()
@@ -50,7 +50,7 @@ def read_photographs(captions: Path, split: str, dev: str | None) -> CaptionedPh
 @contextmanager
 def shown_training(out: Path, steps: int) -> "Iterator[tuple[Log, Progress]]":
     """A log that writes to files in `out` and updates a progress bar, and the progress display."""
-    from models.training.logs import open_log  # noqa: PLC0415 - imports PyTorch
+    from models.training.logs import open_log
 
     with show_progress() as progress, open_log(out) as log:
         task = progress.add_task("training", steps)
