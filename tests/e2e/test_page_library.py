@@ -289,16 +289,24 @@ def test_what_waits_is_looked_at_again(visit: Visit) -> None:
     def all_wait(route: Route) -> None:
         answer = route.fetch().json()
         images = [{**one, "state": "queued"} for one in answer["images"]]
-        route.fulfill(json={**answer, "images": images})
+        route.fulfill(json={**answer, "images": images, "queued": len(images)})
 
     page, waiting = visit.page, visit.page.locator("#main .picture", has_text="waiting")
+    page.clock.install()
     page.route("**/images?*", all_wait)
+    page.route("**/readyz", lambda route: route.fulfill(status=503, json={"detail": "worker: none was heard from"}))
     page.reload()
     expect(waiting).to_have_count(len(COLOURS))
     expect(waiting.locator("img").first).to_have_js_property("naturalWidth", 64)
     assert accessibility_faults(page) == []
+    for _ in range(7):
+        with page.expect_response("**/images?*"):
+            page.clock.run_for(3000)
+    expect(page.locator("#status")).to_contain_text("The service is not ready: worker: none was heard from.")
     page.unroute("**/images?*")
+    page.clock.run_for(3000)
     expect(waiting).to_have_count(0)
+    expect(page.locator("#status")).not_to_contain_text("not ready")
 
 
 def test_a_picture_that_failed_says_why_and_is_tried_again(visit: Visit) -> None:

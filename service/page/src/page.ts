@@ -30,6 +30,7 @@ import { noteOfIdle } from "./notes";
 import { SearchOptions } from "./options";
 import { showWords } from "./results";
 import { checkSession, keepPictures, mayChange, offerKeys } from "./session";
+import { Standstill } from "./standstill";
 import { onTag } from "./tagged";
 import { asTaken, inLibrary, titleOf } from "./text";
 import { tried } from "./trying";
@@ -54,6 +55,7 @@ const library = new Library(
   (...shown) => detail.open(...shown),
   () => void refreshLibrary(),
 );
+const standstill = new Standstill();
 const like = new LikePicture((question) => void askAnew(question));
 const deleted = new Deleted((image_id) => {
   library.forget(image_id);
@@ -194,14 +196,19 @@ async function showLibrary(): Promise<void> {
   const { filter, order } = options;
   const listed = { sort: order === "date" ? "date" : "latest", filter };
   await answers.run(
-    (signal) => library.load(listed, signal),
-    (page) => {
+    async (signal) => {
+      const page = await library.load(listed, signal);
+      return { page, standing: page.queued ? await standstill.reason(`${page.total} ${page.queued}`) : "" };
+    },
+    ({ page, standing }) => {
       library.show(listed, page);
       showWords(null);
       const isEmpty = !page.images.length;
       renew(
         status,
-        [inLibrary(page, filter !== null), noteOfIdle(options.idleFor("library"), true)].filter(Boolean).join(" "),
+        [inLibrary(page, filter !== null), standing, noteOfIdle(options.idleFor("library"), true)]
+          .filter(Boolean)
+          .join(" "),
       );
       const shown = isEmpty && !filter && !library.isHeld ? greeted : library.element;
       if (!shown.isConnected) refill(main, ...(shown === greeted ? [] : [browse.element]), shown, deleted.element);

@@ -2,11 +2,13 @@
 import { ask, canBeTriedAgain, isPassing, pause, Refusal } from "./api";
 import { type Found, identity, inOrder, named, nameOf } from "./finding";
 import type { Accepted, IngestAnswer, JobAnswer, Rejected, RetryAnswer } from "./openapi";
+import { Standstill } from "./standstill";
 import { messageOf } from "./text";
 
 const BATCH_FILES = 20;
 const BATCH_BYTES = 64 * 2 ** 20;
 const ESCAPES = /%(22|[01][0-9a-f])/i; // decoded in names of form fields, unless the manifest has the name
+const LOOK_MS = 5000; // interval for checking that a job goes on
 const OF_ONE_FILE = [413, 422]; // statuses of refusals that a single file of a request may have caused
 const NO_PICTURE = /^(video|audio|text)\/|^application\/(pdf|zip|json)/;
 
@@ -194,6 +196,7 @@ export class Upload {
       this.#changed();
       if (job.state === "done") end(job);
     };
+    const looks = this.#tellStandstills(() => before);
     const source = new EventSource(`/jobs/${job_id}/events`);
     source.addEventListener("progress", (event) => hear(JSON.parse(event.data)));
     source.addEventListener("error", () => {
@@ -202,9 +205,21 @@ export class Upload {
     try {
       this.#end(accepted, (await ended).failures);
     } finally {
+      clearInterval(looks);
       source.close();
     }
     this.#changed();
+  }
+
+  /** Tells from time to time why the number of pictures that are done does not rise; the timer. */
+  #tellStandstills(numDone: () => number): ReturnType<typeof setInterval> {
+    const standstill = new Standstill();
+    let told = "";
+    return setInterval(async () => {
+      const reason = await standstill.reason(`${numDone()}`);
+      if (reason !== told) this.#changed(reason);
+      told = reason;
+    }, LOOK_MS);
   }
 
   /** Counts the outcomes of a job's files; the job itself counts copies of a picture once. */
