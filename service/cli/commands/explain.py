@@ -53,8 +53,8 @@ def explain(
         from service.search.wording.query_notes import note_on
 
         with user_input():
-            pair = explain_one(matcher, query.wanted, find_regions(loaded.extractor, decoded))
-        answer = explanation_answer(name, matcher, query.wanted, pair)
+            pair = explain_one(matcher, query.wanted_or_all, find_regions(loaded.extractor, decoded))
+        answer = explanation_answer(name, matcher, query.wanted_or_all, pair)
         answer["note"] = note_on(query, no_english=[*answer["unknown_words"], *answer["read_as"]])
         if out is not None:
             draw_to(out, decoded, pair, f"“{sentence}”  {pair.score:.4f} by {name}")

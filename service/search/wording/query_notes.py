@@ -51,7 +51,10 @@ def note_on(
         notes.append(f"This looks like {language}. Models read English alone: ask in English, or search texts alone.")
     if query.excluded:
         things = _quoted(query.excluded)
-        notes.append(f"{things} is left out." if found is None else f"Pictures that show {things} come later.")
+        if found is not None:
+            notes.append(f"Pictures that show {things} come later.")
+        else:
+            notes.append(f"{things} is left out." if query.wanted else f"Only {things} is ruled out: all is explained.")
     elif translation is None and language is None and (word := negation_in(subject)) is not None:
         notes.append(f"“{word}” is hardly understood: what it rules out may be among the pictures.")
     if is_file_name(subject):

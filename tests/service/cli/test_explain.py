@@ -1,5 +1,6 @@
 """`regard explain --out` draws the regions of a file where they are, however the file is stored."""
 
+import json
 from pathlib import Path
 
 import PIL.Image
@@ -28,6 +29,17 @@ def test_a_training_is_named_by_its_folder(
     assert unknown == "unknown words: a, wall"
     assert first.split()[1:] == ["run/best"]
     assert others == ["  This model's score is no sum over the words."]
+
+
+def test_a_sentence_that_only_rules_out_is_explained_whole(
+    regard: Regard, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = LoadedModels.of(MarkExtractor(), {"fake": FakeMatcher()}, views=["fake"])
+    monkeypatch.setattr(service.model_loading.LoadedModels, "from_settings", lambda settings, stored=True: loaded)
+    status, said, _ = regard("explain", "without red", files / NAMES[0], "--json")
+    answer = json.loads(said)
+    assert (status, answer["note"]) == (0, "Only “red” is ruled out: all is explained.")
+    assert [word["text"] for word in answer["explanation"]["words"]][1:-1] == ["without", "red"]
 
 
 @pytest.fixture(scope="module")
