@@ -133,7 +133,10 @@ def test_what_cannot_be_had_is_named(api: Api, path: str) -> None:
     assert found["image_ids"] == [deleted, *unknown]
     assert f"are not there, or deleted: {deleted}" in found["detail"]
     assert found["detail"].endswith("and 2 more.")
-    api.services.originals.path(lost, "png").unlink()
+    original = api.services.originals.path(lost, "png")
+    original.write_bytes(original.read_bytes()[:-1])
+    assert problem(ask(api, [here, lost], path), 404, "not-found")["image_ids"] == [lost]
+    original.unlink()
     assert problem(ask(api, [here, lost], path), 404, "not-found")["image_ids"] == [lost]
     for ids in ([], ["../../etc/passwd"], "a", [here, 5]):
         problem(ask(api, ids, path), 422, "invalid-request")
