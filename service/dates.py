@@ -14,6 +14,9 @@ RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d
 NUMBERS_YEAR_FIRST = re.compile(r"(\d{4})[./-](\d{1,2})(?:[./-](\d{1,2}))?", re.ASCII)
 NUMBERS_YEAR_LAST = re.compile(r"(?:(\d{1,2})[./-])?(\d{1,2})[./-](\d{4})", re.ASCII)
 CALENDAR = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
+# The first and last second of the years 1 to 9999 in UTC. A time with an offset may lie outside, in a year that no date
+# in an answer can name: it counts as the nearest of these.
+FIRST, LAST = -62_135_596_800.0, 253_402_300_799.0
 EXPECTED = (
     "must be a year, month or day (2024, 2024-05, 2024-05-06), or a date and time with its timezone as in RFC 3339,"
     " such as 2024-05-06T07:08:09+02:00"
@@ -39,8 +42,13 @@ def date_span(text: str) -> tuple[float, float]:
         return first, math.nextafter(first + num_days * SECONDS_A_DAY, first)
     if not RFC_3339.fullmatch(text):
         raise ValueError(EXPECTED)
-    moment = datetime.fromisoformat(text.upper()).timestamp()
+    moment = within_years(datetime.fromisoformat(text.upper()).timestamp())
     return moment, moment
+
+
+def within_years(seconds: float) -> float:
+    """The nearest moment of the years 1 to 9999 in UTC."""
+    return min(max(seconds, FIRST), LAST)
 
 
 def from_numbers(text: str) -> str:

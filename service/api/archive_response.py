@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from index.records import Image
 from service.api.admission.request_slots import RequestSlots
 from service.api.original_files import OriginalFiles
-from service.storage.picture_names import names_of
+from service.storage.picture_names import names_of, portable_name
 from service.storage.zip_stream import ZipEntry, zip_parts
 
 ZIP = "application/zip"
@@ -41,11 +41,11 @@ class ArchiveResponse(StreamingResponse):
 
 def entries_of(images: Iterable[Image]) -> list[ZipEntry]:
     """An entry for each picture, with the time that it was taken, else added, and a name of its own: different also
-    where upper and lower case are one. Where `\\` separates folders, as on Windows, no name may lead out of its own."""
+    where upper and lower case are one. Any system can have the names, since nobody knows where it is unpacked."""
     files, folders = set[str](), set[str]()
     entries: list[ZipEntry] = []
     for image in images:
-        for name in names_of(image.image_id, image.extension, image.filename.replace("\\", "_")):
+        for name in names_of(image.image_id, image.extension, portable_name(image.filename)):
             folded = name.casefold()
             above = {parent.as_posix() for parent in PurePosixPath(folded).parents}
             if folded not in files | folders and not above & files:

@@ -11,7 +11,7 @@ class OriginalFiles(Protocol):
     """The originals of one data directory, or of a cluster. Thread-safe."""
 
     def missing(self, images: Iterable[Image]) -> list[str]:
-        """The ids of those whose original is missing, as far as that is known before it is read."""
+        """The ids of those whose original is missing or damaged, as far as that is known before it is read."""
 
     def open(self, image: Image) -> IO[bytes]:
         """A picture's original. Raises FileNotFoundError where it is missing."""
@@ -24,8 +24,8 @@ class LocalOriginalFiles(OriginalFiles):
         self._originals = originals
 
     def missing(self, images: Iterable[Image]) -> list[str]:
-        found = [(image.image_id, self._originals.path(image.image_id, image.extension)) for image in images]
-        return [image_id for image_id, path in found if not path.is_file()]
+        lacks = self._originals.lacks
+        return [one.image_id for one in images if lacks(one.image_id, one.extension, one.num_bytes)]
 
     def open(self, image: Image) -> IO[bytes]:
         return self._originals.path(image.image_id, image.extension).open("rb")

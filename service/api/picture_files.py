@@ -75,8 +75,9 @@ class PictureFiles:
             self._waiting.release()
 
 
-def missing_original(image_id: str) -> NotFound:
-    """The problem of a picture in the catalog whose original is not on disk."""
+def missing_original(image_id: str, is_damaged: bool = False) -> NotFound:
+    """The problem of a picture in the catalog whose original is not on disk, or damaged."""
     return NotFound(
-        f"The original of picture {image_id} is missing on the server; upload the same file again to restore it."
+        f"The original of picture {image_id} is {'damaged' if is_damaged else 'missing'} on the server; upload the same"
+        " file again to restore it."
     )

@@ -7,7 +7,7 @@ decode_worker.
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -66,6 +66,6 @@ def _values(root: Element, name: str) -> Iterator[str]:
 
 def _seconds(text: str) -> float | None:
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:  # such as 0000-00-00 from a camera without a clock
+        return datetime.fromisoformat(text).astimezone(UTC).timestamp()
+    except (ValueError, OverflowError):  # such as 0000-00-00 from a camera without a clock, or one before year 1 in UTC
         return None

@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -58,6 +59,16 @@ class Originals:
     def path(self, image_id: str, extension: str) -> Path:
         """The path of a picture's original, which may be missing."""
         return _spread(self._originals, image_id, extension)
+
+    def lacks(self, image_id: str, extension: str, num_bytes: int) -> bool:
+        """Whether the picture's original is missing, cannot be read, or has another size than it had: all that is seen
+        without reading it."""
+        path = self.path(image_id, extension)
+        try:
+            status = path.stat()
+        except OSError:
+            return True
+        return not stat.S_ISREG(status.st_mode) or status.st_size != num_bytes or not os.access(path, os.R_OK)
 
     def holds(self, image_id: str, extension: str) -> bool:
         """Whether the picture's original is present and intact. The whole file is read."""

@@ -1,5 +1,6 @@
 """The file names of stored pictures outside the data directory: in the folder of an export, and in archives."""
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -14,6 +15,10 @@ RAW_EXTENSIONS = frozenset({
 })
 # fmt: on
 SHORT_ID = 12  # characters, which distinguish pictures of one name
+LONGEST_PORTABLE = 224  # bytes; with a part of its id and an extension, still no more than the 255 of Linux
+# What Windows cannot have in a name, where `\\` and `:` also lead to other folders, drives and streams.
+NOT_PORTABLE = re.compile(r'[\\:*?"<>|]|[. ]+$')
+DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)  # of Windows, with any extension
 
 
 def names_of(image_id: str, extension: str, filename: str) -> Iterator[str]:
@@ -34,3 +39,22 @@ def names_of(image_id: str, extension: str, filename: str) -> Iterator[str]:
 def is_picture_name(path: PurePosixPath) -> bool:
     """Whether a file name has the extension of a picture."""
     return path.suffix.lower() in PICTURE_EXTENSIONS | RAW_EXTENSIONS
+
+
+def portable_name(filename: str) -> str:
+    """A file name that Linux, macOS and Windows can all have: `_` for what Windows cannot, and each part cut, before
+    its extension, to LONGEST_PORTABLE bytes."""
+    return "/".join(_portable_part(part) for part in filename.split("/"))
+
+
+def _portable_part(part: str) -> str:
+    if part in ("", ".", ".."):  # names_of leaves them out
+        return part
+    part = NOT_PORTABLE.sub(lambda match: "_" * len(match[0]), part)
+    if DEVICES.match(part):
+        part = f"_{part}"
+    if len(part.encode()) <= LONGEST_PORTABLE:
+        return part
+    ending = PurePosixPath(part).suffix if is_picture_name(PurePosixPath(part)) else ""
+    room = LONGEST_PORTABLE - len(ending.encode())
+    return part.encode()[:room].decode(errors="ignore").rstrip(". ") + ending

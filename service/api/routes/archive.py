@@ -108,7 +108,9 @@ def archived_images(services: Services, image_ids: Sequence[str]) -> list[Image]
     alone = [image.image_id for image in images if not image.pictured]
     require_none(alone, "were ingested as features only, and have no original")
     lost = services.original_files.missing(images)
-    require_none(lost, "have lost their original on the server; upload the same files again to restore it")
+    require_none(
+        lost, "have lost their original on the server, or have a damaged one; upload the files again to restore it"
+    )
     return images
 
 

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +90,13 @@ def get_original(image_id: str, request: Request, services: ServicesDep) -> Resp
     image = require_picture(find_image_in_any_state(services, image_id))
     headers = {"ETag": f'"{image_id}-original"', **CACHE_HEADERS}
     path, name = services.originals.path(image_id, image.extension), image.filename.rsplit("/", 1)[-1]
-    try:
-        return not_modified(request, headers) or send_file(request, path, MEDIA_TYPES[image.extension], headers, name)
-    except FileNotFoundError:
-        log.error("the original of picture %s is missing: there is no %s", image_id, path)
-        raise missing_original(image_id) from None
+    if (response := not_modified(request, headers)) is not None:
+        return response
+    with suppress(FileNotFoundError):  # erased meanwhile
+        if not services.originals.lacks(image_id, image.extension, image.num_bytes):
+            return send_file(request, path, MEDIA_TYPES[image.extension], headers, name)
+    log.error("the original of picture %s is missing, cannot be read, or has another size: %s", image_id, path)
+    raise missing_original(image_id, is_damaged=path.exists())
 
 
 @router.get(

@@ -5,14 +5,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-# The first and last second of the years 1 to 9999 in UTC; a date near either end, with an offset, may lie outside.
-FIRST, LAST = -62_135_596_800.0, 253_402_300_799.0
+from service.dates import within_years
 
 
 def _from_unix(value: Any) -> Any:
     """Unix seconds as a time in UTC; anything else as it is."""
     if isinstance(value, float):
-        return datetime.fromtimestamp(min(max(value, FIRST), LAST), UTC)
+        return datetime.fromtimestamp(within_years(value), UTC)  # catalogs of earlier releases hold others
     return value
 
 

@@ -63,9 +63,11 @@ class ShardLists:
         return {}, None
 
     def original(self, image: Image) -> bytes | None:
-        """The bytes of a picture; None where they are missing."""
-        path = self._originals.path(image.image_id, image.extension)
-        return path.read_bytes() if path.is_file() else None
+        """The bytes of a picture; None where they are missing, or their number is another: another replica may have
+        them."""
+        if self._originals.lacks(image.image_id, image.extension, image.num_bytes):
+            return None
+        return self._originals.path(image.image_id, image.extension).read_bytes()
 
     def serialised_regions(self, image_id: str) -> bytes | None:
         """The serialized regions of a picture, to be sent with it; None where they are not found yet."""

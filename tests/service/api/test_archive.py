@@ -82,6 +82,37 @@ def test_no_name_leads_out_of_its_folder_on_windows_either() -> None:
     assert [entry.name for entry in entries] == ["_._.._a.jpg", "b_c.jpg", f"b_c-{3:032x}"[:16] + ".jpg"]
 
 
+@pytest.mark.parametrize(
+    ("filename", "name"),
+    [
+        ("Screenshot 12:30:05.png", "Screenshot 12_30_05.png"),
+        ("C:a.jpg", "C_a.jpg"),  # of the current folder of a drive
+        ('a?*|<>".jpg', "a______.jpg"),
+        ("2024. /summer /a.jpg", "2024__/summer_/a.jpg"),
+        ("a.jpg::$DATA", "a.jpg__$DATA.jpg"),  # a stream of a.jpg
+        ("con/Aux.jpg", "_con/_Aux.jpg"),
+        ("contact.jpg", "contact.jpg"),
+        ("../a//./b.jpg", "a/b.jpg"),
+    ],
+)
+def test_names_are_such_as_windows_can_have(filename: str, name: str) -> None:
+    assert [entry.name for entry in entries_of([image(1, filename)])] == [name]
+
+
+@pytest.mark.parametrize(
+    "filename", ["犬" * 251 + ".jpg", "ü/" + "ü" * 253, "犬" * 255, "a" * 251 + ".jpg", "犬. " * 85]
+)
+def test_no_part_of_a_name_is_longer_than_disks_allow(filename: str, tmp_path: Path) -> None:
+    names = [entry.name for entry in entries_of([image(number << 100, filename) for number in range(3)])]
+    assert len(set(names)) == 3
+    for name in names:
+        assert name.startswith(filename[:2])
+        assert name.endswith(".jpg")
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch(exist_ok=False)
+
+
 def test_a_thousand_pictures_and_no_more(api: Api) -> None:
     contents = pictures(1000)
     ids = [
@@ -102,7 +133,10 @@ def test_what_cannot_be_had_is_named(api: Api, path: str) -> None:
     assert found["image_ids"] == [deleted, *unknown]
     assert f"are not there, or deleted: {deleted}" in found["detail"]
     assert found["detail"].endswith("and 2 more.")
-    api.services.originals.path(lost, "png").unlink()
+    original = api.services.originals.path(lost, "png")
+    original.write_bytes(original.read_bytes()[:-1])
+    assert problem(ask(api, [here, lost], path), 404, "not-found")["image_ids"] == [lost]
+    original.unlink()
     assert problem(ask(api, [here, lost], path), 404, "not-found")["image_ids"] == [lost]
     for ids in ([], ["../../etc/passwd"], "a", [here, 5]):
         problem(ask(api, ids, path), 422, "invalid-request")

@@ -204,6 +204,9 @@ def test_a_date_at_the_end_of_time_can_be_shown(api: Api, taken_at: str) -> None
     api.library.work(api.services.originals, api.services.pool)
     (hit,) = checked(api.text("red", sort="date"), 200, TextAnswer)["results"]
     assert hit["taken_at"][:4] == taken_at[:4]
+    assert api.get("/dates").json() == {"months": [{"month": taken_at[:7], "pictures": 1}], "undated": 0}
+    only = {"taken_at": {"gte": taken_at[:7], "lte": taken_at[:7]}}
+    assert api.get(f"/images?filter={json.dumps(only)}").json()["total"] == 1
 
 
 def test_searches_go_on_while_pictures_come_in(api: Api) -> None:

@@ -78,6 +78,12 @@ def test_a_deleted_picture_has_no_original_to_take(api: Api) -> None:
 
 def test_an_original_that_the_disk_has_lost_is_said_in_words(api: Api) -> None:
     image_id = upload(api, "a.png", png(two_coloured("red", "blue")))
-    api.services.originals.path(image_id, "png").unlink()
-    refused = problem(api.get(f"/images/{image_id}/original"), 404, "not-found")
-    assert "upload the same file again" in refused["detail"]
+    original = api.services.originals.path(image_id, "png")
+    original.write_bytes(original.read_bytes()[:-1])  # nobody should take this for the file that was uploaded
+    refused = [problem(api.get(f"/images/{image_id}/original"), 404, "not-found")]
+    assert "is damaged on the server" in refused[0]["detail"]
+    original.unlink()
+    refused.append(problem(api.get(f"/images/{image_id}/original"), 404, "not-found"))
+    original.mkdir()
+    refused.append(problem(api.get(f"/images/{image_id}/original"), 404, "not-found"))
+    assert all("upload the same file again" in one["detail"] for one in refused)

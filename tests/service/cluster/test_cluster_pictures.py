@@ -332,8 +332,11 @@ def test_originals_for_an_archive_are_had_of_their_shards(shards: Shards, whole:
     for image_id, image in found.items():
         with shards.pictures.open(image) as file:
             assert file.read() == whole.originals.path(image_id, image.extension).read_bytes()
-    gone = next(iter(found.values()))
+    gone, damaged, *_ = found.values()
     for directory in shards.directories:
         directory.originals.path(gone.image_id, gone.extension).unlink(missing_ok=True)
-    with pytest.raises(FileNotFoundError, match=gone.image_id):
-        shards.pictures.open(gone)
+        if directory.originals.holds(damaged.image_id, damaged.extension):
+            directory.originals.path(damaged.image_id, damaged.extension).write_bytes(b"short")
+    for lost in (gone, damaged):
+        with pytest.raises(FileNotFoundError, match=lost.image_id):
+            shards.pictures.open(lost)
