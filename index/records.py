@@ -117,8 +117,9 @@ class QueuedPicture:
 class DetectedPicture:
     """A picture whose region record lies, fsynced, at `slot`.
 
-    Metadata of its file: `captions` are added to those given, `tags` fill in missing names, `taken_at` (EXIF) a missing
-    date. `width` and `height` are None where only features are known, `extractor` is None where the record comes later.
+    Metadata of its file: `captions` are added to those given, `tags` fill in missing names, `taken_at` (EXIF), or else
+    `date_in_name`, a missing date. `width` and `height` are None where only features are known, `extractor` is None
+    where the record comes later.
     """
 
     image_id: str
@@ -127,6 +128,7 @@ class DetectedPicture:
     height: int | None
     extractor: str | None
     taken_at: float | None = None
+    date_in_name: float | None = None
     captions: Sequence[str] = ()
     tags: Mapping[str, TagValue] = field(default_factory=dict)
     perceptual_hash: bytes | None = None

@@ -51,6 +51,10 @@ DataFolder = Annotated[
 Albums = Annotated[
     bool, typer.Option("--albums/--no-albums", help="Tag each picture of a folder with the folder's name, as `album`.")
 ]
+Sidecars = Annotated[
+    bool,
+    typer.Option("--sidecars/--no-sidecars", help="Describe pictures by the XMP and Google Takeout files beside them."),
+]
 CalibrationSplit = Annotated[
     str | None, typer.Option("--split", help="Split to fit on and evaluate with; not the one trained on.")
 ]

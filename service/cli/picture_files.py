@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from index.catalog.text_index import composed
+from service.cli.sidecar_names import sidecars_by_picture
 from service.errors import UserError
 from service.storage.picture_names import PICTURE_EXTENSIONS, RAW_EXTENSIONS
 
@@ -30,24 +31,25 @@ LONGEST_ALBUM = 512  # characters, as for any tag
 
 @dataclass
 class FoundFiles:
-    """Pictures as (name, file), the albums of files, and the numbers of skipped files by kind."""
+    """Pictures as (name, file), the albums and sidecars of files, and the numbers of skipped files by kind."""
 
     pictures: list[tuple[str, Path]] = field(default_factory=list)
     albums: dict[Path, str] = field(default_factory=dict)
+    sidecars: dict[Path, list[Path]] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
 
 
-def find_files(paths: Iterable[Path]) -> FoundFiles:
+def find_files(paths: Iterable[Path], sidecars: bool = False) -> FoundFiles:
     """The given files, and all files in the given folders that are named like pictures.
 
     A picture in a folder is named by its path from that folder, so that names stay distinct. Its album is the path of
     its parent from there, or the name of the given folder itself. Links that lead out of a folder are not followed.
-    UserError for a missing path.
+    With `sidecars`, those of pictures in folders are found, too. UserError for a missing path.
     """
     found = FoundFiles()
     for path in paths:
         if path.is_dir():
-            _walk(path, found)
+            _walk(path, found, sidecars)
         elif path.exists() and not path.is_file():  # which might be read without end, or block
             raise UserError(f"{path} is a device or a pipe: name files and folders")
         elif path.exists():
@@ -57,7 +59,7 @@ def find_files(paths: Iterable[Path]) -> FoundFiles:
     return found
 
 
-def _walk(folder: Path, found: FoundFiles) -> None:
+def _walk(folder: Path, found: FoundFiles, sidecars: bool) -> None:
     root = folder.resolve()
 
     def count_unreadable(_: OSError) -> None:
@@ -69,14 +71,19 @@ def _walk(folder: Path, found: FoundFiles) -> None:
             (Path(parent) / name).is_symlink() for name in folders if not name.startswith(".")
         )
         folders[:] = sorted((name for name in folders if not name.startswith(".")), key=natural_order)
+        pictures, others = list[str](), dict[str, str]()
         for name in sorted(names, key=natural_order):
             file = Path(parent) / name
             if kind := _kind_skipped(file, root):
-                found.skipped[kind] += 1
+                others[name] = kind
             else:
+                pictures.append(name)
                 found.pictures.append((printable(file.relative_to(folder).as_posix()), file))
                 if album := album_of(file.relative_to(folder), root):
                     found.albums[file] = album
+        beside = sidecars_by_picture(pictures, others) if sidecars else {}
+        found.sidecars |= {Path(parent) / name: [Path(parent) / one for one in ones] for name, ones in beside.items()}
+        found.skipped.update(others[name] for name in others.keys() - {one for ones in beside.values() for one in ones})
     found.skipped = +found.skipped  # without zero counts
 
 

@@ -39,6 +39,10 @@ class DescribedPictures:
             return dict(tags)
         return {name: value for name, value in default_tags.items() if name not in description.tags} | dict(tags)
 
+    def is_new(self, image_id: str) -> bool:
+        """Whether the picture was unknown before the request."""
+        return self._description(image_id).before is None
+
     def add(self, image_id: str, captions: Iterable[str], tags: Iterable[str]) -> str | None:
         """Add captions and tag names; the reason where they are too many, and are not added."""
         former = self._description(image_id)

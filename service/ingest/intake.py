@@ -197,6 +197,8 @@ class Intake:
             if not restore and (known := self._store.image(picture.image_id)) and known.deleted_at is not None:
                 refused.append(RejectedFile(display_name(name), LEFT_DELETED, deleted=True))
                 continue
+            if (entry.default_captions or entry.default_taken_at) and described.is_new(picture.image_id):
+                entry = entry.of_new_picture()
             tags = described.tags(picture.image_id, entry.tags, entry.default_tags)
             problem = described.add(picture.image_id, entry.captions, tags) if name in manifest else None
             if problem is not None:

@@ -17,6 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from index.catalog.changes.decided_fields import DEFAULT_DATE
 from index.catalog.changes.description_bounds import MOST_CAPTIONS, MOST_TAGS
 from index.catalog.text_index import composed
 from service.dates import check_date, unix_seconds
@@ -68,8 +69,9 @@ Timestamp = Annotated[str, AfterValidator(check_date)]
 class ManifestEntry(BaseModel):
     """Captions, tags and date of one file.
 
-    `default_tags` apply only to a new picture, where `tags` lack the name, so that they undo no edit. The `decided`
-    fields are complete as given, even if empty: until the picture has regions, its file adds nothing to them.
+    The defaults apply only to a new picture, so that they undo no edit: tags where `tags` lack the name, a date where
+    its file holds none. The `decided` fields are complete as given, even if empty: until the picture has regions, its
+    file adds nothing to them.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -78,12 +80,21 @@ class ManifestEntry(BaseModel):
     tags: SentTags = Field(default_factory=dict)
     default_tags: SentTags = Field(default_factory=dict)
     taken_at: Timestamp | None = None
+    default_captions: list[Caption] = Field(default_factory=list, max_length=MOST_CAPTIONS)
+    default_taken_at: Timestamp | None = None
     decided: list[Literal["captions", "tags", "taken_at"]] = Field(default_factory=list, max_length=3)
 
     @property
     def taken_seconds(self) -> float | None:
         """`taken_at` in unix seconds; the beginning of a year, month or day."""
         return None if self.taken_at is None else unix_seconds(self.taken_at)
+
+    def of_new_picture(self) -> "ManifestEntry":
+        """The entry with its default captions and date in place."""
+        changed: dict[str, Any] = {"captions": [*self.captions, *self.default_captions]}
+        if self.taken_at is None and self.default_taken_at is not None:
+            changed |= {"taken_at": self.default_taken_at, "decided": [*self.decided, DEFAULT_DATE]}
+        return self.model_copy(update=changed)
 
 
 _MANIFEST = TypeAdapter(dict[str, ManifestEntry])

@@ -6,12 +6,12 @@ decode_worker.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from service.media.descriptions import RDF
+from service.media.descriptions import xmp_texts
 
 # Tags of dates and of their zones: DateTimeOriginal and OffsetTimeOriginal, then those of DateTimeDigitized.
 EXIF_DATES = ((0x9003, 0x9011), (0x9004, 0x9012))
@@ -22,7 +22,10 @@ XMP_DATES = (
 )
 ZONE = r"[+-](?:0\d|1[0-4]):[0-5]\d"
 EXIF_DATE = re.compile(r"(\d{4}):(\d\d):(\d\d) (\d\d:\d\d:\d\d)", re.ASCII)
-XMP_DATE = re.compile(rf"(\d{{4}})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d:\d\d)(:\d\d)?(?:\.\d*)?(Z|{ZONE})?)?)?)?", re.ASCII)
+# Darktable writes colons and a space, as in EXIF.
+XMP_DATE = re.compile(
+    rf"(\d{{4}})(?:[-:](\d\d)(?:[-:](\d\d)(?:[T ](\d\d:\d\d)(:\d\d)?(?:\.\d*)?(Z|{ZONE})?)?)?)?", re.ASCII
+)
 
 
 def exif_date(tags: Mapping[int, Any]) -> float | None:
@@ -43,7 +46,7 @@ def xmp_date(root: Element | None) -> float | None:
     if root is None:
         return None
     for name in XMP_DATES:
-        for text in _values(root, name):
+        for text in xmp_texts(root, name):
             if (match := XMP_DATE.fullmatch(text.strip())) is None:
                 continue
             year, month, day, minutes, seconds, zone = match.groups()
@@ -53,15 +56,6 @@ def xmp_date(root: Element | None) -> float | None:
             if moment is not None:
                 return moment
     return None
-
-
-def _values(root: Element, name: str) -> Iterator[str]:
-    """The values of a property, which XMP writes as attributes or as elements."""
-    for node in root.iter(f"{RDF}Description"):
-        if value := node.get(name):
-            yield value
-    for node in root.iter(name):
-        yield node.text or ""
 
 
 def _seconds(text: str) -> float | None:

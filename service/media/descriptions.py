@@ -38,15 +38,15 @@ def read_description(image: PIL.Image.Image) -> Description:
     Raises the errors of Pillow and of the XML parser for broken metadata: see `description_of`.
     """
     xmp, iptc = xmp_description(xmp_root(image.info.get("xmp"))), iptc_description(image)
-    return Description(xmp.caption or iptc.caption, _distinct([*xmp.keywords, *iptc.keywords]))
+    return Description(xmp.caption or iptc.caption, distinct_keywords([*xmp.keywords, *iptc.keywords]))
 
 
-def xmp_root(packet: object) -> Element | None:
-    """The XMP packet of a file; None if it is missing or too long.
+def xmp_root(packet: object, most_bytes: int = LARGEST_XMP) -> Element | None:
+    """The XMP packet of a file; None if it is missing or longer than `most_bytes`.
 
     Raises an XML error, or ValueError for a packet that declares entities or a document type, or has too many elements.
     """
-    if not isinstance(packet, bytes) or len(packet) > LARGEST_XMP:
+    if not isinstance(packet, bytes) or len(packet) > most_bytes:
         return None
     root: Element = ElementTree.fromstring(packet.rstrip(b"\x00 "), forbid_dtd=True)
     if sum(1 for _ in root.iter()) > MOST_ELEMENTS:
@@ -58,11 +58,15 @@ def xmp_description(root: Element | None) -> Description:
     """The description in an XMP packet."""
     if root is None:
         return NOTHING
-    captions = [attribute for node in root.iter(f"{RDF}Description") if (attribute := node.get(f"{DC}description"))]
-    for node in root.iter(f"{DC}description"):
-        captions += _texts(node)
-    keywords = [text for node in root.iter(f"{DC}subject") for text in _texts(node)]
-    return Description(next(filter(None, map(shown, captions)), "")[:LONGEST_CAPTION].strip(), _distinct(keywords))
+    captions, keywords = xmp_texts(root, f"{DC}description"), xmp_texts(root, f"{DC}subject")
+    caption = next(filter(None, map(shown, captions)), "")
+    return Description(caption[:LONGEST_CAPTION].strip(), distinct_keywords(keywords))
+
+
+def xmp_texts(root: Element, name: str) -> list[str]:
+    """The texts of a property, which XMP writes as attributes, as elements and as lists."""
+    attributes = [text for node in root.iter(f"{RDF}Description") if (text := node.get(name))]
+    return attributes + [text for node in root.iter(name) for text in _texts(node)]
 
 
 def iptc_description(image: PIL.Image.Image) -> Description:
@@ -77,7 +81,7 @@ def iptc_description(image: PIL.Image.Image) -> Description:
         return [decoded(value, is_utf_8) for value in (values if isinstance(values, list) else [values])]
 
     caption = shown(" ".join(texts(IPTC_CAPTION)))[:LONGEST_CAPTION].strip()
-    return Description(caption, _distinct(texts(IPTC_KEYWORDS)))
+    return Description(caption, distinct_keywords(texts(IPTC_KEYWORDS)))
 
 
 def decoded(value: bytes, is_utf_8: bool) -> str:
@@ -102,7 +106,7 @@ def _texts(node: Element) -> list[str]:
     return items or [node.text or ""]
 
 
-def _distinct(keywords: Iterable[str]) -> tuple[str, ...]:
+def distinct_keywords(keywords: Iterable[str]) -> tuple[str, ...]:
     """Printable keywords, each once, as many as there is room for."""
     distinct: list[str] = []
     room = LONGEST_KEYWORDS

@@ -25,7 +25,8 @@ Content = str | Path | bytes  # the path of a file, which is read while it is se
 class Picture:
     """A picture to upload, and what is known about it. Bytes need a name; a file has one.
 
-    `default_tags` apply to new pictures, where `tags` does not have the name. `taken_at` is a year, month or day
+    The defaults apply to new pictures: `default_tags` where `tags` does not have the name, `default_taken_at` where the
+    file holds no date. `taken_at` is a year, month or day
     ("2024", "2024-05", "2024-05-01") or a time with its zone. The fields that `decided` names ("captions", "tags",
     "taken_at") are not filled from the file's metadata.
     """
@@ -36,7 +37,9 @@ class Picture:
     captions: Sequence[str] = ()
     tags: Mapping[str, str | int | float] = field(default_factory=dict)
     default_tags: Mapping[str, str | int | float] = field(default_factory=dict)
+    default_captions: Sequence[str] = ()
     taken_at: str | None = None
+    default_taken_at: str | None = None
     decided: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -56,7 +59,9 @@ class Picture:
     def details(self) -> dict[str, Any]:
         """The picture's entry in the manifest of an upload; empty if nothing is known."""
         tags = {"tags": dict(self.tags), "default_tags": dict(self.default_tags)}
-        known = {"captions": list(self.captions), **tags, "taken_at": self.taken_at, "decided": list(self.decided)}
+        captions = {"captions": list(self.captions), "default_captions": list(self.default_captions)}
+        dates = {"taken_at": self.taken_at, "default_taken_at": self.default_taken_at}
+        known = {**captions, **tags, **dates, "decided": list(self.decided)}
         return {name: value for name, value in known.items() if value}
 
 

@@ -1,7 +1,8 @@
 """Fields of a picture that were set before its regions were found, and that its file may therefore no longer set.
 
 Metadata read from the file arrives with the regions, perhaps hours after somebody edited the picture. The fields are
-"captions", "taken_at", "tags" for all tags, and "tags.NAME" for one tag, in NFC like the tag's name.
+"captions", "taken_at", "tags" for all tags, and "tags.NAME" for one tag, in NFC like the tag's name. Beside them,
+DEFAULT_DATE says that the date holds only where the file has none.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -12,6 +13,7 @@ from index.records import UNCHANGED, PictureChange, TagValue
 
 WHOLE_DESCRIPTION = ("captions", "tags", "taken_at")
 ONE_TAG = "tags."
+DEFAULT_DATE = "default.taken_at"
 
 
 def fields_of(change: PictureChange) -> Iterable[str]:

@@ -3,7 +3,13 @@
 from collections.abc import Iterable, Sequence
 from sqlite3 import Connection, Row
 
-from index.catalog.changes.decided_fields import decide, decided_fields, forget_decided, undecided_tags
+from index.catalog.changes.decided_fields import (
+    DEFAULT_DATE,
+    decide,
+    decided_fields,
+    forget_decided,
+    undecided_tags,
+)
 from index.catalog.changes.deletion import erase, forget
 from index.catalog.changes.description_bounds import Excess, OversizedDescription, count_description, excess_over
 from index.catalog.filters import checked_value
@@ -119,6 +125,7 @@ def add_description(db: Connection, number: int, picture: NewPicture) -> None:
     if picture.taken_at is not None:
         taken_at = checked_value("taken_at", picture.taken_at)
         db.execute("UPDATE images SET taken_at = ? WHERE number = ?", [taken_at, number])
+        db.execute("DELETE FROM decided_fields WHERE image = ? AND field = ?", [number, DEFAULT_DATE])
     for text in picture.captions:
         add_caption(db, number, text)
     for name, value in picture.tags.items():
@@ -182,7 +189,9 @@ def add_file_metadata(db: Connection, number: int, picture: DetectedPicture) -> 
     """Add the file's captions, and the date and tags that the picture lacks, but for decided fields."""
     decided = decided_fields(db, number)
     if "taken_at" not in decided:
-        db.execute("UPDATE images SET taken_at = coalesce(taken_at, ?) WHERE number = ?", [picture.taken_at, number])
+        dates = "?, taken_at, ?" if DEFAULT_DATE in decided else "taken_at, ?, ?"
+        values = [picture.taken_at, picture.date_in_name, number]
+        db.execute(f"UPDATE images SET taken_at = coalesce({dates}) WHERE number = ?", values)
     for text in picture.captions if "captions" not in decided else ():
         add_caption(db, number, text)
     known_names = {row["name"] for row in db.execute("SELECT name FROM tags WHERE image = ?", [number])}

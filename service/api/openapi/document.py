@@ -63,7 +63,8 @@ INGEST_FORM = _form(
         "manifest": {
             "type": "string",
             "description": 'JSON: {"<filename>": {"captions": [..], "tags": {..}, "default_tags": {..},'
-            ' "taken_at": "RFC 3339", "decided": ["captions", "tags", "taken_at"]}}',
+            ' "default_captions": [..], "taken_at": "RFC 3339", "default_taken_at": "RFC 3339",'
+            ' "decided": ["captions", "tags", "taken_at"]}}',
             "examples": [
                 '{"dog.jpg": {"captions": ["a dog on a beach"], "tags": {"year": 2024},'
                 ' "taken_at": "2024-07-01T12:00:00Z"}}'

@@ -10,7 +10,7 @@ from service.cli.connection import connect
 from service.cli.ingesting.descriptions import descriptions_by_name, supported_descriptions
 from service.cli.ingesting.sending import send_files
 from service.cli.ingesting.summary import IngestSummary, finish_ingestion
-from service.cli.options import Albums, AsJson, Url
+from service.cli.options import Albums, AsJson, Sidecars, Url
 from service.cli.terminal.output import print_note
 from service.errors import UserError
 
@@ -28,6 +28,7 @@ def ingest(
         ),
     ] = None,
     albums: Albums = True,
+    sidecars: Sidecars = True,
     watch: Annotated[
         bool, typer.Option("--watch", help="Keep watching the folders for new and changed pictures, until Ctrl-C.")
     ] = False,
@@ -53,14 +54,14 @@ def ingest(
 
         summary = take_in_on_cluster(paths, captions, albums)
     elif watch:
-        summary = watch_folders(url, paths, captions, albums, settle)
+        summary = watch_folders(url, paths, captions, albums, settle, sidecars)
     else:
-        summary = send_files(url, paths, captions, albums=albums)
+        summary = send_files(url, paths, captions, albums=albums, sidecars=sidecars)
     finish_ingestion(summary, as_json)
 
 
 def watch_folders(
-    url: str | None, folders: list[Path], captions: Path | None, albums: bool, still_for_s: float
+    url: str | None, folders: list[Path], captions: Path | None, albums: bool, still_for_s: float, sidecars: bool
 ) -> IngestSummary:
     """Send existing and new pictures of folders until Ctrl-C or SIGTERM. UserError for a missing folder, or if the
     service refuses the first request."""
@@ -77,4 +78,5 @@ def watch_folders(
         print_note(f"watching {', '.join(map(str, folders))}: Ctrl-C ends it")
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # service managers end it as Ctrl-C does
         descriptions = supported_descriptions(given, lambda: models)
-        return watch_until_interrupted(FolderWatch(client, folders, sent, still_for_s, descriptions, albums))
+        watch = FolderWatch(client, folders, sent, still_for_s, descriptions, albums, sidecars=sidecars)
+        return watch_until_interrupted(watch)

@@ -26,7 +26,7 @@ def take_in_on_cluster(paths: Sequence[Path], captions: Path | None, albums: boo
     cluster = cluster_settings(None)
     from service.cluster.bulk.ingestion import BulkRun
 
-    found = found_pictures(paths)
+    found = found_pictures(paths, sidecars=False)
     descriptions = descriptions_by_name(captions)
     note_unmatched(descriptions, {name for name, _ in found.pictures})
     files = list(offered_files(found.pictures, descriptions, found.albums if albums else {}))

@@ -1,6 +1,6 @@
 """Picture files sent to a service, and the outcome."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from service.cli.connection import connect
-from service.cli.ingesting.descriptions import (
-    NO_DESCRIPTION,
-    Descriptions,
-    album_tag,
-    descriptions_by_name,
-    note_unmatched,
-    supported_descriptions,
-)
+from service.cli.ingesting.descriptions import descriptions_by_name, note_unmatched, supported_descriptions
+from service.cli.ingesting.sidecars import Describe, describer
 from service.cli.ingesting.summary import ABOUT_LINKS, IngestSummary, skips_links
 from service.cli.picture_files import FoundFiles, find_files
 from service.cli.terminal.output import Progress, print_note, show_progress
@@ -36,19 +30,21 @@ def send_files(
     paths: Sequence[Path],
     captions: Path | None = None,
     albums: bool = True,
+    sidecars: bool = True,
 ) -> IngestSummary:
     """Send pictures with progress bars, and wait until they are searchable. UserError if that fails.
 
-    `albums`: tag pictures with the names of their folders.
+    `albums`: tag pictures with the names of their folders. `sidecars`: describe them by files beside them.
     """
-    found = found_pictures(paths)
+    found = found_pictures(paths, sidecars)
     files = found.pictures
-    given, tagged = descriptions_by_name(captions), found.albums if albums else {}
+    given = descriptions_by_name(captions)
     note_unmatched(given, {name for name, _ in files})
     summary = IngestSummary(skipped=dict(found.skipped))
     with connect(url) as client:
         descriptions = supported_descriptions(given, client.models)
-        receipts = upload_receipts(client, pictures_to_upload(files, descriptions, tagged))
+        describe = describer(found, descriptions, albums, summary)
+        receipts = upload_receipts(client, pictures_to_upload(files, describe))
         take_receipts(client, receipts, len(files), summary)
     return summary
 
@@ -188,9 +184,9 @@ def noting_interruption(summary: IngestSummary, total: int) -> Iterator[None]:
         raise
 
 
-def found_pictures(paths: Sequence[Path]) -> FoundFiles:
+def found_pictures(paths: Sequence[Path], sidecars: bool) -> FoundFiles:
     """The result of `find_files`. UserError if there are no pictures."""
-    found = find_files(paths)
+    found = find_files(paths, sidecars)
     if not found.pictures:
         skipped = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
         advice = f"; {ABOUT_LINKS}" if skips_links(found.skipped) else ""
@@ -198,20 +194,9 @@ def found_pictures(paths: Sequence[Path]) -> FoundFiles:
     return found
 
 
-def pictures_to_upload(
-    files: Iterable[tuple[str, Path]], descriptions: Descriptions, albums: Mapping[Path, str]
-) -> "Iterator[Picture]":
-    """Pictures to upload from files given as (name, path), with their descriptions."""
+def pictures_to_upload(files: Iterable[tuple[str, Path]], describe: Describe) -> "Iterator[Picture]":
+    """Pictures to upload from files given as (name, path)."""
     from regard_client import Picture
 
     for name, path in files:
-        known, default = descriptions.get(name, NO_DESCRIPTION), album_tag(albums.get(path))
-        yield Picture(
-            path,
-            name,
-            captions=known.captions,
-            tags=known.tags,
-            default_tags=default,
-            taken_at=known.taken_at,
-            decided=known.decided,
-        )
+        yield Picture(path, name, **describe(name, path).model_dump())

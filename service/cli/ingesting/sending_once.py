@@ -9,9 +9,9 @@ from pydantic import SecretStr
 
 from regard_client import Client, Picture, Receipt, upload_batches
 from service.cli.connection import connect
-from service.cli.ingesting.descriptions import Descriptions
 from service.cli.ingesting.sending import found_pictures, pictures_to_upload, take_receipts, upload_receipts
 from service.cli.ingesting.sent_files import FileState, SentFiles, open_sent_files, state_of
+from service.cli.ingesting.sidecars import Describe, describer
 from service.cli.ingesting.summary import IngestSummary
 from service.cli.terminal.output import note_names, print_note
 from service.errors import UserError
@@ -45,11 +45,11 @@ class OnceSender:
         self._needs_record, self._is_recorded = needs_record, True
 
     def receipts(
-        self, files: States, names: PathNames, descriptions: Descriptions, albums: PathNames, restore: bool = False
+        self, files: States, names: PathNames, describe: Describe, restore: bool = False
     ) -> Iterator[tuple[Receipt, Set[str]]]:
         """The receipts of files, each with the names of those postponed. `restore`: bring back deleted pictures."""
         contents: Contents = {}
-        pictures = pictures_to_upload(self._with_new_contents(files, names, contents), descriptions, albums)
+        pictures = pictures_to_upload(self._with_new_contents(files, names, contents), describe)
         for batch in upload_batches(pictures):
             receipts = list(upload_receipts(self._client, batch, restore))  # several if the service has lower limits
             postponed = self._record_answered(batch, receipts, files, contents)
@@ -107,7 +107,7 @@ class OnceSender:
 def send_folder_once(url: str, folder: Path, api_key: SecretStr, albums: bool) -> IngestSummary:
     """Send the pictures of a folder that were not sent before, and wait until they are searchable. UserError if that
     fails. `albums`: tag pictures with the names of their folders."""
-    found = found_pictures([folder])
+    found = found_pictures([folder], sidecars=True)
     names = {path: name for name, path in found.pictures}
     states = {path: state for path in names if (state := state_of(path)) is not None}
     summary = IngestSummary(skipped=dict(found.skipped))
@@ -119,7 +119,7 @@ def send_folder_once(url: str, folder: Path, api_key: SecretStr, albums: bool) -
             sent = SentFiles(Path(os.devnull))
         files = {path: state for path, state in states.items() if not sent.has(path, state)}
         sender = OnceSender(client, sent, needs_record=False)
-        receipts = sender.receipts(files, names, {}, found.albums if albums else {})
+        receipts = sender.receipts(files, names, describer(found, {}, albums, summary))
         take_receipts(client, (receipt for receipt, _ in receipts), len(files), summary)
         left_out = [path for path in states if path not in files] + sender.left_out
         deleted = {one["image_id"] for one in client.images(deleted=True)}

@@ -32,17 +32,21 @@ class SentFile(NamedTuple):
 class IngestSummary:
     """The outcome of all files: how many were accepted, stored already, or skipped by kind, and why others were
     rejected or failed later. `restored` counts accepted files whose pictures had been deleted, `left_deleted` files
-    whose pictures stay deleted, `left_out` other files that were sent before."""
+    whose pictures stay deleted, `left_out` other files that were sent before, `described` new pictures with sidecars,
+    `unread_sidecars` says why."""
 
     accepted: int = 0
     restored: int = 0
     duplicates: int = 0
     left_deleted: int = 0
     left_out: int = 0
+    described: int = 0
+    unread_sidecars: dict[str, str] = field(default_factory=dict)
     rejected: list[dict[str, str]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     _sent: dict[str, list[SentFile]] = field(default_factory=dict)  # picture id -> its files, including copies
+    _described: set[str] = field(default_factory=set)  # names of pictures with sidecars
 
     def count_receipt(self, receipt: "Receipt") -> None:
         """Count the accepted and rejected files of a request."""
@@ -54,6 +58,10 @@ class IngestSummary:
                 self.left_deleted += 1
             else:
                 self.count_rejected(rejected["filename"], rejected["problem"])
+
+    def note_described(self, name: str) -> None:
+        """Have a picture counted as described by sidecars if it is new."""
+        self._described.add(name)
 
     def count_failures(self, failures: "Sequence[FailureAnswer]") -> None:
         """Count the pictures of a job that failed after they were accepted."""
@@ -82,6 +90,7 @@ class IngestSummary:
         self.duplicates += number * file.duplicate
         self.accepted += number * (not file.duplicate)
         self.restored += number * (file.restored and not file.duplicate)
+        self.described += number * (file.name in self._described and not (file.duplicate or file.restored))
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome for JSON output."""
@@ -115,7 +124,9 @@ def print_summary(summary: IngestSummary) -> None:
         print_note(ABOUT_LINKS)
     if summary.left_deleted:
         print_note(ABOUT_DELETED)
-    rows = [["taken in", summary.accepted - summary.restored], ["deleted before, and brought back", summary.restored]]
+    rows = [["taken in", summary.accepted - summary.restored], ["of these, described by sidecars", summary.described]]
+    rows += [["sidecars not read", len(summary.unread_sidecars)]]
+    rows += [["deleted before, and brought back", summary.restored]]
     rows += [["there already", summary.duplicates], ["sent before, and left out", summary.left_out]]
     rows += [["deleted, and left so", summary.left_deleted]]
     rows += [[f"skipped: {kind}", count] for kind, count in sorted(summary.skipped.items())]

@@ -12,6 +12,7 @@ from service.cli.ingesting.descriptions import Descriptions
 from service.cli.ingesting.postponed_files import PostponedFiles
 from service.cli.ingesting.sending_once import OnceSender
 from service.cli.ingesting.sent_files import FileState, SentFiles
+from service.cli.ingesting.sidecars import describer
 from service.cli.ingesting.still_files import StillFiles
 from service.cli.ingesting.summary import IngestSummary
 from service.cli.ingesting.upload_report import UploadReport
@@ -39,14 +40,15 @@ class FolderWatch:
         descriptions: Descriptions,
         albums: bool = True,
         clock: Callable[[], float] = time.monotonic,
+        sidecars: bool = True,
     ) -> None:
-        """`albums`: tag pictures with the names of their folders."""
+        """`albums`: tag pictures with the names of their folders. `sidecars`: describe them by files beside them."""
         self._client = client
         self._folders = folders
         self._sent = sent
         self._still = StillFiles(sent, still_for_s, clock)
         self._descriptions = descriptions
-        self._albums = albums
+        self._albums, self._sidecars = albums, sidecars
         self._report = UploadReport(client)
         self._unreadable: dict[Path, FileState] = {}
         self._postponed = PostponedFiles(clock)
@@ -126,7 +128,7 @@ class FolderWatch:
 
     def _send(self) -> None:
         began = self._clock()
-        found = find_files(self._folders)
+        found = find_files(self._folders, self._sidecars)
         self.summary.skipped = dict(found.skipped)
         names = {path: name for name, path in reversed(found.pictures)}
         still = {path: state for path, state in self._still.look(names).items() if not self._postponed.waits(path)}
@@ -137,8 +139,8 @@ class FolderWatch:
             for path, state in still.items()
             if not self._sent.has(path, state) and self._is_readable(path, state)
         }
-        albums = found.albums if self._albums else {}
-        for receipt, later in self._sender.receipts(ready, names, self._descriptions, albums, self._restore):
+        describe = describer(found, self._descriptions, self._albums, self.summary)
+        for receipt, later in self._sender.receipts(ready, names, describe, self._restore):
             self._report.report_receipt(receipt, later)
 
     def _is_readable(self, path: Path, state: FileState) -> bool:

@@ -7,6 +7,7 @@ from unicodedata import normalize
 import pytest
 
 from index.catalog.catalog import Catalog
+from index.catalog.changes.decided_fields import DEFAULT_DATE
 from index.records import PictureChange
 from tests.support.catalogs import make_ready, picture
 
@@ -94,3 +95,13 @@ def test_a_picture_that_comes_described_takes_nothing_from_its_file(catalog: Cat
     image = catalog.image("two")
     assert image is not None
     assert (image.captions, dict(image.tags), image.taken_at) == (("whole",), {}, None)
+
+
+@pytest.mark.parametrize(("of_file", "again", "expected"), [(9.0, None, 9.0), (None, None, 5.0), (9.0, 6.0, 6.0)])
+def test_a_default_date_gives_way_to_that_in_the_file(
+    catalog: Catalog, of_file: float | None, again: float | None, expected: float
+) -> None:
+    catalog.take_in([picture("one", taken_at=5.0, decided_fields=(DEFAULT_DATE,))], now=2.0)
+    catalog.take_in([picture("one", taken_at=again)], now=3.0)
+    make_ready(catalog, "one", taken_at=of_file, date_in_name=7.0)
+    assert said_of(catalog)[2] == expected

@@ -284,7 +284,7 @@ def test_it_rests_by_how_long_finding_files_took(
     monkeypatch.setattr(Client, "models", slow(600.0, Client.models))
     watch = FolderWatch(client, [folder], sent, 0.0, {}, clock=clock)
     for took, rest_s in ((5.0, 50.0), (100.0, 300.0)):
-        monkeypatch.setattr(f"{FolderWatch.__module__}.find_files", slow(took, lambda _: FoundFiles()))
+        monkeypatch.setattr(f"{FolderWatch.__module__}.find_files", slow(took, lambda *_: FoundFiles()))
         watch.look()
         assert watch.rest_s == rest_s
 

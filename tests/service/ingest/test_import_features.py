@@ -237,6 +237,8 @@ def test_the_command_says_what_became_of_them(regard: Regard, tmp_path: Path) ->
         "duplicates": 0,
         "left_deleted": 0,
         "left_out": 0,
+        "described": 0,
+        "unread_sidecars": {},
         "rejected": [{"filename": "12", "problem": problem_said}],
         "failed": [],
         "skipped": {},
