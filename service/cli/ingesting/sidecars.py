@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from service.media.sidecars import Sidecar
 
 Describe = Callable[[str, Path], ManifestEntry]  # a picture, by its name and file
-LONGEST_REASON = 200  # characters
+LONGEST_NOTE = 200  # characters
 
 
 class Said(NamedTuple):
@@ -51,7 +51,7 @@ def fields_of(sidecars: Sequence[Path], summary: IngestSummary) -> dict[str, Any
         try:
             said = fields_of_one(read_sidecar(path))
         except (OSError, ValueError) as fault:
-            summary.unread_sidecars[shown] = str(fault)[:LONGEST_REASON]
+            summary.unread_sidecars[shown] = str(fault)[:LONGEST_NOTE]
             print_note(f"sidecar not read: {shown}: {summary.unread_sidecars[shown]}")
             continue
         if said.cut:
