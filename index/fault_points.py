@@ -29,7 +29,7 @@ class FaultPoint(StrEnum):
     CATALOG_VIEWS = "catalog-views"  # pictures are ready, but in no view
     WORDS_PLACES = "words-places"  # the words of captions are durable, but not their offsets
     ROWS_MANIFEST = "rows-manifest"  # rows of a view are durable, but not published
-    REPLACEMENT_WRITTEN = "replacement-written"  # of a small file such as a manifest, before its rename
+    REPLACEMENT_WRITTEN = "replacement-written"  # of a file such as a manifest, before its rename
     REPLACEMENT_RENAMED = "replacement-renamed"
     ERASURE_FILES = "erasure-files"  # descriptions are erased, files still exist
     FILES_FORGOTTEN = "files-forgotten"  # files are removed, but the catalog does not know

@@ -7,12 +7,14 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from index.fault_points import FaultPoint, reach
 
 TEMPORARY = ".tmp"
+DEFAULT_MODE = 0o666  # less what the umask takes away
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # error numbers of a full disk
 LONGEST_BEGINNING = 200  # bytes of a file's name that begin the name of its temporary file
 KEEP_SIZE, PUNCH_HOLE = 1, 2  # flags of Linux' fallocate
@@ -54,13 +56,8 @@ def replace_file(path: Path, content: bytes) -> None:
     An OSError names the file, even where the system's does not, as for a full disk.
     """
     try:
-        with temporary_beside(path) as file:
+        with replacement_of(path) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            reach(FaultPoint.REPLACEMENT_WRITTEN)
-            Path(file.name).replace(path)
-            reach(FaultPoint.REPLACEMENT_RENAMED)
     except OSError as fault:
         if fault.errno is None or fault.filename is not None:
             raise
@@ -69,7 +66,27 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
+def replacement_of(
+    path: Path,
+    mode: int = DEFAULT_MODE,
+    written: FaultPoint = FaultPoint.REPLACEMENT_WRITTEN,
+    renamed: FaultPoint = FaultPoint.REPLACEMENT_RENAMED,
+) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of `path` at the end of the block, which writes it; removed if the block fails.
+
+    Its bytes are durable before it is renamed; its new name is only after a `sync_folder`.
+    """
+    with temporary_beside(path, mode) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+        reach(written)
+        Path(file.name).replace(path)
+        reach(renamed)
+
+
+@contextmanager
+def temporary_beside(path: Path, mode: int = DEFAULT_MODE) -> Iterator[IO[bytes]]:
     """A new file in the folder of `path`, to be renamed inside the block, under a name that no other writer uses.
 
     It is locked, so that no process's `remove_strays` removes it; on a file system without locks no strays are removed.
@@ -77,7 +94,7 @@ def temporary_beside(path: Path) -> Iterator[IO[bytes]]:
     """
     while True:
         temporary = path.with_name(f"{_shortened(path.name)}.{secrets.token_hex(4)}{TEMPORARY}")
-        file = temporary.open("xb")
+        file = open(temporary, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115 - closed below
         with suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:  # otherwise it was removed as a stray before it was locked

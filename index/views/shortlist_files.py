@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import faiss
 
-from index.files import make_folder, remove_strays, replace_file, sync_file, temporary_beside
+from index.files import make_folder, remove_strays, replace_file, replacement_of
 from index.views.shortlist import Floats, Part
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def save_part(folder: Path, name: str, part: Part, generation: str, num_replaced
     make_folder(folder)
     remove_strays(folder)
     content = _content_path(folder, name)
-    with temporary_beside(content) as file:  # another web process may do the same
+    with replacement_of(content) as file:  # another web process may do the same
         temporary = Path(file.name)
         _write(part, temporary)
         description = {
@@ -80,8 +80,6 @@ def save_part(folder: Path, name: str, part: Part, generation: str, num_replaced
             "dim": part.vectors().shape[1],
             "crc32": _checksum_of(temporary),
         }
-        sync_file(temporary)
-        temporary.replace(content)
     # Last: a description never refers to an index that is not on disk.
     replace_file(_about_path(folder, name), json.dumps(description, indent=1).encode())
 

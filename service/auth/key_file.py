@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from index.files import make_folder, sync_folder
+from index.files import half_written, make_folder, replacement_of, sync_folder
 from service.auth.api_keys import ApiKey
 from service.errors import UserError
 from service.storage.ballast import give_up_ballast
@@ -20,7 +20,7 @@ from service.validation_messages import plain_message
 
 FORMAT = 1
 MODE = 0o600  # digests do not reveal the keys, but the file says who has them and since when
-LOCK_NAME, TEMPORARY_NAME = "keys.lock", "keys.json.tmp"
+LOCK_NAME = "keys.lock"
 
 
 class BadKeyFile(UserError):
@@ -93,15 +93,11 @@ def _open_lock(path: Path) -> int:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(TEMPORARY_NAME)
-    temporary.unlink(missing_ok=True)  # left by a killed program: only the holder of the lock writes it
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
-    with os.fdopen(handle, "wb") as file:
+    for left in half_written(path):  # by killed programs: only the holder of the lock writes one
+        left.unlink()
+    with replacement_of(path, MODE) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    _give_to_folder_owner(temporary)
-    temporary.replace(path)
+        _give_to_folder_owner(Path(file.name))
     sync_folder(path.parent)
 
 

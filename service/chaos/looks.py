@@ -10,6 +10,8 @@ import httpx
 from service.chaos.findings import Findings
 from service.chaos.ledger import LedgerEntry
 from service.chaos.load import ANSWER_TIMEOUT_S, batch_of
+from service.chaos.processes import Processes
+from service.errors import UserError
 
 IMAGES_AT_ONCE = 100
 MOST_HITS, SHORTLIST = 100, 1000
@@ -74,6 +76,14 @@ class Look:
             return self._http.get("/readyz").status_code == 200
         except httpx.TransportError:
             return False
+
+    def require_ready(self, processes: Processes) -> None:
+        """Wait until the service is ready. UserError where one of its processes ends, or it takes too long."""
+        deadline = time.monotonic() + SETTLING_PATIENCE_S
+        while not self.is_ready():
+            if (ended := processes.ended()) or time.monotonic() > deadline:
+                raise UserError(f"the service does not start ({ended or 'not in time'}): see {processes.logs}")
+            self._sleep(BETWEEN_S)
 
     def settle(self, patience_s: float, timer: Callable[[], float] = time.monotonic) -> bool:
         """Wait until every picture has its regions and is in every view; False after `patience_s`."""

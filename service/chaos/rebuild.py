@@ -3,12 +3,14 @@
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, TypeAlias
 
 from service.chaos.findings import Findings
 from service.chaos.ledger import LedgerEntry
 from service.chaos.load import batch_of
 from service.chaos.looks import Look
+from service.chaos.processes import Processes
 
 Ranking: TypeAlias = list[tuple[str, float]]
 """(picture or caption, score), best first."""
@@ -21,14 +23,21 @@ TOLERANCE = 1e-3
 FILES_AT_ONCE = 25
 
 
-def questions(entries: Sequence[LedgerEntry], seed: int) -> list[LedgerEntry]:
-    """The pictures that are used as queries, and whose sentences are used, too."""
+def compare_with_fresh(
+    fresh: Processes, entries: Sequence[LedgerEntry], got: Mapping[str, Ranking], seed: int, findings: Findings
+) -> None:
+    """Start a fresh service, let it ingest all present pictures undisturbed, and compare the answers with its own."""
+    with fresh, closing(Look(fresh.url, findings)) as look:
+        look.require_ready(fresh)
+        _take_in(look, entries, findings)
+        look.require_settled()
+        compare_answers(got, answers(look, entries, seed), findings)
+
+
+def answers(look: Look, entries: Sequence[LedgerEntry], seed: int) -> dict[str, Ranking]:
+    """The ranking of each model for each question: some present pictures, chosen by the seed, and their sentences."""
     present = [entry for entry in entries if entry.must_be_seen]
-    return random.Random(f"{seed} questions").sample(present, min(NUM_QUERIES, len(present)))
-
-
-def answers(look: Look, queries: Sequence[LedgerEntry]) -> dict[str, Ranking]:
-    """The ranking for each question and each model."""
+    queries = random.Random(f"{seed} questions").sample(present, min(NUM_QUERIES, len(present)))
     rankings: dict[str, Ranking] = {}
     for model in [model["name"] for model in look.get("/models")["models"]]:
         for entry in queries:
@@ -43,7 +52,7 @@ def answers(look: Look, queries: Sequence[LedgerEntry]) -> dict[str, Ranking]:
     return rankings
 
 
-def take_in(look: Look, entries: Sequence[LedgerEntry], findings: Findings) -> None:
+def _take_in(look: Look, entries: Sequence[LedgerEntry], findings: Findings) -> None:
     """Send all present pictures to a fresh service, with their current descriptions."""
     present = [entry for entry in entries if entry.must_be_seen]
     for part in _parts(present):

@@ -16,10 +16,10 @@ from service.chaos.gate import Gate
 from service.chaos.killer import Killer
 from service.chaos.ledger import Ledger, Ledgers
 from service.chaos.load import LoadClient, copy_and_look
-from service.chaos.looks import SETTLING_PATIENCE_S, Interrupted, Look
+from service.chaos.looks import Interrupted, Look
 from service.chaos.pictures import draw
 from service.chaos.processes import Processes
-from service.chaos.rebuild import Ranking, answers, compare_answers, questions, take_in
+from service.chaos.rebuild import Ranking, answers, compare_with_fresh
 from service.chaos.stored import stored_findings
 from service.errors import UserError
 from service.settings import Settings
@@ -95,7 +95,7 @@ class ChaosRun:
         """Execute the run. UserError where the service does not even start undisturbed."""
         final_answers: dict[str, Ranking] = {}
         with self._processes, closing(self._look):
-            self._wait_ready(self._look, self._processes)
+            self._look.require_ready(self._processes)
             with self._load(), ThreadPoolExecutor(1) as pool:
                 looking = pool.submit(
                     self._checker.look_after_kills, self._over, self._rng("looks"), self._plan.every_s
@@ -105,7 +105,9 @@ class ChaosRun:
                 final_answers = self._look_last()
             self._stop()
         with self._reported():
-            self._compare_with_fresh(final_answers)
+            self._say("ingesting everything into a fresh service, to compare the answers")
+            fresh = Processes(self._settings, self._folder / "fresh", False, GRACE_S)
+            compare_with_fresh(fresh, self._ledgers.entries, final_answers, self._plan.seed, self._findings)
         self._say(f"besides kills: {', '.join(f'{name} {n}' for name, n in sorted(self._killer.mishaps.items()))}")
         return ChaosResult(
             kills=self._killer.total,
@@ -161,13 +163,6 @@ class ChaosRun:
             self._killer.make_harmless()
         looking.result()
 
-    def _wait_ready(self, look: Look, processes: Processes) -> None:
-        deadline = time.monotonic() + SETTLING_PATIENCE_S
-        while not look.is_ready():
-            if (ended := processes.ended()) or time.monotonic() > deadline:
-                raise UserError(f"the service does not start ({ended or 'not in time'}): see {processes.logs}")
-            time.sleep(0.2)
-
     @contextmanager
     def _reported(self) -> Iterator[None]:
         """A block in which a service that fails to start or answer, without a kill, becomes a finding."""
@@ -180,12 +175,9 @@ class ChaosRun:
 
     def _look_last(self) -> dict[str, Ranking]:
         """Check once more, with every model and without kills. Returns the answers to the questions."""
-        self._wait_ready(self._look, self._processes)
+        self._look.require_ready(self._processes)
         self._checker.compare(lambda models: models)
-        return self._answers(self._look)
-
-    def _answers(self, look: Look) -> dict[str, Ranking]:
-        return answers(look, questions(self._ledgers.entries, self._plan.seed))
+        return answers(self._look, self._ledgers.entries, self._plan.seed)
 
     def _stop(self) -> None:
         """Terminate the service and check what it leaves: files, and tracebacks in its logs."""
@@ -196,15 +188,3 @@ class ChaosRun:
         for log in sorted(self._processes.logs.iterdir()):
             if "Traceback" in log.read_text(encoding="utf-8", errors="replace"):
                 self._findings.add("fault", str(log), "it holds a traceback")
-
-    def _compare_with_fresh(self, final_answers: dict[str, Ranking]) -> None:
-        """Compare the answers with those of a service that ingests the same pictures undisturbed."""
-        self._say("ingesting everything into a fresh service, to compare the answers")
-        with (
-            Processes(self._settings, self._folder / "fresh", False, GRACE_S) as processes,
-            closing(Look(processes.url, self._findings)) as look,
-        ):
-            self._wait_ready(look, processes)
-            take_in(look, self._ledgers.entries, self._findings)
-            look.require_settled()
-            compare_answers(final_answers, self._answers(look), self._findings)

@@ -15,8 +15,8 @@ from typing import Self, TypeVar
 import PIL.Image
 from pydantic import TypeAdapter
 
-from index.fault_points import FaultPoint, reach
-from index.files import NO_ROOM, temporary_beside
+from index.fault_points import FaultPoint
+from index.files import NO_ROOM, replacement_of
 from service.errors import UnreadablePicture
 from service.media.decode_messages import (
     DECODED,
@@ -256,12 +256,7 @@ def _write(name: str, path: Path, content: memoryview) -> None:
     """Write a file atomically; OSError names it. After a power cut it is complete or missing, and then made again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_beside(path) as file:
+        with replacement_of(path, written=FaultPoint.DERIVED_WRITTEN, renamed=FaultPoint.DERIVED_RENAMED) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # otherwise a power cut could leave the name without the bytes
-            reach(FaultPoint.DERIVED_WRITTEN)
-            Path(file.name).replace(path)
-            reach(FaultPoint.DERIVED_RENAMED)
     except OSError as fault:
         raise OSError(fault.errno, f"the {name} cannot be written: {fault}") from fault

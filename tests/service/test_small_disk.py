@@ -130,11 +130,11 @@ def test_a_file_to_show_that_there_is_no_room_for_is_refused_in_words(
     with whole_service(tmp_path) as service:
         service.send("upload", [entry])
 
-        def full(*paths: Path) -> None:
+        def full(*paths: Path, **points: object) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         with monkeypatch.context() as patched:
-            patched.setattr(decode_pool, "temporary_beside", full)
+            patched.setattr(decode_pool, "replacement_of", full)
             patched.setattr(Path, "hardlink_to", full)  # not even for another name of the original
             refused = service.http.get(f"/images/{entry.picture.image_id}")
         assert problem(refused, 507, "disk-full")

@@ -73,9 +73,11 @@ def test_a_change_that_fails_changes_nothing_and_a_torn_temporary_file_is_no_hin
     with pytest.raises(ZeroDivisionError):
         change_keys(path, lambda keys: keys[: 1 // 0])
     assert path.read_bytes() == before
-    (tmp_path / "keys.json.tmp").write_bytes(b"half a fi")
+    torn = tmp_path / "keys.json.0123abcd.tmp"
+    torn.write_bytes(b"half a fi")
     add(path, create_key("other", Permission.READ, 0.0)[1])
     assert len(read_keys(path)) == 2
+    assert not torn.exists()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.media import decode_pool
+from index import files
 from service.media.decode_messages import DecodedParts, DecodedPixels
 from service.media.decode_pool import DecodeFailed, DecodePool, ErasedMeanwhile
 from service.media.decode_process import DecodeLimits, DecodeProcess, NoDecoder
@@ -281,7 +281,7 @@ def test_a_full_disk_is_not_the_pictures_fault(
     def full(_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(decode_pool, "reach", full)
+    monkeypatch.setattr(files, "reach", full)
     with pytest.raises(OSError, match="thumbnail"):
         pool.decode(file, tmp_path / "thumbnail.jpg")
 

@@ -50,6 +50,8 @@ from tests.support.notes import note_for
         ("without people: beach", "beach", ["people"]),
         ("dog -“red ball” -cat -cat", "dog", ["red ball", "cat"]),
         ("red dog NOT blue", "red dog", ["blue"]),
+        ("a lawn without the dog’s ball", "a lawn", ["the dog’s ball"]),
+        ("a race with no all-terrain cars or on-lookers", "a race", ["all-terrain cars", "on-lookers"]),
         ("everything except dogs", "", ["dogs"]),  # nothing else is asked for
         ("there are no people", "", ["people"]),
         ("no people", "", ["people"]),

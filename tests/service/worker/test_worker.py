@@ -15,11 +15,11 @@ import PIL.Image
 import pytest
 import torch
 
+from index import files
 from index.catalog.database import connection
 from index.catalog.filters import Filter
 from index.records import PictureChange
 from models.extractors.base import Detections
-from service.media import decode_pool
 from service.media.decode_pool import DecodedPicture, DecodeFailed
 from service.media.perceptual_hash import perceptual_hash
 from service.worker import process
@@ -273,7 +273,7 @@ def test_a_full_disk_blames_no_picture(store: Store, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched, store.worker() as (worker, _):
-        patched.setattr(decode_pool, "reach", full)
+        patched.setattr(files, "reach", full)
         with pytest.raises(OSError, match="thumbnail"):
             worker.run_once()
     store.drain()
