@@ -37,7 +37,8 @@ def test_what_is_printed_is_what_was_found_or_the_picture_that_is_looked_at(visi
     page.emulate_media(media="print")
     expect(dialog.locator("figure img")).to_be_visible()
     expect(dialog).to_contain_text("Rank 1")
-    for hidden in (page.locator("#main"), dialog.locator("header button").first, dialog.locator("header a")):
+    above = dialog.locator("header")
+    for hidden in (page.locator("#main"), page.locator("#status"), above.locator("button").first, above.locator("a")):
         expect(hidden).to_be_hidden()
 
 

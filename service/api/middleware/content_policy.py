@@ -29,6 +29,11 @@ EVERY_ANSWER = {
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
 }
+DOWNLOAD_IN_FRAME = {
+    "X-Frame-Options": "SAMEORIGIN",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'self'",
+}
+"""Of a file that the page downloads by a frame of its own: Safari refuses it otherwise, although it shows nothing."""
 
 
 def content_security_policy(media_type: str) -> str:

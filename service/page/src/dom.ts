@@ -74,6 +74,24 @@ export function isStillAt(element: Element): boolean {
   return !focused || focused.contains(element) || element.contains(focused);
 }
 
+const COMPOSING = 229; // key code while an input method composes a text, whose end Enter confirms
+
+/**
+ * Calls `take` if Enter only closed the list of suggestions of a field: in Safari, it then neither reports a change nor
+ * submits the form. Where it does, a `keypress` precedes; a suggestion that it chose is an `input`.
+ */
+export function onEnterInList(field: EventTarget, take: () => void): void {
+  let isUnused = false;
+  field.addEventListener("keydown", (event) => {
+    const { key, keyCode } = event as KeyboardEvent;
+    isUnused = key === "Enter" && keyCode !== COMPOSING;
+  });
+  for (const kind of ["keypress", "input", "blur"]) field.addEventListener(kind, () => (isUnused = false));
+  field.addEventListener("keyup", (event) => {
+    if (isUnused && (event as KeyboardEvent).key === "Enter") take();
+  });
+}
+
 /** A name with line breaks allowed after its punctuation. */
 export function breakable(name: string): Child[] {
   return name.split(/(?<=[/_.-])(?=.)/su).flatMap((part, n) => (n ? [el("wbr"), part] : [part]));

@@ -5,6 +5,8 @@ import type { ArchiveTicket } from "./openapi";
 import { counted, messageOf, spoken } from "./text";
 
 const MOST = 1000; // pictures of an archive
+const LOOK_MS = 300; // between looks whether a download was refused
+const LOOKED_MS = 120_000; // after which its answer has surely come
 
 export interface Stored {
   image_id: string;
@@ -59,10 +61,16 @@ async function saveArchive(pictures: Stored[], onfail: () => void): Promise<numb
   );
   document.querySelector(`iframe[name="${frame.name}"]`)?.remove(); // of the previous download
   document.body.append(frame, form);
-  // A download loads nothing into the frame, and a refusal something that this page may not look at.
-  frame.addEventListener("load", () => frame.contentDocument ?? onfail());
   form.submit();
   form.remove();
+  // A download loads nothing into the frame, and a refusal something that this page may not look at. Firefox sends no
+  // event for it.
+  const look = setInterval(() => {
+    if (frame.contentDocument) return;
+    clearInterval(look);
+    if (frame.isConnected) onfail();
+  }, LOOK_MS);
+  setTimeout(() => clearInterval(look), LOOKED_MS);
   return num_bytes;
 }
 

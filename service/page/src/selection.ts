@@ -1,6 +1,6 @@
 // Several pictures at once, in the library or among results: selecting, tagging, downloading, deleting, undo.
 import { ask, canBeTriedAgain, isMissing, isPassing, pause } from "./api";
-import { button, el, find, renew, workButton } from "./dom";
+import { button, el, find, onEnterInList, renew, workButton } from "./dom";
 import { changedTags } from "./lines";
 import type { ImageListed } from "./openapi";
 import { saveOriginals } from "./original";
@@ -50,6 +50,7 @@ export class Selection {
 
   /** `onchanged` is called after changes and deletions of cards. */
   constructor(private readonly onchanged: (changed: Pickable[]) => void) {
+    onEnterInList(this.#tag, () => this.#add.click()); // nothing while it is disabled
     for (const kind of ["keydown", "keyup"] as const)
       document.addEventListener(kind, ({ shiftKey }) => (this.#isShift = shiftKey));
   }

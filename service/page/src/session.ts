@@ -48,7 +48,11 @@ export function keepPictures(): void {
 }
 
 function loadLost(): void {
-  for (const image of lost()) image.setAttribute("src", image.src);
+  for (const image of lost()) {
+    const { src } = image;
+    image.removeAttribute("src"); // otherwise Safari remembers that it failed, and sends no request
+    image.setAttribute("src", src);
+  }
 }
 
 /** Pictures of the service that could not be loaded. */

@@ -1,6 +1,6 @@
 // The filter by tags: conditions are typed one at a time; each becomes a button that removes it.
 import { asWritten, type Condition, condition, conditionOn, inFull, isSame, together } from "./conditions";
-import { button, el, find, refill } from "./dom";
+import { button, el, find, onEnterInList, refill } from "./dom";
 import { isolated, messageOf, withoutAccents } from "./text";
 
 export class TagFilter {
@@ -27,6 +27,7 @@ export class TagFilter {
     private readonly lookUp: () => Promise<void>,
   ) {
     this.input.addEventListener("change", () => void this.#take());
+    onEnterInList(this.input, () => void this.#take());
     this.input.addEventListener("input", (event) => {
       const isChosen = (event as InputEvent).inputType === "insertReplacementText"; // Firefox sends no change event for it
       if (isChosen && this.#offered.some((one) => inFull(one) === this.input.value)) void this.#take();

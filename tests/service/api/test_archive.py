@@ -55,6 +55,15 @@ def test_an_archive_holds_the_originals_byte_for_byte(api: Api) -> None:
     assert read(by_form.content) == contents
 
 
+def test_only_an_archive_itself_passes_through_a_frame_of_the_page(api: Api) -> None:
+    """Safari asks, before it downloads, whether a frame may show the answer."""
+    given, refused = ask(api, upload(api, {"a.png": pictures(1)[0]})), ask(api, ["0" * 32])
+    assert (given.status_code, refused.status_code) == (200, 404)
+    assert [one.headers["x-frame-options"] for one in (given, refused)] == ["SAMEORIGIN", "DENY"]
+    policies = [one.headers["content-security-policy"] for one in (given, refused)]
+    assert policies == [f"default-src 'none'; frame-ancestors {whose}" for whose in ("'self'", "'none'")]
+
+
 def test_files_of_one_name_are_all_there(api: Api) -> None:
     contents = pictures(3)
     ids = [*upload(api, {"dog.png": contents[0]}), *upload(api, {"dog.png": contents[1]})]
