@@ -12,7 +12,7 @@ from index.records import Image
 from service.api.admission.request_slots import RequestSlots
 from service.api.original_files import OriginalFiles
 from service.storage.picture_names import names_of, portable_name
-from service.storage.zip_stream import ZipEntry, zip_parts
+from service.storage.zip_stream import ZipEntry, zip_length, zip_parts
 
 ZIP = "application/zip"
 
@@ -30,6 +30,7 @@ class ArchiveResponse(StreamingResponse):
         headers = {
             "Content-Disposition": f'attachment; filename="{filename}"',
             "Cache-Control": "no-store",
+            "Content-Length": str(zip_length(entries)),
         }
         super().__init__(iterate_in_threadpool(self._parts), headers=headers, media_type=ZIP)
 
