@@ -13,7 +13,7 @@ from service.api.admission.request_slots import RequestSlots
 from service.api.middleware.content_policy import DOWNLOAD_IN_FRAME
 from service.api.original_files import OriginalFiles
 from service.storage.picture_names import names_of, portable_name
-from service.storage.zip_stream import ZipEntry, zip_parts
+from service.storage.zip_stream import ZipEntry, zip_length, zip_parts
 
 ZIP = "application/zip"
 
@@ -31,6 +31,7 @@ class ArchiveResponse(StreamingResponse):
         headers = {
             "Content-Disposition": f'attachment; filename="{filename}"',
             "Cache-Control": "no-store",
+            "Content-Length": str(zip_length(entries)),
             **DOWNLOAD_IN_FRAME,
         }
         super().__init__(iterate_in_threadpool(self._parts), headers=headers, media_type=ZIP)

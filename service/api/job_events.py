@@ -25,7 +25,8 @@ class EventStream(StreamingResponse):
     """
 
     def __init__(self, events: AsyncIterator[bytes], slots: RequestSlots) -> None:
-        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nginx would keep events until the end
+        super().__init__(events, media_type="text/event-stream", headers=headers)
         self._slots = slots
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

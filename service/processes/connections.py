@@ -23,7 +23,9 @@ from service.errors import BadRequest, Overloaded, Problem, SlowRequest
 from service.processes.shared_port import SharedPort
 from service.settings import MAX_HEAD_BYTES, Settings
 
-KEEP_ALIVE_S = 15
+# Longer than proxies keep an idle connection (nginx 60, Traefik 90, Caddy 120): one that sends a request just as this
+# end closes answers 502.
+KEEP_ALIVE_S = 130
 SHUTDOWN_TIMEOUT_S = 10  # for requests in progress when the server is told to end
 SLOWEST = 1024  # bytes a second, averaged over the stall timeout, below which a body or response counts as stalled
 REFUSED_RETRY_S = 2
@@ -55,16 +57,29 @@ class LimitedProtocol(H11Protocol):
         """Report the number of open connections whenever it changes."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, or respond with 503 at once where too many connections are open."""
+        """Begin, or respond with 503 at once where too many connections are open and none is idle."""
         super().connection_made(transport)
         # Any unsent byte counts as unread: a connection is closed only after the client has taken everything.
         transport.set_write_buffer_limits(high=0)
         self.tell_open(len(self.connections))
-        if len(self.connections) > self.max_connections:
+        if len(self.connections) > self.max_connections and not self._end_an_idle_one():
             log.warning("more than %d connections are open: refused another one", self.max_connections)
             self._refuse(Overloaded("Too many connections are open; try again shortly.", retry_after=REFUSED_RETRY_S))
             return
         self._await_head()
+
+    def _end_an_idle_one(self) -> bool:
+        """Close the connection that has waited longest for another request; False if none does."""
+        waiting = [
+            (timer.when(), one)
+            for one in self.connections
+            if isinstance(one, LimitedProtocol)
+            and (timer := one.timeout_keep_alive_task) is not None
+            and not one.transport.is_closing()
+        ]
+        if waiting:
+            min(waiting, key=lambda each: each[0])[1].timeout_keep_alive_handler()
+        return bool(waiting)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the connection and cancel all deadlines."""

@@ -1,7 +1,7 @@
 """ZIP archives of stored files, sent as they are written. Nothing is compressed, since pictures are already."""
 
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import RawIOBase
@@ -57,6 +57,25 @@ def zip_parts(entries: Sequence[ZipEntry], open_entry: Callable[[int], IO[bytes]
                 # An OSError, whose message is logged: names of files are not.
                 raise OSError(f"file {place + 1} of the archive has {entry.size - left} bytes, not {entry.size}")
     yield written.take()
+
+
+def zip_length(entries: Iterable[ZipEntry]) -> int:
+    """The length of the archive in bytes, without reading a file.
+
+    A length that is told beforehand lets clients, also behind a proxy, notice an archive that was cut short.
+    """
+    limit = zipfile.ZIP64_LIMIT
+    start = listed = number = 0
+    for entry in entries:
+        info, number = _info(entry), number + 1
+        name = len(info.filename.encode())
+        # As zipfile does: sizes near the limit take the long fields before the file, in case compression adds some.
+        is_long = entry.size * 1.05 > limit
+        long_fields = 8 * (2 * (entry.size > limit) + (start > limit))
+        listed += 46 + name + (4 + long_fields if long_fields else 0)
+        start += 30 + name + (20 if is_long else 0) + entry.size + (24 if is_long else 16)
+    is_large = number > zipfile.ZIP_FILECOUNT_LIMIT or max(start, listed) > limit
+    return start + listed + (98 if is_large else 22)
 
 
 def _info(entry: ZipEntry) -> zipfile.ZipInfo:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regard_client import AsyncClient, Client, Picture
+from regard_client import AsyncClient, Client, Picture, RequestRefused
 from tests.support.either_client import CLIENTS, closed, settled
 from tests.support.pictures import encoded
 from tests.support.running_server import running_server
@@ -48,3 +48,8 @@ def test_one_file_that_is_too_large_is_rejected_and_the_others_are_sent(
     assert rejected["filename"] == "3.png"
     assert "MB" in rejected["problem"] or "bytes" in rejected["problem"]
     assert receipts[2].job_id is None
+
+
+def test_a_limit_of_a_proxy_is_told_from_the_services_own() -> None:
+    assert "larger than a proxy before it takes" in RequestRefused(413, {}).reason
+    assert RequestRefused(413, {"detail": "The file is too large."}).reason == "The file is too large."

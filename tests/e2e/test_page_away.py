@@ -210,3 +210,32 @@ def test_the_page_of_a_service_that_loads_comes_by_itself_with_its_question(brow
         expect(page).to_have_title("here")
         assert page.url.endswith("/#q=red")
         visit.close()
+
+
+def test_pictures_that_the_service_has_yet_to_make_are_shown_once_it_has(visit: Visit) -> None:
+    page, left = visit.page, {"GET": len(COLOURS), "HEAD": 4}
+
+    def prepare(route: Route) -> None:
+        method = route.request.method
+        left[method] -= 1
+        if left[method] >= 0:
+            route.fulfill(status=503, headers={"Retry-After": "1"}, body="")
+        else:
+            route.continue_()
+
+    page.route("**/thumbnail", prepare)
+    page.reload()
+    expect(cards(page)).to_have_count(len(COLOURS))
+    for shown in cards(page).locator("img").all():
+        expect(shown).not_to_have_js_property("naturalWidth", 0, timeout=30_000)
+    assert max(left.values()) < 0
+
+
+@pytest.mark.parametrize("lost", ["/page/page.js", "/page/*"])
+def test_a_page_whose_parts_cannot_be_loaded_says_why_that_may_be(visit: Visit, lost: str) -> None:
+    page = visit.page
+    expect(page.locator("#unstarted")).to_have_count(0)
+    take_away(page, lost)
+    page.reload()
+    expect(page.get_by_text("This page has not started.")).to_be_visible()
+    expect(page.get_by_text("REGARD_ALLOWED_HOSTS")).to_be_visible()

@@ -272,6 +272,20 @@ def test_connections_over_the_bound_are_told_to_come_back(address: tuple[str, in
         assert client.recv(12) in (b"HTTP/1.1 200", b"HTTP/1.1 503")
 
 
+def test_idle_connections_make_room_for_new_ones_the_longest_idle_first(address: tuple[str, int]) -> None:
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for _ in range(6):
+            clients.append(stack.enter_context(connected(address)))
+            clients[-1].sendall(GET)
+            assert whole_answer(clients[-1]).startswith(b"HTTP/1.1 200")
+        for ended in clients[:2]:
+            assert ended.recv(1) == b""
+        for kept in clients[2:]:
+            kept.sendall(GET)
+            assert whole_answer(kept).startswith(b"HTTP/1.1 200")
+
+
 def test_a_head_of_endless_length_is_refused(address: tuple[str, int]) -> None:
     with connected(address) as client:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 UNAUTHORIZED = 401
+TOO_LARGE = 413
 
 
 class RegardError(Exception):
@@ -53,7 +54,8 @@ class RequestRefused(RegardError):
     def reason(self) -> str:
         """The server's words, without advice."""
         words = self.document.get("detail") or self.document.get("title")
-        return str(words or f"The server answered with status {self.status}.")
+        cause = ": the request is larger than a proxy before it takes" if self.status == TOO_LARGE else ""
+        return str(words or f"The server answered with status {self.status}{cause}.")
 
     @property
     def instance(self) -> str | None:

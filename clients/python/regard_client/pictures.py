@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from regard_client.answers import Accepted, IngestAnswer, Rejected
-from regard_client.errors import Misconfigured, RequestRefused
+from regard_client.errors import TOO_LARGE, Misconfigured, RequestRefused
 
 MAX_BATCH_FILES = 32
 MAX_BATCH_BYTES = 64 * 2**20
-TOO_LARGE = 413
 ESCAPES = re.compile(
     "%(22|[01][0-9A-Fa-f])"
 )  # in a file name: multipart forms escape a quote and control characters like this

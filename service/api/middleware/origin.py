@@ -55,7 +55,8 @@ class RequestOrigin:
         if origin is not None and not may_be_own_form and not self._is_own(origin, headers.get(b"host", "")):
             raise CrossSiteRequest(
                 f"The request comes from a page of {origin[:HEADER_SHOWN]!r}; only pages of this service may use it."
-                " Where a proxy changes the header Host, name the public host in the setting REGARD_ALLOWED_HOSTS."
+                " A proxy must pass on the header Host unchanged, with its port; or name the public host in the setting"
+                " REGARD_ALLOWED_HOSTS, with the port of the address unless it is 80 or 443."
             )
         if site not in OWN_SITES:
             raise CrossSiteRequest("The request comes from a page of another site; only this service's own may use it.")

@@ -10,8 +10,15 @@ export class Refusal extends Error {
     readonly problem: Partial<ProblemAnswer> & Record<string, unknown>,
     readonly retryAfter = NaN,
   ) {
-    super(inWords(problem) ?? `The service answered ${status}.`);
+    super(inWords(problem) ?? withoutProblem(status));
   }
+}
+
+/** The message of an answer that is not the service's own, but a proxy's. */
+function withoutProblem(status: number): string {
+  return status === 413
+    ? "A proxy before the service takes no request this large (413)."
+    : `The service answered ${status}.`;
 }
 
 /** No answer came: the service is down, or the connection to it. */
@@ -105,7 +112,7 @@ async function accepted(path: string, options: Options): Promise<Response> {
 }
 
 /** The seconds in `Retry-After`, which may be a date if it comes from a proxy; NaN without it. */
-function secondsOf(retryAfter: string | null): number {
+export function secondsOf(retryAfter: string | null): number {
   if (retryAfter === null) return NaN;
   const seconds = Number(retryAfter);
   return Number.isNaN(seconds) ? (Date.parse(retryAfter) - Date.now()) / 1000 || 0 : seconds;

@@ -104,15 +104,9 @@ export class Card extends Pickable {
       onclick: (event: MouseEvent) => this.press(event),
     };
     if (state === "ready") return el("button", large, thumbnail(this.image));
-    if (state === "queued") return el("div", { class: "picture waiting" }, this.#preview(), el("span", {}, "waiting"));
+    if (state === "queued")
+      return el("div", { class: "picture waiting" }, thumbnail(this.image), el("span", {}, "waiting"));
     return el("div", { class: "picture none" }, state);
-  }
-
-  /** The thumbnail of a picture that waits; nothing where it cannot be made yet. */
-  #preview(): HTMLElement {
-    const preview = thumbnail(this.image);
-    preview.addEventListener("error", () => preview.remove());
-    return preview;
   }
 
   #about(): HTMLElement {

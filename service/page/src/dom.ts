@@ -74,6 +74,13 @@ export function isStillAt(element: Element): boolean {
   return !focused || focused.contains(element) || element.contains(focused);
 }
 
+/** Loads a picture again that could not be loaded. */
+export function loadAgain(image: HTMLImageElement): void {
+  const { src } = image;
+  image.removeAttribute("src"); // otherwise Safari remembers that it failed, and sends no request
+  image.setAttribute("src", src);
+}
+
 const COMPOSING = 229; // key code while an input method composes a text, whose end Enter confirms
 
 /**

@@ -34,6 +34,7 @@ import { Standstill } from "./standstill";
 import { onTag } from "./tagged";
 import { asTaken, inLibrary, titleOf } from "./text";
 import { tried } from "./trying";
+import { awaitPictures } from "./unmade";
 
 const TYPING_MS = 200;
 const SETTLED_MS = 3000; // pause after which further typing is a new question with its own history entry
@@ -286,6 +287,7 @@ function listenToViews(): void {
 }
 
 function start(): void {
+  find("unstarted").remove();
   const first = current();
   settle();
   if (first.kind === "text") query.value = first.text;
@@ -306,6 +308,7 @@ function start(): void {
   });
   offerKeys(() => void again());
   keepPictures();
+  awaitPictures();
   query.focus();
   void again();
 }

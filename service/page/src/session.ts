@@ -1,6 +1,6 @@
 // The session of this browser: the key signed in with, the cookie for pictures, and the permissions.
 import { ask, onKeyNeeded } from "./api";
-import { find } from "./dom";
+import { find, loadAgain } from "./dom";
 import { KeyRefused, keyDialog } from "./keydialog";
 import type { SessionAnswer } from "./openapi";
 import { forgetKey, keepKey, keptKey } from "./tab";
@@ -48,11 +48,7 @@ export function keepPictures(): void {
 }
 
 function loadLost(): void {
-  for (const image of lost()) {
-    const { src } = image;
-    image.removeAttribute("src"); // otherwise Safari remembers that it failed, and sends no request
-    image.setAttribute("src", src);
-  }
+  for (const image of lost()) loadAgain(image);
 }
 
 /** Pictures of the service that could not be loaded. */

@@ -17,6 +17,11 @@ test("what the service lacks can be tried again once it is there, and does not c
   for (const fault of [refused(503), refused(507)]) assert(!isPassing(fault) && canBeTriedAgain(fault), fault.message);
 });
 
+test("a proxy that takes no request so large is named, since the service would name the file", () => {
+  assert.match(refused(413, {}).message, /^A proxy before the service takes no request this large/);
+  assert.equal(refused(413, { detail: "The file is too large." }).message, "The file is too large.");
+});
+
 test("what is wrong with a request stays wrong", () => {
   for (const fault of [refused(404), refused(422), new Error("no")]) assert(!canBeTriedAgain(fault), fault.message);
   assert(isMissing(refused(404)) && !isMissing(refused(410)) && !isMissing(new Error("no")));

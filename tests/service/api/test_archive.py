@@ -51,6 +51,7 @@ def test_an_archive_holds_the_originals_byte_for_byte(api: Api) -> None:
     assert answer.headers["content-type"] == "application/zip"
     assert answer.headers["content-disposition"].startswith('attachment; filename="pictures-2')
     assert "content-encoding" not in answer.headers
+    assert answer.headers["content-length"] == str(len(answer.content))  # else one cut short may look complete
     by_form = api.request("POST", "/images/archive", data={"image_ids": ids})
     assert read(by_form.content) == contents
 

@@ -86,6 +86,7 @@ def test_the_head_of_a_stream_does_not_wait_for_its_end(tmp_path: Path) -> None:
     head = api.request("HEAD", f"/jobs/{upload.json()['job_id']}/events")
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"].startswith("text/event-stream")
+    assert head.headers["x-accel-buffering"] == "no"
     api.services.stream_slots.check()
     api.close()
     library.close()

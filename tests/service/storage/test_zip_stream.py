@@ -11,7 +11,7 @@ from typing import IO
 import pytest
 
 from service.storage import zip_stream
-from service.storage.zip_stream import ZipEntry, zip_parts
+from service.storage.zip_stream import ZipEntry, zip_length, zip_parts
 
 
 def made(contents: dict[str, bytes], modified_at: float = 1e9) -> bytes:
@@ -28,7 +28,9 @@ def test_an_archive_holds_what_was_put_in(
     monkeypatch.setattr(zip_stream, "ZIP_PART_BYTES", 100)
     chance = random.Random(seed)
     names = [f"{'ä/é🐶x'[: chance.randrange(5)]}{number}.jpg" for number in range(chance.randrange(40))]
-    contents = {name: chance.randbytes(chance.choice([0, 1, 99, 100, 101, 5000])) for name in names}
+    contents = {name: chance.randbytes(chance.choice([0, 1, 99, 100, 101, 2900, 5000])) for name in names}
+    sizes = [ZipEntry(name, len(content), 0) for name, content in contents.items()]
+    assert zip_length(sizes) == len(made(contents))
     with zipfile.ZipFile(io.BytesIO(made(contents))) as archive:
         assert archive.namelist() == names
         assert {name: archive.read(name) for name in names} == contents
