@@ -45,6 +45,11 @@ class Part:
         """Number of rows."""
         return int(self.index.ntotal)
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether the index compares the vectors of all rows, instead of preselecting rows by their codes."""
+        return self.exact is None
+
     def search(self, query: Floats, k: int, allowed: Mask | None) -> tuple[Floats, Ints]:
         """Scores and rows [Q, min(k, rows allowed)] of the best allowed rows, numbered from the part's start.
 
@@ -188,7 +193,7 @@ class Shortlist:
             return self
         kept_parts, size = list(self.parts), len(embeddings)
         absorbed: list[Part] = []
-        while kept_parts and kept_parts[-1].exact is None and len(kept_parts[-1]) <= GROWTH * size:
+        while kept_parts and kept_parts[-1].is_flat and len(kept_parts[-1]) <= GROWTH * size:
             size += len(kept_parts[-1])
             absorbed.insert(0, kept_parts.pop())
         fresh = flat_part(np.concatenate([*(part.vectors() for part in absorbed), embeddings]))
@@ -211,7 +216,7 @@ class Shortlist:
     def index_is_due(self) -> bool:
         """Whether enough rows lie outside indexes of inverted lists for a new index of all rows to be worth
         building."""
-        indexed = sum(len(part) - len(part.stale) for part in self.parts if part.exact is not None)
+        indexed = sum(len(part) - len(part.stale) for part in self.parts if not part.is_flat)
         return len(self) >= self._ivf_from and GROWTH * (len(self) - indexed) >= indexed
 
     def indexed(self, part: Part) -> Self:
@@ -243,13 +248,11 @@ class Shortlist:
         query = np.ascontiguousarray(query, np.float32)
         found_scores = [np.full((len(query), k), -np.inf, np.float32)]
         found_rows = [np.full((len(query), k), -1, np.int64)]
-        start, is_indexed = 0, any(part.exact is not None for part in self.parts)
+        start, has_codes = 0, not all(part.is_flat for part in self.parts)
         for part in self.parts:
             stop = start + len(part)
             scores, rows = part.search(query, k, None if allowed is None else _cut(allowed, start, stop))
-            if (
-                is_indexed and part.exact is None
-            ):  # FAISS sums in another order, so that equal vectors would score differently
+            if has_codes and part.is_flat:  # FAISS sums in another order, so that equal vectors would score differently
                 scores, rows = _rescored(part.vectors(), query, rows, k)
             found_scores.append(np.where(rows < 0, np.float32(-np.inf), scores))
             found_rows.append(np.where(rows < 0, -1, rows + start))

@@ -144,16 +144,16 @@ class Ensemble(Matcher):
         vectors = torch.cat([part.vectors for part in texts], -1)
         summand = self.calibration.short_summand if self.calibration else 0.0
         is_short = texts[0].are_short(self.short_question)
-        offset = (torch.stack(offsets) * self._parts(texts[0])).sum(0) - summand * is_short
+        offset = (torch.stack(offsets) * self._member_weights(texts[0])).sum(0) - summand * is_short
         return replace(texts[0], vectors=vectors, offset=offset)
 
-    def _parts(self, texts: EncodedTexts) -> Float[Tensor, "N Q"]:
+    def _member_weights(self, texts: EncodedTexts) -> Float[Tensor, "N Q"]:
         """The weight of each of the N members in the score of each sentence: equal weights, except for questions that
         are short for the first member, which scores them alone."""
         is_short = texts.are_short(self._first.short_question)
-        parts = texts.vectors.new_full((len(self.members), len(texts)), 1 / len(self.members))
-        alone = torch.arange(len(self.members), device=parts.device) == 0
-        return torch.where(is_short, alone[:, None].to(parts.dtype), parts)
+        equal = texts.vectors.new_full((len(self.members), len(texts)), 1 / len(self.members))
+        is_first = torch.arange(len(self.members), device=equal.device) == 0
+        return torch.where(is_short, is_first[:, None].to(equal.dtype), equal)
 
     @torch.no_grad()
     def score(self, images: EncodedImages, texts: EncodedTexts) -> Float[Tensor, "Q K"]:
@@ -190,7 +190,7 @@ class Ensemble(Matcher):
         same_kind = len({part.kind for part in parts}) == 1
         parts_of_scores = ("contributions", "shares")
         names = [each.name for each in fields(Explanation) if each.name in parts_of_scores or same_kind]
-        weights = self._parts(texts)
+        weights = self._member_weights(texts)
         means = {name: _mean([getattr(part, name) for part in parts], weights) for name in names if name != "kind"}
         return Explanation(parts[0].kind, **means)
 
@@ -227,7 +227,7 @@ class Ensemble(Matcher):
 
     def _mean_score(self, scores: Sequence[Float[Tensor, "Q K"]], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         rescaled = [scale * part + shift for part, (scale, shift) in zip(scores, self.rescalings, strict=True)]
-        return (torch.stack(rescaled) * self._parts(texts)[:, :, None]).sum(0) - texts.offset[:, None]
+        return (torch.stack(rescaled) * self._member_weights(texts)[:, :, None]).sum(0) - texts.offset[:, None]
 
 
 def _joined_images(members: Sequence[EncodedImages]) -> EncodedImages:

@@ -182,12 +182,13 @@ class SingleMatcher(Matcher):
         """Sentences that can be scored, with their offset."""
         asks, zeros = words.mask.new_full((len(words),), asked), words.vectors.new_zeros(len(words))
         texts = EncodedTexts(words.vectors, words.mask, zeros, asks)
-        whole = self._is_whole(texts)
-        offset = (whole - 1) * (self.calibration.short_summand if self.calibration else 0.0)
+        not_short = self._not_short(texts)
+        # Offsets are subtracted: a short question's score gets `short_summand` in place of the other summands.
+        offset = (not_short - 1) * (self.calibration.short_summand if self.calibration else 0.0)
         if self.hubness is not None and nearness is not None:
             offset = offset + self.hubness.text_offsets(self.reranker, words, nearness, self.kernels)
             if self.cosine_weight:
-                offset = offset + self.cosine_weight * whole * self.hubness.stage_one_text_offsets(nearness)
+                offset = offset + self.cosine_weight * not_short * self.hubness.stage_one_text_offsets(nearness)
         return replace(texts, offset=offset)
 
     @torch.no_grad()
@@ -234,15 +235,15 @@ class SingleMatcher(Matcher):
         """The offset of every score: the sentence's, and except for short questions the picture's."""
         if by_image is None:
             return texts.offset[:, None]
-        return texts.offset[:, None] + self._is_whole(texts)[:, None] * by_image
+        return texts.offset[:, None] + self._not_short(texts)[:, None] * by_image
 
-    def _is_whole(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
+    def _not_short(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
         """1 if stage one's cosine and the picture's offset are parts of the score, 0 for a short question."""
         return (~texts.are_short(self.short_question)).to(texts.vectors.dtype)
 
     def _cosine_weights(self, texts: EncodedTexts) -> Float[Tensor, " Q"]:
         """The weight of stage one's cosine in the score of each sentence."""
-        return self.cosine_weight * self._is_whole(texts)
+        return self.cosine_weight * self._not_short(texts)
 
     def _weighted_cosines(self, embedding: Float[Tensor, "K E1"], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         """Stage one's weighted cosines minus the pictures' offsets in stage one, a part of the score."""

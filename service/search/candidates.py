@@ -32,7 +32,8 @@ NO_SCORES = np.zeros(0, np.float32)
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
-    """Rows of a view in the shortlist's order, with scores.
+    """Rows of a view in the shortlist's order, with scores. The position of a candidate is its index in `rows`, and in
+    the arrays beside it.
 
     `gallery` counts the rows that a search without a filter chooses from. `unfiltered` is the shortlist of such a
     search, empty without a filter, and `unfiltered_scores` its scores of stage one: probabilities are computed against
@@ -83,7 +84,7 @@ class Candidates:
         match_test: MatchTest | None = None,
     ) -> Self:
         """Candidates with a reranker's scores of `rows_to_score`, with probabilities that assume `num_right` relevant
-        rows in the gallery, and with the verdict of the test."""
+        rows in the gallery, and with the verdict of the test. Without `log_odds` the scores of `rows` suffice."""
         row_scores = scores[: len(self.rows)]
         if log_odds is None or not self.rows:
             return replace(self, scores=row_scores)
@@ -112,9 +113,10 @@ class Candidates:
             return margins(scores)
         score_of = dict(zip(self.rows_to_score, scores, strict=True))
         compared = np.array([score_of[row] for row in self.unfiltered])
+        best = np.fmax.reduce(compared)
         margin_of = dict(zip(self.unfiltered, margins(compared), strict=True))
         # A candidate outside the unfiltered shortlist is compared with all of that shortlist.
-        beyond = margins(np.stack([scores, np.full_like(scores, np.fmax.reduce(compared))], axis=1))[:, 0]
+        beyond = margins(np.stack([scores, np.full_like(scores, best)], axis=1))[:, 0]
         return np.array([margin_of.get(row, beyond[n]) for n, row in enumerate(self.rows)])
 
     def probability(self, position: int) -> float | None:

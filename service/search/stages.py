@@ -41,7 +41,7 @@ def scored_pictures(running: RunningSearch[TextSearchRequest], terms: Sequence[T
         return None
     if first.weight > 0:
         scored = _scored(running, candidates, first.texts)
-    else:
+    else:  # nothing is wanted, only ruled out: scores begin at 0 instead of stage one's, and have no probabilities
         scores = running.rerank(gallery.first_scorer(candidates.rows, first.texts))
         scored = candidates.rescored(np.zeros_like(scores), None).raised_by(first.weight * scores)
     for term in others:
@@ -57,15 +57,15 @@ def combined_embedding(terms: Sequence[Term]) -> torch.Tensor:
 def _scored(running: RunningSearch[TextSearchRequest], candidates: Candidates, texts: EncodedTexts) -> Candidates:
     """The candidates with the model's scores of one sentence, their probabilities and the verdict on the best."""
     query = running.query
-    gallery, meaning = query.gallery, query.matcher.calibration
-    rows = candidates.rows_to_score if meaning else candidates.rows
+    gallery, calibration = query.gallery, query.matcher.calibration
+    rows = candidates.rows_to_score if calibration else candidates.rows
     scores = running.rerank(gallery.first_scorer(rows, texts))
-    if meaning is None:
+    if calibration is None:
         return candidates.rescored(scores, None)
-    rescored = candidates.rescored(scores, meaning.text, match_test=meaning.text_match)
-    if meaning.short_match is None or not texts.are_short(query.matcher.short_question).item():
+    rescored = candidates.rescored(scores, calibration.text, match_test=calibration.text_match)
+    if calibration.short_match is None or not texts.are_short(query.matcher.short_question).item():
         return rescored
-    return rescored.judged_by(meaning.short_match, float(texts.offset))
+    return rescored.judged_by(calibration.short_match, float(texts.offset))
 
 
 def scored_captions(
@@ -73,14 +73,14 @@ def scored_captions(
 ) -> Candidates:
     """A picture's candidates among the captions, with the model's scores."""
     query = running.query
-    gallery, meaning = query.gallery, query.matcher.calibration
+    gallery, calibration = query.gallery, query.matcher.calibration
     with running.watch.stage("shortlist"):
         candidates = gallery.nearest_captions(embedding, query.request)
-    rows = candidates.rows_to_score if meaning else candidates.rows
+    rows = candidates.rows_to_score if calibration else candidates.rows
     scores = running.rerank(gallery.caption_scorer(rows, images))
-    if meaning is None:
+    if calibration is None:
         return candidates.rescored(scores, None)
-    return candidates.rescored(scores, meaning.image, gallery.captions_per_picture(), meaning.image_match)
+    return candidates.rescored(scores, calibration.image, gallery.captions_per_picture(), calibration.image_match)
 
 
 def encoded_picture(running: RunningSearch[Any], picture: PictureFeatures) -> tuple[EncodedImages, torch.Tensor]:

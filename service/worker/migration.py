@@ -156,7 +156,7 @@ class Migration:
 
     def _finish(self) -> bool:
         """Remove the former stores once nothing depends on them."""
-        if not any(entry.state == "former" for entry in self._other_entries) or not self._views.hold(self._needed):
+        if not any(entry.state == "former" for entry in self._other_entries) or not self._views.all_have(self._needed):
             return False
         self._catalog.region_stores.retire_former()
         _, *self._other_entries = region_store_entries(self._catalog, self._extractor.digest)

@@ -259,7 +259,7 @@ class ViewBuilders:
             return
         log.info("the view of %s is built from now on, as was asked for", model.header.name)
 
-    def hold(self, images: int) -> bool:
+    def all_have(self, images: int) -> bool:
         """Whether every view that was not stopped has at least `images` pictures."""
         return all(builder.num_images >= images for _, builder in self._going_on())
 

@@ -115,6 +115,15 @@ def test_flags_that_are_named_alone_exist(document: str) -> None:
     assert {name.partition("=")[0] for name in named} <= all_flags()
 
 
+def test_the_document_of_the_command_line_names_every_command() -> None:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    table = text[text.index("| calls a service |") :].partition("\n\n")[0]
+    group, context = program()
+    assert set(group.list_commands(context)) - set(re.findall(r"`([\w-]+)`", table)) == set(), (
+        "add them to the table of docs/cli.md"
+    )
+
+
 def with_shared_arguments(program: str) -> str:
     """The source of a program, and those of the benchmarks that it imports from."""
     source = (ROOT / (program.replace(".", "/") + ".py")).read_text(encoding="utf-8")

@@ -51,7 +51,9 @@ def faults(source: str) -> list[str]:
 @pytest.mark.parametrize("top", ["models", "index", "service", "clients"])
 def test_docstrings_describe(top: str) -> None:
     found = {path: faults((ROOT / path).read_text(encoding="utf-8")) for path in python_files(top)}
-    assert {path: some for path, some in found.items() if some and path not in WRITTEN_BY_PROGRAMS} == {}
+    assert {path: some for path, some in found.items() if some and path not in WRITTEN_BY_PROGRAMS} == {}, (
+        "begin with the thing, say more than its name, in whole sentences; RIDDLES and BARE_NAMES are not allowed"
+    )
 
 
 @pytest.mark.parametrize(

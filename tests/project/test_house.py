@@ -109,7 +109,8 @@ def forbidden_imports(source: str, path: str) -> list[str]:
 
 def test_imports_point_down() -> None:
     found = (forbidden_imports(source, path) for path, source in sources("models", "index", "service", "clients"))
-    assert [complaint for complaints in found for complaint in complaints] == []
+    complaints = [complaint for some in found for complaint in some]
+    assert complaints == [], "tests/project/import_rules.py lists what may import what"
 
 
 def test_whole_services_are_started_where_make_test_looks_for_them() -> None:
@@ -123,7 +124,7 @@ def test_whole_services_are_started_where_make_test_looks_for_them() -> None:
 
 def test_every_package_is_in_the_table() -> None:
     there = {f"{top}.{name}" for top in ("models", "index", "service") for name in rooms(top) - {"__init__"}}
-    assert there == set(ROOMS)
+    assert there == set(ROOMS), "list each package in ROOMS of tests/project/import_rules.py"
 
 
 @pytest.mark.parametrize(
@@ -226,19 +227,39 @@ def circles(graph: dict[str, set[str]]) -> list[str]:
     return [node for node in graph if node in reachable(node)]
 
 
+def shortest_circle(graph: dict[str, set[str]]) -> str:
+    """The fewest nodes in a circle, in the order of its edges; empty where there is none."""
+    found: list[list[str]] = []
+    for node in circles(graph):
+        ways, seen = [[node]], {node}
+        while ways and node not in graph.get(ways[0][-1], ()):
+            way, *ways = ways
+            further = sorted(graph.get(way[-1], set()) - seen)
+            seen.update(further)
+            ways += [[*way, each] for each in further]
+        found += ways[:1]
+    lengths_and_ways = sorted((len(way), way) for way in found)
+    return " > ".join(lengths_and_ways[0][1]) if found else ""
+
+
 def test_no_file_and_no_package_imports_itself_by_way_of_others() -> None:
     files = {path: files_imported_by(path) for path in python_files("models", "index", "service")}
-    assert circles(files) == []
+    assert circles(files) == [], shortest_circle(files)
     packages: dict[str, set[str]] = {}
     for path, imported in files.items():
         room = room_of(path.removesuffix(".py").replace("/", "."))
         others = {room_of(other.removesuffix(".py").replace("/", ".")) for other in imported}
         packages.setdefault(room, set()).update(others - {room})
-    assert circles(packages) == []
+    assert circles(packages) == [], shortest_circle(packages)
 
 
 def test_a_circle_is_found() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c"]
+
+
+def test_the_shortest_circle_is_shown() -> None:
+    assert shortest_circle({"a": {"b"}, "b": {"c", "x"}, "c": {"a", "d"}, "d": {"c"}, "x": set()}) == "c > d"
+    assert shortest_circle({"a": {"b"}, "b": set()}) == ""
 
 
 def unpickling(source: str) -> Iterator[str]:
@@ -277,7 +298,7 @@ def test_functions_are_short_and_every_exception_is_still_needed() -> None:
     long = {path: {name for name, lines in lengths(source) if lines > MOST_LINES} for path, source in read}
     assert {path: names for path, names in long.items() if names} == {
         path: set(reasons) for path, reasons in LONGER_FUNCTIONS.items()
-    }
+    }, f"functions have {MOST_LINES} lines at most: split the first, or take shorter ones out of LONGER_FUNCTIONS"
 
 
 def test_a_long_function_is_found() -> None:

@@ -44,7 +44,9 @@ def test_a_public_name_is_defined_once(top: str) -> None:
         for name in public_names(path):
             places.setdefault(name, []).append(path)
     shared = {name: paths for name, paths in places.items() if len(paths) > 1}
-    assert {name: paths for name, paths in shared.items() if name not in SHARED_NAMES[top]} == {}
+    assert {name: paths for name, paths in shared.items() if name not in SHARED_NAMES[top]} == {}, (
+        "rename all but one of each, or begin the names that are used in one file alone with _"
+    )
     assert set(SHARED_NAMES[top]) <= set(shared), "names that are no longer shared"
     assert len(SHARED_NAMES[top]) <= MOST_SHARED
     assert all(SHARED_NAMES[top].values())

@@ -203,18 +203,18 @@ class ShardedGallery:
         return self._scores.of_rows(rows)
 
     def _ask_scores(
-        self, named: Mapping[int, Sequence[str]], texts: EncodedTexts, statistics: Mapping[int, TextStatistics]
+        self, named: Mapping[int, Sequence[str]], texts: EncodedTexts, text_searches: Mapping[int, TextStatistics]
     ) -> None:
-        """Have the pictures named in each shard scored. Shards for which there are statistics search their texts as
-        well."""
+        """Have the pictures named in each shard scored. The shards of `text_searches` search their texts as well, with
+        these statistics."""
         sent = SentTexts.of(texts)
         calls = {
-            shard: (self._request, names, sent, self._request.k, statistics.get(shard))
+            shard: (self._request, names, sent, self._request.k, text_searches.get(shard))
             for shard, names in named.items()
         }
         for shard, answer in self._ask(ShardSearch.score_pictures, calls).items():
             self._scores.take(dict(zip(named[shard], answer.scores, strict=True)), answer.images)
-            if shard in statistics:
+            if shard in text_searches:
                 self._matches[shard] = answer.matches
 
     def caption_scorer(self, rows: RowNumbers, images: EncodedImages) -> Callable[[], Scores]:

@@ -12,6 +12,7 @@ from models.batches import Regions, Words
 from models.kernels.library import KernelLibrary
 from models.rerankers.base import Reranker
 from models.rerankers.bfan import TIE_TOLERANCE, Bfan
+from models.rerankers.registry import RERANKERS
 from tests.support.kernels import (
     Stored,
     kernel_scores,
@@ -178,6 +179,15 @@ KNOWN = [
     ("summax-t2i", {}),
     ("summax-i2t", {}),
 ]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in sorted(RERANKERS) if small_reranker(name, 48).kernel_form is not None]
+)
+def test_a_registered_model_with_a_kernel_form_is_scored_as_by_pytorch(kernels: KernelLibrary, name: str) -> None:
+    generator = torch.Generator().manual_seed(6)
+    regions, words = random_regions(3, 9, 48, 0.2, generator), random_words(2, 5, 48, 0.2, generator)
+    check_equal(kernels, drawn_weights(name, 48), regions, words)
 
 
 @pytest.mark.parametrize(("name", "options"), KNOWN)

@@ -212,7 +212,7 @@ def test_shares_add_up_to_contributions_and_scores(
     vectors = torch.randn(*real_words.shape, 6, generator=generator, dtype=torch.float64)
     images, words = encode_images(reranker, Regions(features, real_regions)), Words(vectors, real_words)
     explanation = reranker.explain(images, words)
-    assert (explanation.shares is None) == (name in WITHOUT_SHARES)
+    assert (explanation.shares is None) == (name in WITHOUT_SHARES), "WITHOUT_SHARES lists the models that have none"
     if explanation.shares is None:
         return
     assert explanation.contributions is not None
@@ -253,15 +253,20 @@ def test_a_stored_record_scores_like_the_picture_it_came_from(name: str) -> None
     torch.testing.assert_close(stored, matcher.score(images, texts), atol=5e-3, rtol=5e-3)
 
 
+def record_fields(name: str) -> list[str]:
+    """The fields of a model's stored records."""
+    found = RECORD_FIELDS.get(name) or RECORD_FIELDS.get(name.partition("-")[0])
+    assert found is not None, f"list the fields of {name}'s records in RECORD_FIELDS"
+    return found
+
+
 def test_records_have_the_fields_of_stored_views(name: str) -> None:
-    expected = RECORD_FIELDS.get(name) or RECORD_FIELDS[name.partition("-")[0]]
-    assert list(small_matcher(name).image_layout(6, 12)) == expected
+    assert list(small_matcher(name).image_layout(6, 12)) == record_fields(name)
 
 
 def test_records_of_unit_vectors_keep_the_precision_of_stored_views(name: str) -> None:
     assert build(name, replace(ENCODERS, unit_regions=True)).wide_fields == ()
-    fields = RECORD_FIELDS.get(name) or RECORD_FIELDS[name.partition("-")[0]]
-    products = tuple(field for field in fields if field in ("gram", "affinity"))
+    products = tuple(field for field in record_fields(name) if field in ("gram", "affinity"))
     assert build(name, replace(ENCODERS, unit_regions=False)).wide_fields == products
 
 

@@ -40,6 +40,7 @@ def test_every_model_has_recipes_for_all_data_sets() -> None:
     for data in ("flickr8k", "f30k", "coco"):
         for model in RERANKERS:
             if data != "coco" or not model.startswith("camp-released"):  # whose authors published none for COCO
+                assert f"{model}-{data}" in RECIPES, "add it in models/training/recipes.py"
                 assert RECIPES[f"{model}-{data}"].model == model
 
 
@@ -52,7 +53,9 @@ def test_a_recipe_goes_on_from_one_with_the_same_vectors(name: str) -> None:
 def test_models_and_fields_are_documented() -> None:
     models, training = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("models.md", "training.md"))
     for model in RERANKERS:
-        assert f"`{model}`" in models or f"`{model.rpartition('-')[0]}-avg`, `-lse`" in models, model
+        assert f"`{model}`" in models or f"`{model.rpartition('-')[0]}-avg`, `-lse`" in models, (
+            f"add {model} to the table of docs/models.md"
+        )
     table = training[training.index("| field |") : training.index("## What OUT holds")]
     assert set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)))) == {
         field.name for field in fields(Recipe)

@@ -51,7 +51,7 @@ def test_the_document_is_checked_in_as_it_is() -> None:
 
 
 def test_it_lists_every_route_of_the_contract_and_no_other() -> None:
-    assert {name for name, _ in OPERATIONS} == ROUTES
+    assert {name for name, _ in OPERATIONS} == ROUTES, "add a new route to ROUTES of this file: callers rely on them"
 
 
 def test_every_reference_leads_somewhere() -> None:
@@ -75,7 +75,7 @@ def test_an_operation_has_a_name_words_and_its_errors(name: str, operation: dict
     assert "421" in operation["responses"]
     assert ("503" in operation["responses"]) == (operation["operationId"] != "alive")  # the data directory may be away
     faults = {status: said for status, said in operation["responses"].items() if status >= "400"}
-    assert "500" in faults
+    assert "500" in faults, f"declare the errors of {name}: responses=problem_responses(.., Problem)"
     for status, said in faults.items():
         content = said["content"]["application/problem+json"]
         assert set(said["content"]) == {"application/problem+json"}, f"{name} {status}"
@@ -90,9 +90,22 @@ def test_it_is_of_this_release() -> None:
     assert DOCUMENT["info"]["version"] == project["version"]
 
 
-def test_names_of_operations_are_unique() -> None:
+def test_names_of_operations_are_unique_and_chosen() -> None:
     names = [operation["operationId"] for _, operation in OPERATIONS]
     assert len(set(names)) == len(names)
+    assert [name for name in names if "__" in name] == [], "FastAPI made these of paths: set operation_id and summary"
+
+
+def test_the_document_of_the_http_interface_names_every_route() -> None:
+    text = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    named, path = set[str](), ""
+    for row in re.findall(r"^\|([^|]*)\|", text[text.index("| route |") :].partition("\n\n")[0], re.MULTILINE):
+        for method, further, own in re.findall(r"`([A-Z]+ )?(\.\.\.)?(/[^`]*)`", row):
+            path = own if not further else path + own
+            named.add(f"{method or 'GET '}{path}")
+            path = path if not further else path.removesuffix(own)
+    assert ROUTES - named == set(), "add them to the table of docs/http.md"
+    assert named - ROUTES == {"GET /"}
 
 
 @pytest.mark.parametrize(("name", "operation"), OPERATIONS)
@@ -100,6 +113,8 @@ def test_an_answer_has_an_example_that_is_one(name: str, operation: dict[str, An
     answer = next(said for status, said in operation["responses"].items() if status.startswith("2"))
     content = answer.get("content", {}).get("application/json")
     if content is not None:
+        operation_id = operation["operationId"]
+        assert "example" in content, f"give an example of {operation_id!r} in service/api/openapi/examples.py"
         jsonschema.validate(content["example"], {**content["schema"], "components": DOCUMENT["components"]})
         assert name
 

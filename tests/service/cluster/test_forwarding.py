@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from service.api.access.permissions import NEEDED
 from service.cluster.asgi_calls import AppResponse
 from service.cluster.routing.fan_out import FanOut
-from service.cluster.routing.router import ForwardToShards
+from service.cluster.routing.router import FORWARDED, ForwardToShards
 from service.cluster.routing.threads import MOST_OF_A_SHARD
 
 PATH = "/images/{image_id}/original"
+
+# Routes that read a single picture, and are answered by the router from what shards say about it.
+ANSWERED_BY_ROUTERS: set[str] = set()
 
 
 class Answering:
@@ -136,3 +140,10 @@ def test_a_shard_that_hangs_holds_up_nothing_else() -> None:
     assert statuses == [503] * MOST_OF_A_SHARD
     assert seconds < 5 * PATIENCE_S  # one that waited for a thread has no more time than others
     assert len(hanging.requests) < MOST_OF_A_SHARD
+
+
+def test_every_route_that_reads_one_picture_is_forwarded() -> None:
+    of_one = {path for method, path in NEEDED if method == "GET" and path.startswith("/images/{image_id}")}
+    assert of_one - ANSWERED_BY_ROUTERS == set(FORWARDED), (
+        "a router has no files and regions: add the route to FORWARDED, or to ANSWERED_BY_ROUTERS if it needs none"
+    )

@@ -250,5 +250,5 @@ def test_a_view_that_has_no_room_for_a_picture_made_again_stops_alone(
         store.accept(encoded(noise(2), "PNG"))
         while worker.run_once():
             pass
-        assert worker._views.hold(2), "what has stopped is not waited for"
+        assert worker._views.all_have(2), "what has stopped is not waited for"
     assert caplog.text.count("gram of a picture hold") == 1
