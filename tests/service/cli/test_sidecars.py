@@ -55,6 +55,8 @@ def test_of_takeout_each_picture_has_its_own_unless_the_cut_makes_it_mean_severa
         ("a.json", b" " * (LARGEST_SIDECAR + 1)),
         ("a.json", b'{"photoTakenTime": {}, "description": "\xe9"}'),
         ("a.json", b'{"photoTakenTime": {}, "people": 5}'),
+        ("a.json", b'{"photoTakenTime": {}, "people": [{"name": 5}]}'),
+        ("a.json", b'{"photoTakenTime": {"timestamp": 1' + b"0" * 400 + b"}}"),
     ],
 )
 def test_what_is_broken_or_hostile_is_refused_in_words(tmp_path: Path, name: str, content: bytes) -> None:
