@@ -291,12 +291,22 @@ def test_what_waits_is_looked_at_again(visit: Visit) -> None:
         images = [{**one, "state": "queued"} for one in answer["images"]]
         route.fulfill(json={**answer, "images": images, "queued": len(images)})
 
+    refused = set[str]()
+
+    def refuse_once(route: Route) -> None:
+        is_again = route.request.url in refused
+        refused.add(route.request.url)
+        route.continue_() if is_again else route.fulfill(status=503)
+
     page, waiting = visit.page, visit.page.locator("#main .picture", has_text="waiting")
     page.clock.install()
+    page.route("**/thumbnail", refuse_once)
     page.route("**/images?*", all_wait)
     page.route("**/readyz", lambda route: route.fulfill(status=503, json={"detail": "worker: none was heard from"}))
     page.reload()
     expect(waiting).to_have_count(len(COLOURS))
+    expect(waiting.locator("img")).to_have_count(0)
+    page.clock.run_for(4000)
     expect(waiting.locator("img").first).to_have_js_property("naturalWidth", 64)
     assert accessibility_faults(page) == []
     for _ in range(7):

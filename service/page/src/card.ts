@@ -9,6 +9,9 @@ import { thumbnail } from "./results";
 import { tagButtons } from "./tagged";
 import { day, failedTo, messageOf, spoken, titleOf } from "./text";
 
+const MOST_TRIES = 6; // to show a picture that waits: the service makes a few thumbnails at a time, and refuses others
+const RETRY_MS = 2000;
+
 export class Card extends Pickable {
   readonly element: HTMLElement;
   readonly #fault = el("p", { class: "fault", role: "alert" });
@@ -104,15 +107,9 @@ export class Card extends Pickable {
       onclick: (event: MouseEvent) => this.press(event),
     };
     if (state === "ready") return el("button", large, thumbnail(this.image));
-    if (state === "queued") return el("div", { class: "picture waiting" }, this.#preview(), el("span", {}, "waiting"));
+    if (state === "queued")
+      return el("div", { class: "picture waiting" }, preview(this.image), el("span", {}, "waiting"));
     return el("div", { class: "picture none" }, state);
-  }
-
-  /** The thumbnail of a picture that waits; nothing where it cannot be made yet. */
-  #preview(): HTMLElement {
-    const preview = thumbnail(this.image);
-    preview.addEventListener("error", () => preview.remove());
-    return preview;
   }
 
   #about(): HTMLElement {
@@ -239,4 +236,16 @@ export class Card extends Pickable {
   #tell(work: string, why: string): void {
     if (!this.element.isConnected) find("status").textContent = failedTo(work, this.image, why);
   }
+}
+
+/** The thumbnail of a picture that waits; nothing while, or if, it cannot be made. */
+function preview(image: ImageListed, tries = MOST_TRIES): HTMLElement {
+  const shown = thumbnail(image);
+  shown.addEventListener("error", () => {
+    const nothing = el("span", { hidden: true });
+    shown.replaceWith(nothing);
+    const again = () => nothing.replaceWith(preview(image, tries - 1));
+    if (tries > 1) setTimeout(again, RETRY_MS * (1 + Math.random())); // not all at once again
+  });
+  return shown;
 }
