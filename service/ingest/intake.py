@@ -191,14 +191,14 @@ class Intake:
         """The pictures with their descriptions from the manifest, and those whose descriptions are too long, or, unless
         `restore`, that are deleted, whether finally or not."""
         described = DescribedPictures(partial(self._find_known, kept_since))
-        received, refused = list[ReceivedPicture](), list[RejectedFile]()
+        received, refused, dated = list[ReceivedPicture](), list[RejectedFile](), set[str]()
         for picture in pictures:
             name, entry = picture.file.filename, manifest.get(picture.file.filename, ManifestEntry())
             if not restore and (known := self._store.image(picture.image_id)) and known.deleted_at is not None:
                 refused.append(RejectedFile(display_name(name), LEFT_DELETED, deleted=True))
                 continue
             if (entry.default_captions or entry.default_taken_at) and described.is_new(picture.image_id):
-                entry = entry.of_new_picture()
+                entry = entry.of_new_picture(is_dated=picture.image_id in dated)
             tags = described.tags(picture.image_id, entry.tags, entry.default_tags)
             problem = described.add(picture.image_id, entry.captions, tags) if name in manifest else None
             if problem is not None:
@@ -215,6 +215,8 @@ class Intake:
                 decided_fields=tuple(entry.decided),
             )
             received.append(ReceivedPicture(picture.file.path, new))
+            if entry.taken_at is not None:
+                dated.add(picture.image_id)
         return received, refused
 
     def _manifest(self, form: MultipartForm, files: Sequence[UploadedFile]) -> Mapping[str, ManifestEntry]:

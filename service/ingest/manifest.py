@@ -89,10 +89,10 @@ class ManifestEntry(BaseModel):
         """`taken_at` in unix seconds; the beginning of a year, month or day."""
         return None if self.taken_at is None else unix_seconds(self.taken_at)
 
-    def of_new_picture(self) -> "ManifestEntry":
-        """The entry with its default captions and date in place."""
+    def of_new_picture(self, is_dated: bool) -> "ManifestEntry":
+        """The entry with its default captions in place, and its date unless a copy sent before has given one."""
         changed: dict[str, Any] = {"captions": [*self.captions, *self.default_captions]}
-        if self.taken_at is None and self.default_taken_at is not None:
+        if not is_dated and self.taken_at is None and self.default_taken_at is not None:
             changed |= {"taken_at": self.default_taken_at, "decided": [*self.decided, DEFAULT_DATE]}
         return self.model_copy(update=changed)
 

@@ -22,6 +22,7 @@ BROKEN = (
     LookupError,
     AttributeError,
     RecursionError,
+    ArithmeticError,
 )  # by parsers, and by contents
 
 
@@ -72,5 +73,5 @@ def of_takeout(found: Any) -> Sidecar:
         caption=shown(html.unescape(found.get("description") or "")),
         taken_at=seconds or None,  # zero where it is unknown
         tags={"favourite": "yes"} if found.get("favorited") is True else {},
-        lists={"people": [person.get("name") or "" for person in found.get("people") or ()]},
+        lists={"people": [shown(person.get("name") or "") for person in found.get("people") or ()]},
     )

@@ -96,7 +96,7 @@ def get_original(image_id: str, request: Request, services: ServicesDep) -> Resp
         if not services.originals.lacks(image_id, image.extension, image.num_bytes):
             return send_file(request, path, MEDIA_TYPES[image.extension], headers, name)
     log.error("the original of picture %s is missing, cannot be read, or has another size: %s", image_id, path)
-    raise missing_original(image_id, is_damaged=path.exists())
+    raise missing_original(image_id, is_damaged=os.access(path, os.F_OK))
 
 
 @router.get(

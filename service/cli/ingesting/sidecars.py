@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from index.records import TagValue
 from service.cli.ingesting.descriptions import NO_DESCRIPTION, Descriptions, album_tag
 from service.cli.ingesting.summary import IngestSummary
 from service.cli.picture_files import FoundFiles, printable
@@ -42,10 +43,11 @@ def describer(found: FoundFiles, given: Descriptions, albums: bool, summary: Ing
 
 
 def fields_of(sidecars: Sequence[Path], summary: IngestSummary) -> dict[str, Any]:
-    """The fields that a picture's sidecars, the best first, say. Those that cannot be read are noted."""
+    """The fields that a picture's sidecars, the best first, say, with the tags of all. Those that cannot be read are
+    noted."""
     from service.media.sidecars import read_sidecar
 
-    fields: dict[str, Any] = {}
+    fields, tags = dict[str, Any](), dict[str, TagValue]()
     for path in reversed(sidecars):
         shown = visible(printable(str(path)))
         try:
@@ -57,7 +59,8 @@ def fields_of(sidecars: Sequence[Path], summary: IngestSummary) -> dict[str, Any
         if said.cut:
             print_note(f"sidecar too long, and cut: {shown}: {', '.join(said.cut)}")
         fields |= said.fields
-    return fields
+        tags |= said.fields.get("tags", {})
+    return fields | {"tags": tags} if tags else fields
 
 
 def fields_of_one(sidecar: "Sidecar") -> Said:

@@ -46,6 +46,7 @@ export class Upload {
   #turn = Promise.resolve();
   #followed = Promise.resolve();
   #unsent = 0;
+  #standing = ""; // why the job that is followed does not go on; "" if it does
   readonly #begun = new Set<string>(); // identities of files, and paths of unreadable ones
 
   /** `tell` is called after each step, `onsent` after each batch that the service accepted. */
@@ -92,7 +93,7 @@ export class Upload {
     }
   }
 
-  #changed(waiting = ""): void {
+  #changed(waiting = this.#standing): void {
     this.progress.waiting = waiting;
     this.tell(this.progress);
   }
@@ -192,11 +193,12 @@ export class Upload {
     const ended = new Promise<JobAnswer>((resolve, reject) => ([end, giveUp] = [resolve, reject]));
     const hear = (job: JobAnswer) => {
       this.progress.done += job.done - before;
+      if (job.done > before) this.#standing = "";
       before = job.done;
       this.#changed();
       if (job.state === "done") end(job);
     };
-    const looks = this.#tellStandstills(() => before);
+    const stopTelling = this.#tellStandstills(() => before);
     const source = new EventSource(`/jobs/${job_id}/events`);
     source.addEventListener("progress", (event) => hear(JSON.parse(event.data)));
     source.addEventListener("error", () => {
@@ -205,21 +207,28 @@ export class Upload {
     try {
       this.#end(accepted, (await ended).failures);
     } finally {
-      clearInterval(looks);
+      stopTelling();
       source.close();
     }
     this.#changed();
   }
 
-  /** Tells from time to time why the number of pictures that are done does not rise; the timer. */
-  #tellStandstills(numDone: () => number): ReturnType<typeof setInterval> {
+  /** Tells from time to time why the number of pictures that are done does not rise, until the result is called. */
+  #tellStandstills(numDone: () => number): () => void {
     const standstill = new Standstill();
-    let told = "";
-    return setInterval(async () => {
-      const reason = await standstill.reason(`${numDone()}`);
-      if (reason !== told) this.#changed(reason);
-      told = reason;
+    let isOver = false;
+    const looks = setInterval(async () => {
+      const before = numDone();
+      const reason = await standstill.reason(`${before}`);
+      if (isOver || before !== numDone() || reason === this.#standing) return;
+      this.#standing = reason;
+      this.#changed();
     }, LOOK_MS);
+    return () => {
+      isOver = true;
+      clearInterval(looks);
+      this.#standing = "";
+    };
   }
 
   /** Counts the outcomes of a job's files; the job itself counts copies of a picture once. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 import { type Progress, Upload } from "../src/uploads";
 
 /** A service whose answer to a request with files is given by their names; jobs are done at once. */
@@ -135,4 +135,41 @@ test("an album is cut between letters, never in one", async () => {
   await sent([`top/${"\u{1f333}".repeat(600)}/a.png`]);
   const [about] = Object.values<{ default_tags: object }>(JSON.parse(forms[0]!.get("manifest") as string));
   assert.deepEqual(about!.default_tags, { album: "\u{1f333}".repeat(512) });
+});
+
+test("why a job does not go on is said until it does, whatever else happens meanwhile", async () => {
+  serve(() => [202, null]);
+  const { fetch } = globalThis;
+  let [job, now] = [new EventTarget(), 1000];
+  let answer = (_: Response) => {};
+  const asked = (path: string, options: RequestInit) =>
+    path === "/readyz" ? new Promise((resolve) => (answer = resolve)) : fetch(path, options);
+  class Events extends EventTarget {
+    close = () => {};
+    constructor() {
+      super();
+      job = this;
+    }
+  }
+  Object.assign(globalThis, { fetch: asked, EventSource: Events });
+  mock.method(performance, "now", () => now);
+  mock.timers.enable({ apis: ["setInterval"] });
+  const rest = () => new Promise((resolve) => setTimeout(resolve));
+  const standStill = async (answersLate = () => {}) => {
+    for (let n = 0; n < 6; n++, now += 5000) await rest().then(() => mock.timers.tick(5000));
+    answersLate();
+    answer(Response.json({ detail: "no worker" }, { status: 503 }));
+    await rest();
+  };
+  const upload = new Upload(...([() => {}, () => {}] as const));
+  const add = (path: string) => void upload.add([{ path, file: new File(["x"], path) }], []);
+  const hear = (data: object) => job.dispatchEvent(new MessageEvent("progress", { data: JSON.stringify(data) }));
+  add("a.png");
+  await standStill();
+  add("b.png");
+  assert.equal(upload.progress.waiting, "The service is not ready: no worker.");
+  await standStill(() => hear({ done: 1, state: "running" }));
+  assert.equal(upload.progress.waiting, "");
+  mock.timers.reset();
+  mock.restoreAll();
 });

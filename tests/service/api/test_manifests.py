@@ -48,6 +48,15 @@ def test_an_album_that_was_taken_away_does_not_come_back(api: Api, sender: Sende
     assert sender.send(tags={"album": "mine"}, default_tags={"album": "May"})["tags"] == {"album": "mine"}
 
 
+@pytest.mark.parametrize("said", [{"taken_at": "2020-01-01"}, {"default_taken_at": "2020-01-01"}])
+def test_a_default_date_replaces_none_of_a_copy_sent_before_it(api: Api, sender: Sender, said: dict[str, str]) -> None:
+    manifest = json.dumps({"a.png": said, "b.png": {"default_taken_at": "2021-01-01"}})
+    form = [("images", (name, sender.content)) for name in ("a.png", "b.png")] + [("manifest", (None, manifest))]
+    api.request("POST", "/ingest", files=form)
+    (listed,) = api.get("/images").json()["images"]
+    assert listed["taken_at"] == "2020-01-01T00:00:00Z"
+
+
 def test_default_tags_of_a_picture_that_is_there_are_not_counted(sender: Sender) -> None:
     full = {f"tag {number}": number for number in range(MOST_TAGS)}
     sender.send(tags=full)

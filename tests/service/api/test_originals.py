@@ -1,6 +1,8 @@
 """Originals over HTTP: the uploaded bytes as they came, for those who may write."""
 
 import io
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import PIL.Image
@@ -87,3 +89,17 @@ def test_an_original_that_the_disk_has_lost_is_said_in_words(api: Api) -> None:
     original.mkdir()
     refused.append(problem(api.get(f"/images/{image_id}/original"), 404, "not-found"))
     assert all("upload the same file again" in one["detail"] for one in refused)
+
+
+def test_an_original_in_a_folder_that_may_not_be_entered_is_said_in_words(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image_id, stat = upload(api, "a.png", png(two_coloured("red", "blue"))), Path.stat
+
+    def forbidden(path: Path, **options: Any) -> Any:
+        if path.stem == image_id:
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", forbidden)
+    problem(api.get(f"/images/{image_id}/original"), 404, "not-found")

@@ -55,6 +55,8 @@ def test_of_takeout_each_picture_has_its_own_unless_the_cut_makes_it_mean_severa
         ("a.json", b" " * (LARGEST_SIDECAR + 1)),
         ("a.json", b'{"photoTakenTime": {}, "description": "\xe9"}'),
         ("a.json", b'{"photoTakenTime": {}, "people": 5}'),
+        ("a.json", b'{"photoTakenTime": {}, "people": [{"name": 5}]}'),
+        ("a.json", b'{"photoTakenTime": {"timestamp": 1' + b"0" * 400 + b"}}"),
     ],
 )
 def test_what_is_broken_or_hostile_is_refused_in_words(tmp_path: Path, name: str, content: bytes) -> None:
@@ -74,7 +76,7 @@ def test_new_pictures_start_with_what_they_say(url: str, tmp_path: Path, capsys:
     taken: dict[str, object] = {"photoTakenTime": {"timestamp": "1500000000"}}
     said = taken | {"description": "Tom &amp; " + "x" * 600, "people": [{"name": "Tom"}, {}], "favorited": True}
     (tmp_path / "plain.jpg.json").write_text(json.dumps(said))
-    (tmp_path / "dated.jpg.json").write_text(json.dumps(taken))
+    (tmp_path / "dated.jpg.json").write_text(json.dumps(taken | {"description": "worse", "people": [{"name": "Ann"}]}))
     (tmp_path / "dated.xmp").write_bytes(described("a wall", "red", "brick"))
     (tmp_path / "bad.xmp").write_text("<")
     summary = send_files(url, [tmp_path], albums=False)
@@ -85,7 +87,7 @@ def test_new_pictures_start_with_what_they_say(url: str, tmp_path: Path, capsys:
         stored = {one["filename"]: one for one in client.images()}
         assert {name: (*one["captions"], one["tags"], one["taken_at"]) for name, one in stored.items()} == {
             "plain.jpg": ("Tom & " + "x" * 506, {"people": "Tom", "favourite": "yes"}, "2017-07-14T02:40:00Z"),
-            "dated.jpg": ("a wall", {"keywords": "red; brick"}, "2020-01-02T03:04:05Z"),
+            "dated.jpg": ("a wall", {"keywords": "red; brick", "people": "Ann"}, "2020-01-02T03:04:05Z"),
             "bad.jpg": ({}, None),
         }
         edited = client.edit(stored["plain.jpg"]["image_id"], captions=[], tags={"people": None}, taken_at=None)
