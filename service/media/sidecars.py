@@ -1,5 +1,6 @@
 """Sidecars, files that describe the pictures beside them: XMP of photo managers, and JSON of Google Takeout."""
 
+import errno
 import html
 import json
 import os
@@ -40,9 +41,7 @@ class Sidecar:
 
 def read_sidecar(path: Path) -> Sidecar:
     """The content of a file. Raises OSError, or ValueError with the reason in words."""
-    if path.is_symlink():  # perhaps to a file of somebody else
-        raise ValueError("it is a link")
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # waits for no pipe
+    with os.fdopen(_opened(path), "rb") as file:
         content = file.read(LARGEST_SIDECAR + 1)
     if len(content) > LARGEST_SIDECAR:
         raise ValueError(f"it has more than {LARGEST_SIDECAR >> 20} MB")
@@ -50,6 +49,16 @@ def read_sidecar(path: Path) -> Sidecar:
         return of_xmp(content) if path.suffix.lower() == ".xmp" else of_takeout(json.loads(content))
     except BROKEN as fault:
         raise ValueError(f"it is no valid XMP, or not from Google Takeout: {fault}") from fault
+
+
+def _opened(path: Path) -> int:
+    """The descriptor of a file; a link may lead to a file of somebody else, and a pipe is not waited for."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as fault:
+        if fault.errno == errno.ELOOP:
+            raise ValueError("it is a link") from None
+        raise
 
 
 def of_xmp(content: bytes) -> Sidecar:
