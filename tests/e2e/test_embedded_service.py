@@ -24,8 +24,8 @@ import sys, time
 from service.embedded import embedded_service
 
 with embedded_service({data!r}, **{settings!r}) as client:
-    print("begun", flush=True)
     try:
+        print("begun", flush=True)
         time.sleep(600)
     except KeyboardInterrupt:
         print(client.ready()["status"], flush=True)
