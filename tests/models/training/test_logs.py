@@ -8,10 +8,17 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from models.training.logs import open_log
 
 
+def put_in_order(folder: Path, number: int) -> None:
+    """Have the curves written last read after those of lower numbers: files of one second are in no order."""
+    for curve in (folder / "tensorboard").glob("events*"):
+        curve.rename(curve.with_name(f"{number}.{curve.name}"))
+
+
 def test_entries_become_json_lines_and_curves(tmp_path: Path) -> None:
     for step in (1, 2):
         with open_log(tmp_path) as log:
             log({"step": step, "steps": 2, "ranking": 0.5 * step, "validation": {"model": "x", "rsum": 10.0}})
+        put_in_order(tmp_path, step)
     entries = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [entry["ranking"] for entry in entries] == [0.5, 1.0]
     curves = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
@@ -26,8 +33,7 @@ def test_steps_that_are_done_again_are_told_once(tmp_path: Path) -> None:
                 log({"step": step, "steps": 9, "ranking": 10.0 * first + step})
         with (tmp_path / "log.jsonl").open("a") as file:
             file.write('{"step": 8, "ran')  # the kill came while a line was written
-        for curve in (tmp_path / "tensorboard").glob("events*"):  # files of one second are in no order
-            curve.rename(curve.with_name(f"{first}.{curve.name}"))
+        put_in_order(tmp_path, first)
     with open_log(tmp_path):
         pass  # a finished training has nothing to tell
     *lines, cut = (tmp_path / "log.jsonl").read_text().splitlines()
