@@ -194,7 +194,7 @@ class _WebSide:
 
     def as_first_process(self) -> FirstProcess:
         """The handshake for further web processes."""
-        keys, collection = self.services.keys, self.services.catalog.collection().id
+        keys, collection = self.services.keys, self.services.storage.catalog.collection().id
         return FirstProcess(self.identity, collection, keys.own_keys(), keys.required)
 
 

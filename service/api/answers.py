@@ -61,7 +61,7 @@ class PendingSearch:
 
         Raises what `SearchEngine.begin` does.
         """
-        self.query = self._services.search.begin(self._request)
+        self.query = self._services.collection.search.begin(self._request)
         self._cache_key = answer_key(self._services, self.query, self._kind)
         content = None if self._cache_key is None else self._services.cache.get(self._cache_key)
         answer = None if content is None else answer_from(content, self._schema, self.query)
@@ -81,7 +81,7 @@ class PendingSearch:
     def cost(self) -> int:
         """The cost for the accelerator, computed at the first call. Raises what `QueryCosts.of` does."""
         if self._cost is None:
-            costs = self._services.search.costs
+            costs = self._services.collection.search.costs
             self._cost = costs.of(self.query) if self.upload is None else costs.of_upload(self.query)
         return self._cost
 
@@ -92,7 +92,7 @@ class PendingSearch:
         """
         if (answer := self.cached()) is not None or self.query.awaits_model:
             return answer
-        if not self._services.is_light(self.query, self.cost()):
+        if not self._services.capacity.is_light(self.query, self.cost()):
             return None
         admission.becomes(self.cost())
         return self.run(admission)
@@ -116,7 +116,7 @@ class PendingSearch:
         return SerializedAnswer(content, stages)
 
     def _result(self, accelerate: Accelerate, picture: DecodedPicture | None) -> SearchResult[Any]:
-        engine, request = self._services.search, self._request
+        engine, request = self._services.collection.search, self._request
         if picture is not None:
             return engine.uploaded(self.query, picture.picture, (picture.width, picture.height), accelerate)
         if isinstance(request, TextSearchRequest):

@@ -4,26 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from index.catalog.catalog import Catalog
 from index.catalog.ingestion.processes import WORKER
 from models.extractors.base import Extractor
 from service.api.job_progress import JobProgress, JobStates
+from service.api.local_storage import LocalStorage
 from service.api.original_files import LocalOriginalFiles, OriginalFiles
 from service.api.stored_pictures import LocalPictures, StoredPictures
 from service.ingest.picture_store import LocalPictureStore, PictureStore
 from service.search.engine import SearchEngine
 from service.search.local_gallery import LocalGalleries
 from service.search.model_views import ModelViews
-from service.storage.originals import Originals
-from service.storage.regions.stores import RegionStores
 
 
 class OwnParts(NamedTuple):
     """The parts of a web process over its own data directory, and its detector and clock."""
 
-    catalog: Catalog
-    originals: Originals
-    regions: RegionStores
+    storage: LocalStorage
     models: ModelViews
     extractor: Extractor
     clock: Callable[[], float]
@@ -58,13 +54,14 @@ class ServedCollection:
 
 def own_collection(own: OwnParts) -> ServedCollection:
     """The collection of the process's own data directory."""
-    catalog, models, regions = own.catalog, own.models, own.regions
+    storage, models = own.storage, own.models
+    catalog, regions = storage.catalog, storage.regions
     return ServedCollection(
         pictures=LocalPictures(catalog, models),
-        original_files=LocalOriginalFiles(own.originals),
+        original_files=LocalOriginalFiles(storage.originals),
         search=SearchEngine(LocalGalleries(catalog, regions, models, own.extractor), models, own.extractor),
         progress=JobProgress(catalog, models),
-        store=LocalPictureStore(catalog, own.originals),
+        store=LocalPictureStore(catalog, storage.originals),
         gauges=[
             Gauge(
                 "view_pictures", "Pictures the default model can find.", lambda: models.default.state(catalog).pictures

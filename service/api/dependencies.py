@@ -48,7 +48,7 @@ async def decoded_picture(services: Services, path: Path) -> DecodedPicture:
     Raises UnreadablePicture where it cannot be decoded, Overloaded where too many wait.
     """
     try:
-        with services.decoding_slots.taken():
+        with services.capacity.decoding.taken():
             return await asyncio.wrap_future(services.pool.submit(path))
     except DecodeFailed as fault:
         raise UnreadablePicture(fault.reason) from fault
@@ -75,16 +75,16 @@ async def uploaded_form(
     Raises TooLarge or InvalidRequest for a body that is not taken, Overloaded while too many uploads arrive, and
     DiskFull where there is no room for this one.
     """
-    services.catalog.check_in_place()
+    services.storage.catalog.check_in_place()
     length = content_length(request)
-    lies_here = not services.catalog.read_only  # otherwise it is received elsewhere
+    lies_here = not services.storage.catalog.read_only  # otherwise it is received elsewhere
     is_small = length is not None and length <= exempt_bytes
     check_length(length, limits)
     if lies_here and not is_small:
-        services.space.require(length)
-    kind, incoming = request.headers.get("content-type", ""), services.originals.incoming
+        services.storage.space.require(length)
+    kind, incoming = request.headers.get("content-type", ""), services.storage.originals.incoming
     async with AsyncExitStack() as stack:
-        with nullcontext() if is_small else services.upload_slots.taken():
+        with nullcontext() if is_small else services.capacity.uploads.taken():
             received = receive_form(kind, length, request.stream(), incoming, limits)
             with refused_by_disk():
                 form = await stack.enter_async_context(received)
@@ -116,7 +116,7 @@ async def load_at_first_use(request: Request, services: Services, query: OpenQue
     if not query.awaits_model:
         return {}
 
-    measure = partial(services.accelerator.enqueue, 0, services.search.costs.measure)
+    measure = partial(services.capacity.accelerator.enqueue, 0, services.collection.search.costs.measure)
     started = time.perf_counter()
     await cancel_on_disconnect(request, services.loader.load(query.model, measure))
     return {"load": (time.perf_counter() - started) * 1000}
@@ -130,7 +130,7 @@ async def _disconnect(request: Request) -> None:
 
 async def look_up(services: Services, work: Callable[..., T], *arguments: Any) -> T:
     """The result of a short piece of work, in threads that neither uploads nor scoring hold."""
-    return await asyncio.get_running_loop().run_in_executor(services.threads.lookup, partial(work, *arguments))
+    return await asyncio.get_running_loop().run_in_executor(services.capacity.threads.lookup, partial(work, *arguments))
 
 
 def in_change_thread(route: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
@@ -141,7 +141,7 @@ def in_change_thread(route: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T
     async def run(*given: P.args, **named: P.kwargs) -> T:
         services = named["services"]
         assert isinstance(services, Services)
-        running = services.threads.changes.submit(partial(route, *given, **named))
+        running = services.capacity.threads.changes.submit(partial(route, *given, **named))
         answer = asyncio.wrap_future(running)
         try:
             await asyncio.wait([answer], timeout=BUSY_SECONDS)

@@ -7,43 +7,29 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, closing
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 from index.catalog.catalog import Catalog
-from models.single_threads import usual_threads
 from service.api.admission.accelerator import AcceleratorQueue
-from service.api.admission.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
-from service.api.admission.request_slots import RequestSlots
-from service.api.admission.request_threads import RequestThreads
+from service.api.admission.capacity import Capacity
 from service.api.cache import LocalCache, ResultCache
 from service.api.collection import OwnParts, ServedCollection, own_collection
 from service.api.first_use import ModelLoader
-from service.api.job_progress import JobStates
+from service.api.local_storage import LocalStorage
 from service.api.metrics import Metrics
-from service.api.original_files import OriginalFiles
 from service.api.picture_files import PictureFiles
 from service.api.schemas.results import answer_format
-from service.api.stored_pictures import StoredPictures
 from service.api.tracing import Tracing
 from service.auth.key_ring import KeyRing
 from service.ingest.intake import Intake
 from service.ingest.multipart import FormLimits
 from service.media.decode_pool import DecodePool
-from service.model_loading import LoadedModels, device_of
+from service.model_loading import LoadedModels
 from service.model_names import loading_advice
-from service.search.engine import SearchEngine
 from service.search.model_views import ModelView, ModelViews, ViewRefresher
-from service.search.query import OpenQuery
 from service.settings import Settings
 from service.storage.data_dir import DataDir
 from service.storage.disk import FreeSpace
-from service.storage.originals import Originals
-from service.storage.regions.extractor_identity import check_extractor
-from service.storage.regions.stores import RegionStores
 
-LIGHT_COST = 640_000  # by the threads inside an operator: of two, five times a usual query by the default model
 STATES_COUNTED = ("ready", "queued", "failed", "deleted")  # of pictures, by metrics
 
 log = logging.getLogger(__name__)
@@ -54,77 +40,51 @@ class Services:
     """Everything that routes need."""
 
     settings: Settings
-    catalog: Catalog
-    pictures: StoredPictures
-    originals: Originals
-    uploads: TemporaryDirectory[str] | None
-    space: FreeSpace
-    regions: RegionStores
+    storage: LocalStorage
+    collection: ServedCollection
+    capacity: Capacity
     models: ModelViews
     refresher: ViewRefresher
-    search: SearchEngine
     loader: ModelLoader
-    threads: RequestThreads
-    accelerator: AcceleratorQueue
     cache: ResultCache
     pool: DecodePool
     picture_files: PictureFiles
-    original_files: OriginalFiles
     intake: Intake
-    upload_slots: RequestSlots
-    decoding_slots: RequestSlots
-    progress: JobStates
-    stream_slots: RequestSlots
-    archive_slots: RequestSlots
-    ending: threading.Event
-    """Set once the service is told to end: event streams end then, and whoever follows a job asks the next process."""
     keys: KeyRing
-    rate_limiter: RateLimiter
     metrics: Metrics
     tracing: Tracing
+    ending: threading.Event
+    """Set once the service is told to end: event streams end then, and whoever follows a job asks the next process."""
     wake: Callable[[], None]
     clock: Callable[[], float]
-    checks: Mapping[str, Callable[[], str]] | None = None
-    """What /readyz looks at besides the models, each `ok` or what is wrong; None: this data directory."""
 
     def start(self) -> None:
         """Open the views, and start the threads that follow them and that own the accelerator."""
         self.refresher.start()
-        self.accelerator.start()
-        self.accelerator.enqueue(0, self.search.costs.measure)
-
-    def is_light(self, query: OpenQuery[Any], cost: int) -> bool:
-        """Whether a query of this cost is answered in one of the light threads, from its beginning to its end.
-
-        There are as many of these as processors (`REGARD_THREADS`), those of all web processes together: more would
-        wait for each other at the interpreter's lock, and do less in all. To change threads on the way takes as long
-        as a part of the query.
-        """
-        return self.accelerator.is_light(cost) and not query.gallery.scores_elsewhere
+        self.capacity.accelerator.start()
+        self.capacity.accelerator.enqueue(0, self.collection.search.costs.measure)
 
     def separate_cache_from_copies(self) -> None:
         """Keep hand-made copies of the data directory from reading this one's answers in Redis.
 
         To be called once at each start.
         """
-        if self.settings.redis_url is not None and not self.catalog.read_only:
-            self.catalog.skip_versions()
+        if self.settings.redis_url is not None and not self.storage.catalog.read_only:
+            self.storage.catalog.skip_versions()
 
     async def close(self) -> None:
         """Finish what runs, turn away what waits, close files and connections: all of them, whatever one raises."""
-        loop = asyncio.get_running_loop()
+        loop, capacity = asyncio.get_running_loop(), self.capacity
         async with AsyncExitStack() as stack:  # which goes from its last entry to its first
-            if self.uploads is not None:
-                stack.callback(self.uploads.cleanup)
-            for part in (self.catalog, self.regions, self.models, self.keys):
+            for part in (self.storage, self.models, self.keys):
                 stack.callback(part.close)
-            stack.push_async_callback(self.rate_limiter.close)
+            stack.push_async_callback(capacity.rate_limiter.close)
             for other in (self.cache, self.pool, self.refresher):
                 stack.callback(other.close)
-            stack.callback(self.threads.close)
+            stack.callback(capacity.threads.close)
             for work in (self.tracing.close, self.loader.close):
-                stack.push_async_callback(loop.run_in_executor, self.threads.lookup, work)
-            stack.callback(self.accelerator.close)
+                stack.push_async_callback(loop.run_in_executor, capacity.threads.lookup, work)
+            stack.callback(capacity.accelerator.close)
 
 
 def build_services(
@@ -140,90 +100,62 @@ def build_services(
     `wake` tells a worker to look for work; `processes` is how many such processes there are on one port. ValueError
     where what is stored was made by another detector, and cannot be found anew with this one.
     """
-    data = DataDir(settings.data_dir)
     with ExitStack() as opened:
-        catalog = opened.enter_context(closing(Catalog(data.catalog)))
-        check_extractor(catalog, loaded.extractor)
-        # A picture to ask with can be received also where the data directory may not be written.
-        uploads = TemporaryDirectory(prefix="regard-") if catalog.read_only else None
-        if uploads is not None:
-            opened.callback(uploads.cleanup)
-        originals = Originals(
-            settings.data_dir, write=not catalog.read_only, incoming=None if uploads is None else Path(uploads.name)
-        )
-        space = FreeSpace(settings.data_dir, settings.disk_reserve_bytes)
-        regions = opened.enter_context(closing(RegionStores(data, catalog, loaded.extractor)))
-        models = model_views(settings, loaded, catalog, regions)
-        served = collection(OwnParts(catalog, originals, regions, models, loaded.extractor, clock))
-        on_cpu = device_of(settings.device) == "cpu"  # whose work may be done in any thread; a GPU belongs to one
-        # The more threads there are inside an operator, the sooner they pay.
-        accelerator = AcceleratorQueue(
-            settings.queue_cost, light_cost=LIGHT_COST // usual_threads() if on_cpu else None
-        )
-        pool = DecodePool.from_settings(settings, readable=originals.picture_folders)
-        intake = Intake(
-            catalog,
-            originals,
-            FormLimits(
-                max_file_bytes=settings.max_file_bytes,
-                max_body_bytes=settings.max_body_bytes,
-                max_files=settings.max_files,
-            ),
-            pool.inspect,
-            wake,
-            space=space,
-            clock=clock,
-            accepts_pictures=loaded.extractor.accepts_pictures,
-            delete_grace_s=settings.delete_grace_s,
-            store=served.store,
-        )
+        storage = opened.enter_context(closing(LocalStorage.open(settings, loaded.extractor)))
+        models = model_views(settings, loaded, storage)
+        served = collection(OwnParts(storage, models, loaded.extractor, clock))
+        capacity = Capacity.from_settings(settings, processes, served.is_remote)
+        opened.callback(capacity.threads.close)
+        pool = DecodePool.from_settings(settings, readable=storage.originals.picture_folders)
         services = Services(
             settings=settings,
-            catalog=catalog,
-            pictures=served.pictures,
-            originals=originals,
-            uploads=uploads,
-            space=space,
-            regions=regions,
+            storage=storage,
+            collection=served,
+            capacity=capacity,
             models=models,
             refresher=ViewRefresher(models),
-            search=served.search,
             loader=ModelLoader(),
-            threads=opened.enter_context(
-                closing(RequestThreads.started(processes, light_first=on_cpu and not served.is_remote))
-            ),
-            accelerator=accelerator,
-            cache=result_cache(settings, catalog),
+            cache=result_cache(settings, storage.catalog),
             pool=pool,
-            picture_files=PictureFiles(originals, pool, catalog.read_only),
-            original_files=served.original_files,
-            intake=intake,
-            upload_slots=RequestSlots.of_uploads(settings.max_uploads),
-            decoding_slots=RequestSlots.of_decoding(settings.max_uploads),
-            progress=served.progress,
-            stream_slots=RequestSlots.of_streams(),
-            archive_slots=RequestSlots.of_archives(),
-            ending=threading.Event(),
-            keys=opened.enter_context(closing(KeyRing(data.keys, clock))),
-            rate_limiter=open_rate_limiter(settings),
-            metrics=metrics_of(space, accelerator, served, processes),
+            picture_files=PictureFiles(storage.originals, pool, storage.catalog.read_only),
+            intake=Intake(
+                storage.catalog,
+                storage.originals,
+                upload_limits(settings),
+                pool.inspect,
+                wake,
+                space=storage.space,
+                clock=clock,
+                accepts_pictures=loaded.extractor.accepts_pictures,
+                delete_grace_s=settings.delete_grace_s,
+                store=served.store,
+            ),
+            keys=opened.enter_context(closing(KeyRing(DataDir(settings.data_dir).keys, clock))),
+            metrics=metrics_of(storage.space, capacity.accelerator, served, processes),
             tracing=Tracing.from_settings(settings),
+            ending=threading.Event(),
             wake=wake,
             clock=clock,
-            checks=served.checks,
         )
         opened.pop_all()
     return services
 
 
-def model_views(settings: Settings, loaded: LoadedModels, catalog: Catalog, regions: RegionStores) -> ModelViews:
+def upload_limits(settings: Settings) -> FormLimits:
+    """The sizes and numbers of files up to which a form of pictures is received."""
+    return FormLimits(
+        max_file_bytes=settings.max_file_bytes, max_body_bytes=settings.max_body_bytes, max_files=settings.max_files
+    )
+
+
+def model_views(settings: Settings, loaded: LoadedModels, storage: LocalStorage) -> ModelViews:
     """The views of all models that are served."""
     data = DataDir(settings.data_dir)
     views = [
         ModelView(name, model, data.view(model.header.digest), maintained=name in loaded.views)
         for name, model in loaded.models.items()
     ]
-    return ModelViews(views, catalog, regions, lambda name: loading_advice(name, settings.models))
+    return ModelViews(views, storage.catalog, storage.regions, lambda name: loading_advice(name, settings.models))
 
 
 def metrics_of(space: FreeSpace, accelerator: AcceleratorQueue, served: ServedCollection, processes: int) -> Metrics:
@@ -250,14 +182,3 @@ def result_cache(settings: Settings, catalog: Catalog) -> ResultCache:
     from service.api.redis_cache import RedisCache  # noqa: PLC0415 - the client comes with it
 
     return RedisCache.connect(settings.redis_url, settings.cache_seconds, catalog.collection(), answer_format())
-
-
-def open_rate_limiter(settings: Settings) -> RateLimiter:
-    """The limiter that settings ask for."""
-    if settings.rate_limit == 0:
-        return NoLimit()
-    if settings.redis_url is None:
-        return LocalRateLimiter(settings.rate_limit, settings.rate_burst)
-    from service.api.admission.redis_rate_limits import RedisRateLimiter  # noqa: PLC0415 - the client comes with it
-
-    return RedisRateLimiter.connect(settings.redis_url, settings.rate_limit, settings.rate_burst)

@@ -18,7 +18,6 @@ LONGER: dict[str, str] = {}
 MOST_LINES = 40  # of a function, without its parameters and docstring
 LONGER_FUNCTIONS = {
     "models/kernels/triton_kernels.py": {"score_pairs_kernel": "Triton compiles one function"},
-    "service/api/services.py": {"build_services": "each part of the web side, one a line"},
 }
 WRITTEN_BY_PROGRAMS = {"clients/python/regard_client/answers.py"}
 

@@ -113,11 +113,11 @@ def test_a_disk_that_fills_or_fails_while_an_upload_is_stored_leaves_nothing_of_
         patched.setattr(owner, name, fault)
         problem(api.request("POST", "/ingest", files=PICTURE), *refusal)
     assert api.get("/images").json()["images"] == []
-    Orphans(api.library.catalog, api.services.originals).advance()
+    Orphans(api.library.catalog, api.services.storage.originals).advance()
     assert [path for path in (api.library.folder / "originals").rglob("*") if path.is_file()] == []
     assert api.library.catalog.arrivals.open() == []
     assert api.request("POST", "/ingest", files=PICTURE).status_code == 202
-    Orphans(api.library.catalog, api.services.originals).advance()
+    Orphans(api.library.catalog, api.services.storage.originals).advance()
     assert len([path for path in (api.library.folder / "originals").rglob("*") if path.is_file()]) == 1
 
 
@@ -134,7 +134,7 @@ def test_a_disk_that_fails_otherwise_refuses_an_upload_in_words_and_says_when_to
     answer = api.request("POST", "/ingest", files=PICTURE)
     assert os.strerror(number) in problem(answer, 503, "not-ready")["detail"]
     assert ("retry-after" in answer.headers) is passes
-    assert str(api.services.originals.incoming) not in answer.text
+    assert str(api.services.storage.originals.incoming) not in answer.text
     assert f"the disk of the data directory failed: [Errno {number}]" in caplog.text
 
 

@@ -44,7 +44,7 @@ def running_server(
 
     def work() -> None:
         while not over.wait(0.02):
-            library.work(services.originals, services.pool)
+            library.work(services.storage.originals, services.pool)
 
     with listening_socket("127.0.0.1", port) as listening:
         threads = [threading.Thread(target=server.run, args=([listening],)), threading.Thread(target=work)]

@@ -85,7 +85,7 @@ class AccessMiddleware:
             if caller is KEYLESS:
                 return caller
             assert caller.key_id is not None
-            wait_s = await self._services.rate_limiter.take(caller.key_id)
+            wait_s = await self._services.capacity.rate_limiter.take(caller.key_id)
             if wait_s > 0:
                 raise RateLimited(
                     f"The key {caller.key_id} made too many requests; try again in {math.ceil(wait_s)} s.",

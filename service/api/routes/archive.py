@@ -55,9 +55,9 @@ async def get_archive(
         raise InvalidKey("The ticket is for other pictures.")
     request.scope["audit"]["image_ids"] = ",".join(image_ids)
     images = await look_up(services, archived_images, services, image_ids)
-    services.archive_slots.check()
+    services.capacity.archives.check()
     name = f"pictures-{datetime.fromtimestamp(services.clock(), UTC):%Y-%m-%d}.zip"
-    return ArchiveResponse(images, services.original_files, services.archive_slots, name)
+    return ArchiveResponse(images, services.collection.original_files, services.capacity.archives, name)
 
 
 @router.post(
@@ -72,7 +72,7 @@ async def get_archive_ticket(request: Request, services: ServicesDep) -> Archive
     key by themselves, and a program of a page would hold all of the archive in memory."""
     image_ids = await asked_ids(request)
     images = await look_up(services, archived_images, services, image_ids)
-    services.archive_slots.check()
+    services.capacity.archives.check()
     caller: Caller = request.scope["caller"]
     url = BY_TICKET
     if caller.key_id is not None:
@@ -101,13 +101,13 @@ def purpose_of(image_ids: Sequence[str]) -> str:
 
 def archived_images(services: Services, image_ids: Sequence[str]) -> list[Image]:
     """The pictures. Raises NotFound, with their ids, where some do not exist, are deleted, or have no original."""
-    found = services.pictures.images(image_ids)
+    found = services.collection.pictures.images(image_ids)
     images = [image for one in image_ids if (image := found.get(one)) is not None and image.state != "deleted"]
     there = {image.image_id for image in images}
     require_none([one for one in image_ids if one not in there], "are not there, or deleted")
     alone = [image.image_id for image in images if not image.pictured]
     require_none(alone, "were ingested as features only, and have no original")
-    lost = services.original_files.missing(images)
+    lost = services.collection.original_files.missing(images)
     require_none(
         lost, "have lost their original on the server, or have a damaged one; upload the files again to restore it"
     )

@@ -68,7 +68,9 @@ async def explain_image(
         search = TextSearchRequest(query=query, model=model, k=1, shortlist=1)
     except ValidationError as fault:
         raise invalid_request({**error, "loc": ("query", *error["loc"])} for error in fault.errors()) from fault
-    opened = await asyncio.get_running_loop().run_in_executor(services.threads.search, services.search.begin, search)
+    opened = await asyncio.get_running_loop().run_in_executor(
+        services.capacity.threads.search, services.collection.search.begin, search
+    )
     await load_at_first_use(request, services, opened)
     content = await cancel_on_disconnect(request, drawn(services, image_id, opened))
     return Response(content, media_type="image/png", headers={"Cache-Control": "no-store"})
@@ -76,11 +78,11 @@ async def explain_image(
 
 async def drawn(services: Services, image_id: str, opened: OpenQuery[TextSearchRequest]) -> bytes:
     """The explanation as a PNG, made in threads; its work counts as admitted until it is drawn."""
-    run, search = partial(asyncio.get_running_loop().run_in_executor, services.threads.search), opened.request
-    cost = await run(services.search.costs.of_drawing, opened)
+    run, search = partial(asyncio.get_running_loop().run_in_executor, services.capacity.threads.search), opened.request
+    cost = await run(services.collection.search.costs.of_drawing, opened)
     image = require_picture(await look_up(services, find_ready_image, services, image_id))
-    features = await run(services.search.stored, image_id, opened.model.header.extractor_digest)
-    with services.accelerator.admit(cost) as admission:
+    features = await run(services.collection.search.stored, image_id, opened.model.header.extractor_digest)
+    with services.capacity.accelerator.admit(cost) as admission:
         try:
             pair = await run(admission.run, partial(explain_one, opened.matcher, opened.parsed.wanted_or_all, features))
         except HalfPrecisionOverflow as fault:
@@ -93,7 +95,7 @@ async def drawn(services: Services, image_id: str, opened: OpenQuery[TextSearchR
 async def decoded_original(services: Services, image: Image) -> DecodedPicture:
     """The stored picture. Raises NotFound where its original is missing or was erased meanwhile, and what
     `decoded_picture` does."""
-    original = services.originals.path(image.image_id, image.extension)
+    original = services.storage.originals.path(image.image_id, image.extension)
     try:
         return await decoded_picture(services, original)
     except UnreadablePicture:

@@ -44,9 +44,9 @@ async def ready(services: ServicesDep) -> ReadyAnswer:
     """
     loop = asyncio.get_running_loop()
     parts: dict[str, Callable[[], str]] = {"model": partial(_model_state, services)}
-    parts |= services.checks or _checks_of_directory(services)
+    parts |= services.collection.checks or _checks_of_directory(services)
     # In separate threads, so that neither uploads nor searches delay the answer.
-    states = (loop.run_in_executor(services.threads.health, state) for state in parts.values())
+    states = (loop.run_in_executor(services.capacity.threads.health, state) for state in parts.values())
     checks = dict(zip(parts, await asyncio.gather(*states), strict=True))
     failing = {part: state for part, state in checks.items() if not state.startswith("ok")}
     if failing:
@@ -69,11 +69,11 @@ def metrics(services: ServicesDep) -> Response:
 
 def _model_state(services: Services) -> str:
     """The outcome of a forward pass ahead of all queries; where the model is busy, whether its work is stuck."""
-    if not services.accelerator.alive:
+    if not services.capacity.accelerator.alive:
         return "the thread that runs the models has ended"
     outcome = "ok"
     try:
-        services.accelerator.probe(services.search.forward_pass).result(FORWARD_PASS_TIMEOUT_S)
+        services.capacity.accelerator.probe(services.collection.search.forward_pass).result(FORWARD_PASS_TIMEOUT_S)
     except TimeoutError:
         outcome = "ok: busy"
     except NotReady as fault:
@@ -81,7 +81,7 @@ def _model_state(services: Services) -> str:
     except Exception as fault:  # the check names the kind, the log has the rest
         log.exception("the forward pass failed")
         return f"the forward pass failed: {type(fault).__name__}"
-    busy_s = services.accelerator.busy_s  # also of light work, which does not block the forward pass
+    busy_s = services.capacity.accelerator.busy_s  # also of light work, which does not block the forward pass
     return f"one piece of work has been running for {busy_s:.0f} s" if busy_s > STUCK_S else outcome
 
 
@@ -95,7 +95,7 @@ def _view_state(services: Services) -> str:
     if not services.refresher.alive:
         return "the thread that follows the views has ended"
     model = services.models.default
-    state = model.state(services.catalog)
+    state = model.state(services.storage.catalog)
     if model.snapshot() is None:
         return f"the view of {model.name} is not built yet" if state.missing_pictures else "ok: the store is empty"
     if nothing_searchable_yet(state):
@@ -105,7 +105,7 @@ def _view_state(services: Services) -> str:
 
 def _regions_state(services: Services) -> str:
     """The progress of a migration: ok once some pictures can be searched."""
-    progress = services.regions.progress()
+    progress = services.storage.regions.progress()
     if progress is None:
         return "ok"
     snapshot = services.models.default.snapshot()
@@ -114,16 +114,16 @@ def _regions_state(services: Services) -> str:
 
 
 def _disk_state(services: Services) -> str:
-    if services.catalog.read_only:
+    if services.storage.catalog.read_only:
         return "ok: nothing is written"
-    forbidden = forbidden_to_uploads(DataDir(services.settings.data_dir), services.originals.incoming)
-    return forbidden or services.space.shortage() or "ok"
+    forbidden = forbidden_to_uploads(DataDir(services.settings.data_dir), services.storage.originals.incoming)
+    return forbidden or services.storage.space.shortage() or "ok"
 
 
 def _worker_state(services: Services) -> str:
-    if services.catalog.read_only:
+    if services.storage.catalog.read_only:
         return "ok: the data directory can only be read, which takes no worker"
-    heard = services.catalog.processes.last_heartbeat(WORKER)
+    heard = services.storage.catalog.processes.last_heartbeat(WORKER)
     if heard is None:
         return "no worker was ever heard from; start `regard worker` on this data directory"
     silent = services.clock() - heard
@@ -139,10 +139,10 @@ def _worker_state(services: Services) -> str:
 def _catalog_state(services: Services) -> str:
     """Whether a request met damage in the catalog, or another process locks it. The latter is checked only while the
     worker is silent, which else writes every few seconds: Regard's own changes are short."""
-    if services.catalog.is_damaged:
+    if services.storage.catalog.is_damaged:
         return "it is damaged: the log of this service says what to do"
-    processes = services.catalog.processes
+    processes = services.storage.catalog.processes
     is_silent = services.clock() - (processes.last_heartbeat("worker") or 0) > BEATEN_WITHIN_S
-    if is_silent and not services.catalog.read_only and processes.are_kept_from_writing():
+    if is_silent and not services.storage.catalog.read_only and processes.are_kept_from_writing():
         return "another process keeps the catalog, so that nothing can be written"
     return "ok"

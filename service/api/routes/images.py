@@ -89,11 +89,11 @@ def get_original(image_id: str, request: Request, services: ServicesDep) -> Resp
     waits or was set aside."""
     image = require_picture(find_image_in_any_state(services, image_id))
     headers = {"ETag": f'"{image_id}-original"', **CACHE_HEADERS}
-    path, name = services.originals.path(image_id, image.extension), image.filename.rsplit("/", 1)[-1]
+    path, name = services.storage.originals.path(image_id, image.extension), image.filename.rsplit("/", 1)[-1]
     if (response := not_modified(request, headers)) is not None:
         return response
     with suppress(FileNotFoundError):  # erased meanwhile
-        if not services.originals.lacks(image_id, image.extension, image.num_bytes):
+        if not services.storage.originals.lacks(image_id, image.extension, image.num_bytes):
             return send_file(request, path, MEDIA_TYPES[image.extension], headers, name)
     log.error("the original of picture %s is missing, cannot be read, or has another size: %s", image_id, path)
     raise missing_original(image_id, is_damaged=os.access(path, os.F_OK))
@@ -137,7 +137,7 @@ def get_deleted_thumbnail(image_id: str, request: Request, services: ServicesDep
 def get_regions(image_id: str, services: ServicesDep) -> RegionsAnswer:
     """Boxes in pixels of the upright picture, with labels, best first; of features alone, as far as these say."""
     image = find_ready_image(services, image_id)
-    shown = services.regions.shown(image)
+    shown = services.storage.regions.shown(image)
     if shown is None:
         raise NotFound(f"Picture {image_id} is still waiting for its regions, which another detector finds anew.")
     extractor, picture_regions = shown
@@ -159,8 +159,8 @@ def get_regions(image_id: str, services: ServicesDep) -> RegionsAnswer:
 def get_info(image_id: str, services: ServicesDep) -> ImageInfo:
     """The state, file, date, captions and tags, the regions found in it, and why it was set aside if it was."""
     image = find_image_in_any_state(services, image_id)
-    shown = services.regions.shown(image) if image.state == "ready" else None
-    failure = services.pictures.failure(image_id)
+    shown = services.storage.regions.shown(image) if image.state == "ready" else None
+    failure = services.collection.pictures.failure(image_id)
     return image_info(image, None if shown is None else shown[1].regions, failure)
 
 
@@ -198,7 +198,7 @@ def send_file(
 
 def find_image_in_any_state(services: Services, image_id: str) -> Image:
     """The picture with this id, also if it waits or was set aside. NotFound where it does not exist, or is deleted."""
-    image = services.pictures.image(image_id)
+    image = services.collection.pictures.image(image_id)
     if image is None or image.state == "deleted":
         raise NotFound.picture(image_id)
     return image
@@ -222,7 +222,7 @@ def find_ready_image(services: Services, image_id: str) -> Image:
 
 def find_deleted_image(services: Services, image_id: str) -> Image:
     """The picture with this id, if it is deleted and can be restored; NotFound otherwise."""
-    image = services.pictures.image(image_id)
+    image = services.collection.pictures.image(image_id)
     kept_since = services.clock() - services.settings.delete_grace_s
     if image is None or image.state != "deleted" or image.is_gone(kept_since):
         raise NotFound(f"No picture {image_id} was deleted that can be brought back.")

@@ -53,7 +53,7 @@ PATH = "/ingest"
 )
 async def ingest(request: Request, response: Response, services: ServicesDep) -> IngestAnswer:
     """202 means the accepted files are safe: they will be searchable whatever is killed from here on."""
-    with services.upload_slots.taken():
+    with services.capacity.uploads.taken():
         receipt = await services.intake.receive(
             request.headers.get("content-type", ""), content_length(request), request.stream()
         )
@@ -77,7 +77,7 @@ def list_jobs(
     services: ServicesDep, limit: Annotated[int, Query(ge=1, le=100, description="How many at most.")] = 20
 ) -> JobsAnswer:
     """The latest jobs, the newest first, each with its progress."""
-    return JobsAnswer(jobs=[JobListed.model_validate(job) for job in services.progress.jobs(limit)])
+    return JobsAnswer(jobs=[JobListed.model_validate(job) for job in services.collection.progress.jobs(limit)])
 
 
 @router.get(
@@ -114,7 +114,7 @@ async def follow_job(job_id: str, request: Request, services: ServicesDep) -> Re
     async def look() -> JobAnswer | None:
         return await asyncio.to_thread(current, services, job_id)
 
-    slots = services.stream_slots
+    slots = services.capacity.streams
     slots.check()
     first = await look()
     if first is None:
@@ -140,7 +140,7 @@ def list_failures(
         place = None if after is None else failure_place(after)
     except ValueError as fault:
         raise InvalidRequest.field("after", str(fault)) from fault
-    failures = services.pictures.failures(place, limit + 1)
+    failures = services.collection.pictures.failures(place, limit + 1)
     page = failures[:limit]
     following = cursor_after_failure(page[-1]) if len(failures) > limit else None
     return FailuresAnswer(failures=[FailureAnswer.model_validate(failure) for failure in page], next=following)
@@ -156,9 +156,9 @@ def list_failures(
 @in_change_thread
 def retry_failure(image_id: str, response: Response, services: ServicesDep) -> RetryAnswer:
     """Retries a picture that was set aside as if it had just arrived, in a job of its own."""
-    job_id = services.pictures.retry(image_id, services.clock())
+    job_id = services.collection.pictures.retry(image_id, services.clock())
     if job_id is None:
-        if services.pictures.failure(image_id) is not None:
+        if services.collection.pictures.failure(image_id) is not None:
             raise Conflict(
                 f"The original of picture {image_id} could not be read by the detector that came last: send the same"
                 " file again, and it is read once more."
@@ -171,5 +171,5 @@ def retry_failure(image_id: str, response: Response, services: ServicesDep) -> R
 
 def current(services: Services, job_id: str) -> JobAnswer | None:
     """The job as it is now; None where there is none."""
-    job = services.progress.job(job_id)
+    job = services.collection.progress.job(job_id)
     return None if job is None else JobAnswer.model_validate(job)

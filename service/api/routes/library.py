@@ -62,8 +62,8 @@ def list_images(
     except ValueError as fault:
         raise InvalidRequest.field("after", str(fault)) from fault
     try:
-        images = services.pictures.page(place, limit + 1, condition, sort)
-        counts = services.pictures.count_listed(condition) if place is None else None
+        images = services.collection.pictures.page(place, limit + 1, condition, sort)
+        counts = services.collection.pictures.count_listed(condition) if place is None else None
     except UnknownPlace as fault:
         raise InvalidRequest.field("after", str(fault)) from fault
     more = len(images) > limit
@@ -96,7 +96,7 @@ def list_tags(
     values: Annotated[int, Query(ge=1, le=MAX_VALUES, description="How many values of each at most.")] = MAX_VALUES,
 ) -> TagsAnswer:
     """Names in their order, with their most frequent values, for building filters."""
-    uses = services.pictures.tags(limit + 1, values, search, after)
+    uses = services.collection.pictures.tags(limit + 1, values, search, after)
     tags = [
         TagListed(
             name=tag.name,
@@ -112,7 +112,7 @@ def list_tags(
 @router.get("/dates", operation_id="list_dates", summary="Months of pictures", responses=problem_responses(Problem))
 def list_dates(services: ServicesDep) -> DatesAnswer:
     """Months in which pictures were taken, with their numbers, for browsing by time."""
-    counts = services.pictures.months()
+    counts = services.collection.pictures.months()
     months = [MonthListed(month=month, pictures=counts[month]) for month in sorted(counts, reverse=True) if month]
     return DatesAnswer(months=months, undated=counts.get("", 0))
 

@@ -17,10 +17,10 @@ router = APIRouter(tags=["models"])
 )
 def list_models(services: ServicesDep) -> ModelsAnswer:
     """Names, digests, the part of the store that each can search, and the progress of a new detector."""
-    progress = services.regions.progress()
+    progress = services.storage.regions.progress()
     return ModelsAnswer(
-        models=[model_listed(services, model, state) for model, state in services.pictures.view_states()],
-        collection=services.pictures.collection_id(),
+        models=[model_listed(services, model, state) for model, state in services.collection.pictures.view_states()],
+        collection=services.collection.pictures.collection_id(),
         migration=None if progress is None else MigrationAnswer(**vars(progress), message=str(progress)),
     )
 
@@ -36,7 +36,7 @@ def list_models(services: ServicesDep) -> ModelsAnswer:
 def build_view(name: str, response: Response, services: ServicesDep) -> ModelListed:
     """A worker builds and maintains the view from now on; `GET /models` has its progress."""
     model = services.models.named(name)
-    state = services.pictures.build_view(model, services.clock())
+    state = services.collection.pictures.build_view(model, services.clock())
     services.wake()
     response.headers["Location"] = "/models"
     return model_listed(services, model, state)

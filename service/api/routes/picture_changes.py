@@ -27,7 +27,7 @@ router = APIRouter(tags=["pictures"])
 def delete_image(image_id: str, services: ServicesDep) -> Response:
     """The picture is no longer found or shown. For a day (`REGARD_DELETE_GRACE_S`) this can be undone; then it is
     erased."""
-    if not services.pictures.delete(image_id, services.clock()):
+    if not services.collection.pictures.delete(image_id, services.clock()):
         raise NotFound.picture(image_id)
     return Response(status_code=204)
 
@@ -42,7 +42,7 @@ def delete_image(image_id: str, services: ServicesDep) -> Response:
 def restore_image(image_id: str, services: ServicesDep) -> ImageListed:
     """The picture as it was, found and shown again at once. A picture that is not deleted stays as it is."""
     grace_s = services.settings.delete_grace_s
-    image = services.pictures.restore(image_id, services.clock() - grace_s)
+    image = services.collection.pictures.restore(image_id, services.clock() - grace_s)
     if image is None:
         raise NotFound(f"There is no picture {image_id}, or it was deleted for good: send the file again.")
     if image.state == "deleted":
@@ -68,7 +68,7 @@ def edit_image(image_id: str, edit: PictureEdit, services: ServicesDep) -> Image
     """
     find_image(services, image_id)
     try:
-        image = services.pictures.change(image_id, edit.as_change())
+        image = services.collection.pictures.change(image_id, edit.as_change())
     except OversizedDescription as refusal:
         excess = refusal.refused[image_id]
         raise InvalidRequest.field(excess.what, f"the picture {excess}; null takes one away") from None

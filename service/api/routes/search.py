@@ -65,13 +65,13 @@ async def search_text(body: TextSearchRequest, request: Request, services: Servi
     """
     search = PendingSearch(services, body, time.perf_counter())
     try:
-        admission = services.accelerator.admit(services.search.costs.expected(body))
+        admission = services.capacity.accelerator.admit(services.collection.search.costs.expected(body))
     except Overloaded:
         if (cached := await look_up(services, search.cached)) is None:
             raise
         return responded(services, cached)
     with admission:
-        running = services.threads.first.submit(search.cached_or_light, admission)
+        running = services.capacity.threads.first.submit(search.cached_or_light, admission)
         answer = await cancel_on_disconnect(request, asyncio.wrap_future(running))
     return responded(services, answer or await new_answer(services, request, search))
 
@@ -141,12 +141,13 @@ async def new_answer(services: Services, request: Request, search: PendingSearch
     """
     loading = await load_at_first_use(request, services, search.query)
     cost = search.cost() if search.has_cost else await look_up(services, search.cost)
-    services.accelerator.check(cost)  # before a decoder works for a request that is then refused
+    capacity = services.capacity
+    capacity.accelerator.check(cost)  # before a decoder works for a request that is then refused
     picture = None
     if search.upload is not None:
         picture = await cancel_on_disconnect(request, decoded_picture(services, search.upload.path))
-    with services.accelerator.admit(cost) as admission:
-        threads = services.threads.light if services.is_light(search.query, cost) else services.threads.search
+    with capacity.accelerator.admit(cost) as admission:
+        threads = capacity.threads.light if capacity.is_light(search.query, cost) else capacity.threads.search
         running = threads.submit(search.run, admission, loading, picture)
         return await cancel_on_disconnect(request, asyncio.wrap_future(running))
 

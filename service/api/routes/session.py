@@ -22,7 +22,7 @@ async def get_session(request: Request, services: ServicesDep) -> SessionAnswer:
         caller = identify_caller(request.scope, services.keys, open_without_keys(services.settings))
     except Unauthenticated:
         caller = None
-    return session_answer(caller, services.catalog.read_only)
+    return session_answer(caller, services.storage.catalog.read_only)
 
 
 @router.post(
@@ -37,7 +37,7 @@ async def create_session(
     """A cookie that scripts cannot read and that ends with the browser. It may only read, whatever the key may do."""
     caller, token = sign_in(body.key.get_secret_value(), services.keys)
     response.set_cookie(SESSION_COOKIE, token, secure=is_encrypted(request), httponly=True, samesite="strict")
-    return session_answer(caller, services.catalog.read_only)
+    return session_answer(caller, services.storage.catalog.read_only)
 
 
 @router.delete(

@@ -77,22 +77,22 @@ class ShardNode:
                 closing(open_notifier(settings.redis_url, DataDir(settings.data_dir).catalog))
             )
             self.services = build_services(settings, loaded, notifier.wake)
-            services = self.services
+            services, storage, collection = self.services, self.services.storage, self.services.collection
             app = create_app(services)
             self._app = stack.enter_context(closing(AppThread(app, app.router.lifespan_context(app))))
-            stored = StoredRegions(services.catalog, services.regions, loaded.extractor)
+            stored = StoredRegions(storage.catalog, storage.regions, loaded.extractor)
             self.replica = opened_replica(
-                settings.data_dir, services.catalog, services.originals, notifier.wake, stored.serialised
+                settings.data_dir, storage.catalog, storage.originals, notifier.wake, stored.serialised
             )
             stack.enter_context(erasing(self.replica.erase_descriptions))
             self.copies = DirectoryCopies(settings.data_dir, self.replica)
-            galleries = LocalGalleries(services.catalog, services.regions, services.models, loaded.extractor)
-            self.search = ShardSearch(services.catalog, galleries, self._accelerate)
+            galleries = LocalGalleries(storage.catalog, storage.regions, services.models, loaded.extractor)
+            self.search = ShardSearch(storage.catalog, galleries, self._accelerate)
             self.lists = ShardLists(
-                services.catalog, services.originals, services.pictures, services.progress, stored.serialised
+                storage.catalog, storage.originals, collection.pictures, collection.progress, stored.serialised
             )
             self._methods = {"http": self.http, **methods_of(self.search, self.lists)}
-            stack.enter_context(supervised_worker(settings, services.catalog.collection().id))
+            stack.enter_context(supervised_worker(settings, storage.catalog.collection().id))
             self._joined = False
             self._waiting: Unfound | None = None
             self._open = stack.pop_all()
@@ -105,7 +105,7 @@ class ShardNode:
         if self.replica.position().sequence < sequence:
             raise Behind(f"change {sequence} was not made here")
         if settles:
-            self._waiting = Unfound(self.services.catalog, self.services.pictures)
+            self._waiting = Unfound(self.services.storage.catalog, self.services.collection.pictures)
         elif not self._joined:
             self._waiting = None
         self._joined = True
@@ -154,9 +154,9 @@ class ShardNode:
         """The state of this replica for operators."""
         return ReplicaStatus(
             position=self.replica.position(),
-            counts=self.services.catalog.counts(),
+            counts=self.services.storage.catalog.counts(),
             settled=self.has_settled(),
-            free_bytes=self.services.space.free,
+            free_bytes=self.services.storage.space.free,
         )
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ class ShardNode:
         self._open.close()
 
     def _accelerate(self, work: "Any") -> Any:
-        return self.services.accelerator.enqueue(0, work).result()
+        return self.services.capacity.accelerator.enqueue(0, work).result()
 
 
 def methods_of(*parts: object) -> dict[str, Callable[..., Any]]:

@@ -143,7 +143,7 @@ def test_what_cannot_be_had_is_named(api: Api, path: str) -> None:
     assert found["image_ids"] == [deleted, *unknown]
     assert f"are not there, or deleted: {deleted}" in found["detail"]
     assert found["detail"].endswith("and 2 more.")
-    original = api.services.originals.path(lost, "png")
+    original = api.services.storage.originals.path(lost, "png")
     original.write_bytes(original.read_bytes()[:-1])
     assert problem(ask(api, [here, lost], path), 404, "not-found")["image_ids"] == [lost]
     original.unlink()
@@ -177,8 +177,8 @@ def sent_until_gone(api: Api, response: ArchiveResponse) -> int:
 
 def test_a_client_that_hangs_up_ends_it(api: Api) -> None:
     ids = upload(api, {f"{n}.png": content for n, content in enumerate(pictures(200))})
-    images = list(api.services.pictures.images(ids).values())
-    slots, opened = api.services.archive_slots, list[Any]()
+    images = list(api.services.collection.pictures.images(ids).values())
+    slots, opened = api.services.capacity.archives, list[Any]()
 
     class Noted:
         def missing(self, images: Any) -> list[str]:
@@ -186,7 +186,7 @@ def test_a_client_that_hangs_up_ends_it(api: Api) -> None:
 
         def open(self, image: Image) -> Any:
             assert slots.num_open == 1
-            opened.append(api.services.original_files.open(image))
+            opened.append(api.services.collection.original_files.open(image))
             return opened[-1]
 
     response = ArchiveResponse(images, Noted(), slots, "a.zip")
@@ -198,10 +198,10 @@ def test_a_client_that_hangs_up_ends_it(api: Api) -> None:
 
 def test_there_is_a_bound_on_archives_at_once(api: Api) -> None:
     ids = upload(api, {"a.png": pictures(1)[0]})
-    api.services.archive_slots.num_open = 8
+    api.services.capacity.archives.num_open = 8
     for path in ("/images/archive", "/images/archive/ticket"):
         assert ask(api, ids, path).headers["retry-after"] == "5"
-    api.services.archive_slots.num_open = 0
+    api.services.capacity.archives.num_open = 0
     assert ask(api, ids).status_code == 200
 
 

@@ -33,7 +33,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
 @pytest.fixture
 def image_id(api: Api) -> str:
     answer = api.request("POST", "/ingest", files={"images": ("a.png", png(two_coloured("red", "blue", 400, 200)))})
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     found: str = checked(answer, 202, IngestAnswer)["accepted"][0]["image_id"]
     return found
 
@@ -46,7 +46,7 @@ def test_one_with_its_length_is_refused_at_once(api: Api, image_id: str, path: s
 
 @pytest.mark.parametrize("path", ["/images/{}", "/images/{}/explain.png?query=red", "/images", "/jobs/{}/events"])
 def test_one_in_pieces_cuts_no_answer(api: Api, image_id: str, path: str) -> None:
-    job_id = api.services.progress.jobs(1)[0].job_id
+    job_id = api.services.collection.progress.jobs(1)[0].job_id
     path = path.format(job_id if "jobs" in path else image_id)
     whole = api.request("GET", path)
     answer = api.request("GET", path, content=in_pieces())

@@ -24,7 +24,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
 @pytest.fixture
 def image_id(api: Api) -> str:
     answer = api.request("POST", "/ingest", files=[("images", ("a.png", png(two_coloured("red", "blue"))))])
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     found: str = answer.json()["accepted"][0]["image_id"]
     return found
 
@@ -47,7 +47,7 @@ def test_every_answer_is_closed_to_other_sites(api: Api, image_id: str) -> None:
 
 
 def test_a_fault_of_the_server_is_closed_too(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(api.services.catalog), "list_images", lambda *_: 1 / 0)
+    monkeypatch.setattr(type(api.services.storage.catalog), "list_images", lambda *_: 1 / 0)
     answer = api.get("/images")
     problem(answer, 500, "internal-error")
     assert answer.headers["cross-origin-resource-policy"] == "same-origin"

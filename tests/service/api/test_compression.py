@@ -41,7 +41,7 @@ def test_a_picture_is_sent_as_it_is_and_in_parts(api: Api) -> None:
     noise = PIL.Image.fromarray(np.random.default_rng(1).integers(0, 256, (100, 100, 3), dtype=np.uint8))
     sent = png(noise)
     accepted = api.request("POST", "/ingest", files={"images": ("noise.png", sent)}).json()["accepted"]
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     path = f"/images/{accepted[0]['image_id']}/original"
     whole = api.request("GET", path, headers=COMPRESSED)
     assert "content-encoding" not in whole.headers

@@ -35,7 +35,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
 def stored(api: Api, name: str, content: bytes) -> str:
     """The id of a picture, once it can be found."""
     answer = api.request("POST", "/ingest", files={"images": (name, content)})
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     image_id: str = checked(answer, 202, IngestAnswer)["accepted"][0]["image_id"]
     return image_id
 
@@ -51,7 +51,7 @@ def test_regions_are_lit_where_they_are_however_a_picture_is_stored(api: Api) ->
 
 def test_a_lost_original_is_said_in_words(api: Api) -> None:
     image_id = stored(api, "a.png", png(two_coloured("red", "blue")))
-    api.services.originals.path(image_id, "png").unlink()
+    api.services.storage.originals.path(image_id, "png").unlink()
     refused = problem(api.get(f"/images/{image_id}/explain.png", query="red"), 404, "not-found")
     assert "upload the same file again" in refused["detail"]
 
@@ -71,12 +71,12 @@ def test_an_original_that_is_erased_before_it_is_decoded_is_missing(api: Api, mo
 
 def test_an_original_that_cannot_be_read_is_not_missing(api: Api) -> None:
     image_id = stored(api, "a.png", png(two_coloured("red", "blue")))
-    api.services.originals.path(image_id, "png").write_bytes(b"no picture")
+    api.services.storage.originals.path(image_id, "png").write_bytes(b"no picture")
     problem(api.get(f"/images/{image_id}/explain.png", query="red"), 422, "unreadable-picture")
 
 
 def test_it_is_admitted_until_it_is_drawn(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    image_id, accelerator = stored(api, "a.png", png(two_coloured("red", "blue"))), api.services.accelerator
+    image_id, accelerator = stored(api, "a.png", png(two_coloured("red", "blue"))), api.services.capacity.accelerator
     admitted, submit = [], api.services.pool.submit
 
     def noted(work: Callable[P, T]) -> Callable[P, T]:
@@ -122,9 +122,9 @@ def test_it_waits_for_a_decoder_and_for_no_upload(api: Api) -> None:
     image_id = stored(api, "a.png", png(two_coloured("red", "blue")))
     with ExitStack() as stack:
         for _ in range(api.settings.max_uploads):
-            stack.enter_context(api.services.upload_slots.taken())
+            stack.enter_context(api.services.capacity.uploads.taken())
         assert api.get(f"/images/{image_id}/explain.png", query="red").status_code == 200
         for _ in range(api.settings.max_uploads):
-            stack.enter_context(api.services.decoding_slots.taken())
+            stack.enter_context(api.services.capacity.decoding.taken())
         problem(api.get(f"/images/{image_id}/explain.png", query="red"), 503, "overloaded")
     assert api.get(f"/images/{image_id}/explain.png", query="red").status_code == 200

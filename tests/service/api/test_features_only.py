@@ -85,8 +85,8 @@ def test_they_are_deleted_and_come_back_in_their_place(web: Web, tmp_path: Path)
     assert totals(taken) == (1, 4, 0)
     assert sum(one.restored for one in taken) == 1
     assert web.text("red green", k=5).json()["results"][0]["image_id"] == first
-    slots = [web.services.catalog.image(one).slot for one in (first, second)]  # type: ignore[union-attr]
-    assert (slots, web.services.catalog.num_slots()) == ([0, 1], 5)
+    slots = [web.services.storage.catalog.image(one).slot for one in (first, second)]  # type: ignore[union-attr]
+    assert (slots, web.services.storage.catalog.num_slots()) == ([0, 1], 5)
 
 
 def test_labels_of_several_sources_stay_what_they_were(tmp_path: Path) -> None:

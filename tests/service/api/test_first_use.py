@@ -70,7 +70,7 @@ def web(tmp_path: Path, weights: Weights) -> Iterator[Web]:
         views=["fake", "other"],
     )
     web = Web(Settings(data_dir=tmp_path, decode_workers=1), loaded)
-    web.services.catalog.processes.heartbeat("worker", web.services.clock())
+    web.services.storage.catalog.processes.heartbeat("worker", web.services.clock())
     yield web
     weights.may_end.set()
     web.close()
@@ -177,7 +177,7 @@ def test_many_who_wait_for_weights_that_cannot_be_read_are_all_told(web: Web, we
 
 def test_a_model_is_measured_before_its_first_query_is_admitted_by_its_own_cost(web: Web, weights: Weights) -> None:
     asked: list[str] = []
-    measure, admit = web.services.search.costs.measure, web.services.accelerator.admit
+    measure, admit = web.services.collection.search.costs.measure, web.services.capacity.accelerator.admit
 
     def noted(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any) -> Any:
@@ -186,8 +186,8 @@ def test_a_model_is_measured_before_its_first_query_is_admitted_by_its_own_cost(
 
         return run
 
-    web.services.search.costs.measure = noted("measured", measure)  # type: ignore[method-assign]
-    web.services.accelerator.admit = noted("admitted", admit)  # type: ignore[method-assign]
+    web.services.collection.search.costs.measure = noted("measured", measure)  # type: ignore[method-assign]
+    web.services.capacity.accelerator.admit = noted("admitted", admit)  # type: ignore[method-assign]
     assert web.text("red", model="other").status_code == 200
     assert asked[0].startswith("admitted(")  # as one that has not begun; the place is given up while the model loads
     assert asked[1:3] == ["admitted(0,)", "measured"]
@@ -235,10 +235,10 @@ def test_a_model_is_measured_though_nobody_waits_for_it_any_more(
     web: Web, weights: Weights, much_is_admitted: bool
 ) -> None:
     services, measured = web.services, threading.Event()
-    measure = services.search.costs.measure
-    services.search.costs.measure = lambda: (measure(), measured.set())[0]  # type: ignore[method-assign, func-returns-value]
+    measure = services.collection.search.costs.measure
+    services.collection.search.costs.measure = lambda: (measure(), measured.set())[0]  # type: ignore[method-assign, func-returns-value]
     weights.may_end.clear()
-    query = services.search.begin(TextSearchRequest(query="red", model="other", match="pictures"))
+    query = services.collection.search.begin(TextSearchRequest(query="red", model="other", match="pictures"))
 
     async def hang_up() -> dict[str, str]:
         await asyncio.to_thread(weights.began.wait)
@@ -249,6 +249,6 @@ def test_a_model_is_measured_though_nobody_waits_for_it_any_more(
             await load_at_first_use(Request({"type": "http"}, hang_up), services, query)
 
     web.together(ask)
-    with services.accelerator.admit(2 * services.settings.queue_cost) if much_is_admitted else nullcontext():
+    with services.capacity.accelerator.admit(2 * services.settings.queue_cost) if much_is_admitted else nullcontext():
         weights.may_end.set()
         assert measured.wait(60)

@@ -59,18 +59,18 @@ def test_a_silent_worker_a_dead_thread_and_a_broken_model_are_told(api: Api, mon
     monkeypatch.setattr(api.library.matcher, "score", lambda *_: 1 / 0)
     assert "ZeroDivisionError" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
     monkeypatch.undo()
-    with api.services.accelerator.admit(1) as light:
-        monkeypatch.setattr(api.services.accelerator, "_light_cost", 1)
+    with api.services.capacity.accelerator.admit(1) as light:
+        monkeypatch.setattr(api.services.capacity.accelerator, "_light_cost", 1)
         monkeypatch.setattr(health, "STUCK_S", 0.0)
         stuck = light.run(lambda: problem(api.get("/readyz"), 503, "not-ready"))
         assert "has been running for" in stuck["checks"]["model"]
     monkeypatch.undo()
-    with busy(api.services.accelerator):
+    with busy(api.services.capacity.accelerator):
         monkeypatch.setattr(health, "STUCK_S", 0.0)
         monkeypatch.setattr(health, "FORWARD_PASS_TIMEOUT_S", 0.05)
         assert "has been running for" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
     monkeypatch.undo()
-    api.services.accelerator.close()
+    api.services.capacity.accelerator.close()
     assert "has ended" in problem(api.get("/readyz"), 503, "not-ready")["checks"]["model"]
 
 
@@ -261,8 +261,8 @@ def test_a_model_whose_scores_are_no_numbers_is_told(
 def test_a_full_queue_is_no_reason_to_be_taken_out_of_service(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     api.library.catalog.processes.heartbeat("worker", NOW)
     monkeypatch.setattr(health, "FORWARD_PASS_TIMEOUT_S", 0.05)
-    with busy(api.services.accelerator):
-        api.services.accelerator.enqueue(api.settings.queue_cost, lambda: None)
+    with busy(api.services.capacity.accelerator):
+        api.services.capacity.accelerator.enqueue(api.settings.queue_cost, lambda: None)
         problem(api.text("red"), 503, "overloaded")
         assert checked(api.get("/readyz"), 200, ReadyAnswer)["checks"]["model"] == "ok: busy"
     monkeypatch.undo()
@@ -278,11 +278,11 @@ def test_readiness_does_not_wait_for_uploads_or_searches_and_refusals_only_for_l
         loop.set_default_executor(uploads)
         loop.run_in_executor(None, go.wait)
         for _ in range(SEARCH_THREADS):
-            api.services.threads.search.submit(go.wait)
+            api.services.capacity.threads.search.submit(go.wait)
         try:
             refused = await client.post("/search/text", json={"query": "red", "model": "x"})
             for _ in range(usual_threads()):
-                api.services.threads.light.submit(go.wait)
+                api.services.capacity.threads.light.submit(go.wait)
             return [await client.get("/readyz"), refused]
         finally:
             go.set()

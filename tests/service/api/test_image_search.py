@@ -101,7 +101,7 @@ def test_what_is_no_picture_is_refused_with_its_reason(api: Api) -> None:
     problem(api.request("POST", "/search/image", json={}), 422, "invalid-request")
     problem(ask_with(api, None, k=3), 422, "invalid-request")
     problem(ask_with(api, None, image_id="0" * 32), 404, "not-found")
-    assert list(api.services.originals.incoming.iterdir()) == []
+    assert list(api.services.storage.originals.incoming.iterdir()) == []
 
 
 def test_an_answer_to_a_picture_is_kept(api: Api) -> None:
@@ -158,7 +158,7 @@ def test_a_stored_picture_whose_file_is_sent_again_is_found_and_by_its_id_it_is_
     store.catalog.close()
     loaded = LoadedModels.of(FakeExtractor(), {"fake": FakeMatcher()}, views=["fake"])
     web = Web(Settings(data_dir=tmp_path, decode_workers=1), loaded)
-    web.services.catalog.processes.heartbeat("worker", web.services.clock())
+    web.services.storage.catalog.processes.heartbeat("worker", web.services.clock())
     for content, own in zip(files, ids, strict=True):
         form: dict[str, Any] = {"target": (None, "images")}
         sent = checked(
@@ -177,11 +177,11 @@ def test_a_picture_that_is_refused_keeps_no_decoder_busy(api: Api, monkeypatch: 
     content = png(two_coloured("cyan", "red", 300, 220))
     with contextlib.ExitStack() as stack:
         if full == "queue":
-            stack.enter_context(busy(api.services.accelerator))
-            api.services.accelerator.enqueue(api.settings.queue_cost, lambda: None)
+            stack.enter_context(busy(api.services.capacity.accelerator))
+            api.services.capacity.accelerator.enqueue(api.settings.queue_cost, lambda: None)
         else:
             for _ in range(api.settings.max_uploads):
-                stack.enter_context(api.services.decoding_slots.taken())
+                stack.enter_context(api.services.capacity.decoding.taken())
         told = problem(ask_with(api, content), 503, "overloaded")
     assert told["retry_after"] >= 1
 

@@ -27,7 +27,7 @@ COLOURS = ["red", "green", "blue", "yellow", "white"]
 
 def ingest(api: Api, *files: tuple[str, bytes]) -> list[str]:
     answer = api.request("POST", "/ingest", files=[("images", file) for file in files])
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     return [one["image_id"] for one in checked(answer, 202, IngestAnswer)["accepted"]]
 
 
@@ -142,11 +142,11 @@ def test_a_file_that_is_missing_on_the_server_is_said_in_words(api: Api, kind: s
     (image_id,) = ingest(api, ("a", content))
     image = api.library.catalog.image(image_id)
     assert image is not None
-    shown = api.services.originals.find_stripped(image_id, image.extension)
+    shown = api.services.storage.originals.find_stripped(image_id, image.extension)
     assert shown is not None
     shown.unlink()
-    thumbnail = api.services.originals.thumbnail(image_id)
-    api.services.originals.path(image_id, image.extension).unlink()
+    thumbnail = api.services.storage.originals.thumbnail(image_id)
+    api.services.storage.originals.path(image_id, image.extension).unlink()
     refused = problem(api.get(f"/images/{image_id}"), 404, "not-found")
     assert "original of picture" in refused["detail"]
     assert "upload the same file again" in refused["detail"]
@@ -212,7 +212,7 @@ def test_taking_a_picture_in_opens_it_in_another_process_alone(api: Api, monkeyp
 @pytest.mark.parametrize("left", [None, b""])  # nothing, or what a power cut left of it
 def test_a_file_that_is_not_there_is_made_once(api: Api, part: str, left: bytes | None) -> None:
     (image_id,) = ingest(api, ("a.tif", encoded(two_coloured("red", "blue"), "TIFF")))
-    originals = api.services.originals
+    originals = api.services.storage.originals
     path = originals.thumbnail(image_id) if part else originals.find_stripped(image_id, "tif")
     assert path is not None
     path.unlink()
@@ -227,7 +227,7 @@ def test_a_file_that_is_not_there_is_made_once(api: Api, part: str, left: bytes 
 
 def test_many_who_want_a_picture_that_must_be_made_are_told_to_come_back(api: Api) -> None:
     (image_id,) = ingest(api, ("a.png", png(two_coloured("red", "blue"))))
-    path = api.services.originals.find_stripped(image_id, "png")
+    path = api.services.storage.originals.find_stripped(image_id, "png")
     assert path is not None
     path.unlink()
     waiting = api.services.picture_files._waiting
@@ -244,7 +244,7 @@ def test_many_who_want_a_picture_that_must_be_made_are_told_to_come_back(api: Ap
 def test_uploads_over_the_bound_are_told_to_come_back(api: Api) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(api.settings.max_uploads):
-            stack.enter_context(api.services.upload_slots.taken())
+            stack.enter_context(api.services.capacity.uploads.taken())
         files = {"images": ("a.png", png(two_coloured("red", "red")) + bytes(SMALL_FORM_BYTES))}
         for path, name in (("/ingest", "images"), ("/search/image", "image")):
             answer = api.request("POST", path, files={name: files["images"]})

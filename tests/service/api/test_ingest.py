@@ -48,7 +48,7 @@ def test_pictures_are_taken_in_and_found_once_a_worker_has_seen_them(api: Api) -
     assert api.times_woken == 1
     before = checked(api.get(receipt["status_url"]), 200, JobAnswer)
     assert (before["state"], before["total"], before["done"]) == ("queued", 2, 0)
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     after = checked(api.get(receipt["status_url"]), 200, JobAnswer)
     assert (after["state"], after["total"], after["done"], after["failed"]) == ("done", 2, 2, 0)
     hit = checked(api.text("red", k=1), 200, TextAnswer)["results"][0]
@@ -72,7 +72,7 @@ def test_a_job_is_done_only_when_its_pictures_can_be_found(api: Api) -> None:
 def test_a_deleted_picture_that_is_sent_again_is_told_to_be_restored(api: Api) -> None:
     manifest = {"red.png": {"tags": {"wall": "north"}}}
     image_id = checked(send(api, [("red.png", RED)], manifest), 202, IngestAnswer)["accepted"][0]["image_id"]
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     for is_deleted in (True, False):
         if is_deleted:
             assert api.request("DELETE", f"/images/{image_id}").status_code == 204
@@ -101,7 +101,7 @@ def test_without_restoring_a_deleted_picture_stays_deleted(api: Api) -> None:
 def test_the_same_picture_again_is_one_picture(api: Api) -> None:
     first = checked(send(api, [("red.png", RED), ("same.png", RED)]), 202, IngestAnswer)
     assert [one["duplicate"] for one in first["accepted"]] == [False, True]
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     second = checked(send(api, [("again.png", RED)]), 202, IngestAnswer)
     assert second["accepted"][0]["duplicate"] is True
     assert second["accepted"][0]["image_id"] == first["accepted"][0]["image_id"]
@@ -117,12 +117,12 @@ def test_bad_files_are_turned_away_and_the_others_go_on(api: Api) -> None:
     assert len({one["problem"] for one in receipt["rejected"]}) >= 3
     nothing = problem(send(api, bad), 422, "nothing-accepted")
     assert len(nothing["rejected"]) == 4
-    assert list(api.services.originals.incoming.iterdir()) == []
+    assert list(api.services.storage.originals.incoming.iterdir()) == []
 
 
 def test_what_breaks_later_is_set_aside_and_listed(api: Api) -> None:
     receipt = checked(send(api, [("cut.png", RED[:60])]), 202, IngestAnswer)
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     job = checked(api.get(receipt["status_url"]), 200, JobAnswer)
     assert (job["state"], job["done"], job["failed"]) == ("done", 0, 1)
     failures = checked(api.get("/failures"), 200, FailuresAnswer)["failures"]
@@ -185,7 +185,7 @@ def test_a_body_over_its_limit_is_cut_while_it_comes(api: Api, announced: bool) 
         headers["content-length"] = "100000000"
     problem(api.request("POST", "/ingest", content=endless(), headers=headers), 413, "too-large")
     assert sent <= 2_000_000
-    assert list(api.services.originals.incoming.iterdir()) == []
+    assert list(api.services.storage.originals.incoming.iterdir()) == []
 
 
 @pytest.mark.parametrize("path", ["/ingest", "/search/image"])
@@ -201,7 +201,7 @@ def test_an_unknown_job_is_not_found(api: Api) -> None:
 @pytest.mark.parametrize("taken_at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
 def test_a_date_at_the_end_of_time_can_be_shown(api: Api, taken_at: str) -> None:
     checked(send(api, [("red.png", RED)], {"red.png": {"taken_at": taken_at}}), 202, IngestAnswer)
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     (hit,) = checked(api.text("red", sort="date"), 200, TextAnswer)["results"]
     assert hit["taken_at"][:4] == taken_at[:4]
     assert api.get("/dates").json() == {"months": [{"month": taken_at[:7], "pictures": 1}], "undated": 0}
@@ -216,7 +216,7 @@ def test_searches_go_on_while_pictures_come_in(api: Api) -> None:
 
     def work() -> None:
         while not over.wait(0.005):
-            api.library.work(api.services.originals, api.services.pool)
+            api.library.work(api.services.storage.originals, api.services.pool)
 
     async def search(client: httpx.AsyncClient, number: int) -> list[httpx.Response]:
         body = {"query": NAMES[number], "k": 5, "explain": True}
@@ -237,7 +237,7 @@ def test_searches_go_on_while_pictures_come_in(api: Api) -> None:
     finally:
         over.set()
         worker.join()
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     for answer in (one for of_client in answers for one in of_client):
         if answer.status_code == 503:
             assert int(answer.headers["retry-after"]) >= 1
@@ -254,7 +254,7 @@ def test_searches_go_on_while_pictures_come_in(api: Api) -> None:
 
 def test_a_job_that_is_done_stays_so_when_its_pictures_are_edited(api: Api) -> None:
     receipt = checked(send(api, [("red.png", RED)]), 202, IngestAnswer)
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     assert checked(api.get(receipt["status_url"]), 200, JobAnswer)["state"] == "done"
     path = f"/images/{receipt['accepted'][0]['image_id']}"
     assert api.request("PATCH", path, json={"captions": ["a wall"]}).status_code == 200

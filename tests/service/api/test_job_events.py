@@ -87,7 +87,7 @@ def test_the_head_of_a_stream_does_not_wait_for_its_end(tmp_path: Path) -> None:
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"].startswith("text/event-stream")
     assert head.headers["x-accel-buffering"] == "no"
-    api.services.stream_slots.check()
+    api.services.capacity.streams.check()
     api.close()
     library.close()
 
@@ -110,7 +110,9 @@ def test_requests_that_come_at_once_open_no_more_streams_than_there_may_be(tmp_p
         asking = [asyncio.create_task(client.get(path)) for _ in range(MAX_STREAMS + 20)]
         while sum(task.done() for task in asking) < 20:
             await asyncio.sleep(0.01)
-        await asyncio.to_thread(library.work, api.services.originals, api.services.pool)  # which ends the streams
+        await asyncio.to_thread(
+            library.work, api.services.storage.originals, api.services.pool
+        )  # which ends the streams
         return list(await asyncio.gather(*asking))
 
     answers = api.together(ask)

@@ -47,7 +47,7 @@ def changed(answer: dict[str, object], **fields: object) -> bytes:
 
 
 def test_where_no_answer_is_kept_nothing_is_asked_of_the_gallery_for_its_key(api: Api) -> None:
-    query = api.services.search.begin(TextSearchRequest(query="red"))
+    query = api.services.collection.search.begin(TextSearchRequest(query="red"))
     assert answer_key(api.services, query, {"search": "text"})
     without = replace(api.services, cache=LocalCache(0))
     nothing: Any = object()  # whatever is read of it fails

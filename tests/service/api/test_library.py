@@ -178,7 +178,7 @@ def set_aside(api: Api) -> tuple[str, str]:
     cut = png(two_coloured("cyan", "cyan", 640, 480))[:-200]
     files = [("images", ("good.png", png(two_coloured("red", "red")))), ("images", ("cut.png", cut))]
     accepted = checked(api.request("POST", "/ingest", files=files), 202, IngestAnswer)["accepted"]
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     return accepted[0]["image_id"], accepted[1]["image_id"]
 
 
@@ -201,7 +201,7 @@ def test_a_picture_that_was_set_aside_is_tried_again(api: Api) -> None:
     assert api.times_woken == 2
     assert api.get(job["status_url"]).json()["state"] == "queued"
     assert api.get("/failures").json() == {"failures": [], "next": None}
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     told = api.get(job["status_url"]).json()
     assert (told["state"], told["total"], told["failed"]) == ("done", 1, 1)
     for unknown in (good, "0" * 32):
@@ -212,7 +212,7 @@ def test_pictures_set_aside_are_listed_page_by_page(api: Api) -> None:
     cut = [png(two_coloured("cyan", "red", 640, 480 + number))[:-200] for number in range(5)]
     files = [("images", (f"cut-{number}.png", content)) for number, content in enumerate(cut)]
     checked(api.request("POST", "/ingest", files=files), 202, IngestAnswer)
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     whole = checked(api.get("/failures"), 200, FailuresAnswer)
     assert (len(whole["failures"]), whole["next"]) == (5, None)
     found, after = list[Any](), dict[str, Any]()
@@ -234,7 +234,7 @@ def test_pictures_set_aside_are_listed_page_by_page(api: Api) -> None:
 def test_a_job_is_followed_to_its_end(api: Api) -> None:
     files = [("images", ("red.png", png(two_coloured("red", "red"))))]
     job_id = checked(api.request("POST", "/ingest", files=files), 202, IngestAnswer)["job_id"]
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     followed = api.get(f"/jobs/{job_id}/events")
     assert followed.headers["content-type"].startswith("text/event-stream")
     assert followed.text.count("event: progress") == 1

@@ -26,7 +26,7 @@ class Sender:
         form = {"images": ("a.png", self.content), "manifest": (None, json.dumps({"a.png": said}))}
         receipt = self.api.request("POST", "/ingest", files=form).json()
         assert receipt["rejected"] == []
-        self.api.library.work(self.api.services.originals, self.api.services.pool)
+        self.api.library.work(self.api.services.storage.originals, self.api.services.pool)
         (listed,) = self.api.get("/images").json()["images"]
         found: dict[str, Any] = listed
         return found

@@ -197,11 +197,11 @@ def test_each_model_searches_the_regions_of_its_own_detector(both: Web, worker: 
 
 
 def test_a_search_that_began_before_the_switch_ends_with_what_it_began_with(both: Web, worker: Worker) -> None:
-    query = both.services.search.begin(TextSearchRequest(query="red green", explain=True))
+    query = both.services.collection.search.begin(TextSearchRequest(query="red green", explain=True))
     while worker.run_once():
         pass
     both.services.models.refresh()
-    found = both.services.search.text(query)
+    found = both.services.collection.search.text(query)
     assert (found.origin.model, len(found.results)) == ("former", 5)
     assert found.results[0].explanation is not None
     assert found.results[0].explanation.regions[1].label == "left"

@@ -19,7 +19,7 @@ GPS = 0x8825
 def upload(api: Api, name: str, content: bytes, detected: bool = True) -> str:
     answer = api.request("POST", "/ingest", files={"images": (name, content)})
     if detected:
-        api.library.work(api.services.originals, api.services.pool)
+        api.library.work(api.services.storage.originals, api.services.pool)
     image_id: str = checked(answer, 202, IngestAnswer)["accepted"][0]["image_id"]
     return image_id
 
@@ -80,7 +80,7 @@ def test_a_deleted_picture_has_no_original_to_take(api: Api) -> None:
 
 def test_an_original_that_the_disk_has_lost_is_said_in_words(api: Api) -> None:
     image_id = upload(api, "a.png", png(two_coloured("red", "blue")))
-    original = api.services.originals.path(image_id, "png")
+    original = api.services.storage.originals.path(image_id, "png")
     original.write_bytes(original.read_bytes()[:-1])  # nobody should take this for the file that was uploaded
     refused = [problem(api.get(f"/images/{image_id}/original"), 404, "not-found")]
     assert "is damaged on the server" in refused[0]["detail"]

@@ -196,7 +196,7 @@ def test_a_deleted_picture_is_shown_small_as_long_as_it_can_be_brought_back(api:
     (image_id,) = [one["image_id"] for one in sent.json()["accepted"]]
     small = f"/images/{image_id}/deleted-thumbnail"
     problem(api.get(small), 404, "not-found")  # it is not deleted
-    api.library.work(api.services.originals, api.services.pool)
+    api.library.work(api.services.storage.originals, api.services.pool)
     api.library.catalog.delete(image_id, NOW)
     problem(api.get(f"/images/{image_id}/thumbnail"), 404, "not-found")
     shown = api.get(small)
@@ -227,7 +227,7 @@ def test_a_file_sent_again_after_the_grace_brings_back_nothing(api: Api) -> None
     def send(**manifest: Any) -> str:
         form = {"images": ("a.png", content), "manifest": (None, str(manifest).replace("'", '"'))}
         answer = api.request("POST", "/ingest", files=form)
-        api.library.work(api.services.originals, api.services.pool)
+        api.library.work(api.services.storage.originals, api.services.pool)
         found: str = answer.json()["accepted"][0]["image_id"]
         return found
 

@@ -11,9 +11,9 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.api.admission.capacity import open_rate_limiter
 from service.api.admission.rate_limits import LocalRateLimiter, NoLimit, RateLimiter
 from service.api.admission.redis_rate_limits import ASKED_AT_ONCE, RedisRateLimiter
-from service.api.services import open_rate_limiter
 from service.auth.api_keys import create_key
 from service.auth.key_file import change_keys
 from service.auth.permissions import Permission
@@ -207,7 +207,7 @@ def test_whoever_has_to_wait_for_a_moment_is_never_told_to_come_back_at_once(tmp
     key, stored = create_key("one", Permission.READ, NOW)
     change_keys(tmp_path / "keys.json", lambda keys: [stored])
     with served(Library(tmp_path), rate_limit=3.0, rate_burst=1) as api:
-        limiter = api.services.rate_limiter
+        limiter = api.services.capacity.rate_limiter
         assert isinstance(limiter, LocalRateLimiter)
         limiter._clock = Clock()
         first, second = (api.request("GET", "/tags", headers={"Authorization": f"Bearer {key}"}) for _ in range(2))

@@ -19,7 +19,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
     api = Api(made)
     content = encoded(two_coloured("red", "blue"), "PNG")
     api.request("POST", "/ingest", files={"images": ("a.png", content)})
-    made.work(api.services.originals, api.services.pool)
+    made.work(api.services.storage.originals, api.services.pool)
     api.close()
     yield made
     made.close()
@@ -72,11 +72,11 @@ def test_whatever_would_change_it_is_refused_in_words(api: Api) -> None:
 
 def test_a_file_that_was_never_made_is_said_in_words(api: Api) -> None:
     (image,) = api.get("/images").json()["images"]
-    shown = api.services.originals.find_stripped(image["image_id"], "png")
+    shown = api.services.storage.originals.find_stripped(image["image_id"], "png")
     assert shown is not None
     shown.unlink()
     assert "file to show" in problem(api.get(image["url"]), 409, "read-only")["detail"]
-    api.services.originals.thumbnail(image["image_id"]).unlink()
+    api.services.storage.originals.thumbnail(image["image_id"]).unlink()
     assert "thumbnail" in problem(api.get(image["thumbnail_url"]), 409, "read-only")["detail"]
 
 
@@ -86,6 +86,6 @@ def test_damage_met_by_a_request_is_said_in_words(library: Library, monkeypatch:
     def damaged(*_: object) -> None:
         raise faults.DamagedCatalog(library.folder / "catalog.sqlite", "malformed")
 
-    monkeypatch.setattr(api.services.catalog, "list_images", damaged)
+    monkeypatch.setattr(api.services.storage.catalog, "list_images", damaged)
     assert "damaged" in problem(api.get("/images"), 503, "not-ready")["detail"]
     api.close()

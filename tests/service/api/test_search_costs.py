@@ -29,7 +29,7 @@ def test_the_cost_of_a_sentence_counts_its_tokens(api: Api, monkeypatch: pytest.
 
 
 def test_long_sentences_are_refused_by_what_encoding_them_costs(api: Api) -> None:
-    search, accelerator = api.services.search, api.services.accelerator
+    search, accelerator = api.services.collection.search, api.services.capacity.accelerator
     most = api.settings.queue_cost // (150 * PIECE_COST)
 
     def ask(sentences: int) -> None:
@@ -44,7 +44,7 @@ def test_long_sentences_are_refused_by_what_encoding_them_costs(api: Api) -> Non
 
 
 def test_a_sentence_that_is_kept_encoded_costs_its_pairs_alone(api: Api) -> None:
-    search, request = api.services.search, api.library.request("ochre and blue", shortlist=10)
+    search, request = api.services.collection.search, api.library.request("ochre and blue", shortlist=10)
     assert search.costs.of(search.begin(request)) == 10 * R * 5 + 5 * PIECE_COST
     checked(api.text("ochre and blue", shortlist=10), 200, TextAnswer)
     assert search.costs.of(search.begin(request)) == 10 * R * 5
@@ -53,6 +53,6 @@ def test_a_sentence_that_is_kept_encoded_costs_its_pairs_alone(api: Api) -> None
 
 
 def test_an_upload_costs_finding_its_regions_besides(api: Api) -> None:
-    search = api.services.search
+    search = api.services.collection.search
     query = search.begin(ImageSearchRequest(shortlist=10))
     assert search.costs.of_upload(query) == search.costs.of(query) + DETECTION_COST > DETECTION_COST

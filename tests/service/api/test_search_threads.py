@@ -49,7 +49,7 @@ def watched(
 def test_sql_faiss_and_json_do_not_hold_the_accelerator(
     api: Api, monkeypatch: pytest.MonkeyPatch, holding: Callable[[], bool], light_cost: int | None
 ) -> None:
-    monkeypatch.setattr(api.services.accelerator, "_light_cost", light_cost)
+    monkeypatch.setattr(api.services.capacity.accelerator, "_light_cost", light_cost)
     red = api.library.add("red", two_coloured("red", "red"), captions=["red", "a wall"], tags={"left": "red"})
     api.library.add("blue", two_coloured("blue", "blue"), captions=["blue"])
     others: list[bool] = []
@@ -80,7 +80,7 @@ def test_sql_faiss_and_json_do_not_hold_the_accelerator(
 def test_a_light_query_stays_in_one_thread(
     api: Api, monkeypatch: pytest.MonkeyPatch, light_cost: int | None, shortlist: str, scores: str
 ) -> None:
-    monkeypatch.setattr(api.services.accelerator, "_light_cost", light_cost)
+    monkeypatch.setattr(api.services.capacity.accelerator, "_light_cost", light_cost)
     api.library.add("red", two_coloured("red", "red"))
     threads: dict[str, str] = {}
     for owner, name in ((Shortlist, "search"), (api.library.matcher, "score")):
@@ -100,7 +100,7 @@ def test_a_light_query_stays_in_one_thread(
 def test_a_light_query_enters_one_thread_a_heavy_one_two(
     api: Api, monkeypatch: pytest.MonkeyPatch, light_cost: int | None, expected: list[str]
 ) -> None:
-    monkeypatch.setattr(api.services.accelerator, "_light_cost", light_cost)
+    monkeypatch.setattr(api.services.capacity.accelerator, "_light_cost", light_cost)
     api.library.add("red", two_coloured("red", "red"))
     entered, submit = list[str | None](), ThreadPoolExecutor.submit
 

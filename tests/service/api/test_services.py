@@ -13,8 +13,7 @@ def test_every_part_is_closed_whatever_another_raises(tmp_path: Path, monkeypatc
     api = Api(Library(tmp_path))
     services, closed = api.services, list[str]()
 
-    def watch(name: str) -> None:
-        part: Any = getattr(services, name)
+    def watch(name: str, part: Any) -> None:
         close = part.close
 
         def noted() -> None:
@@ -25,12 +24,20 @@ def test_every_part_is_closed_whatever_another_raises(tmp_path: Path, monkeypatc
 
         monkeypatch.setattr(type(part), "close", lambda self: noted())
 
-    order = ["accelerator", "refresher", "pool", "keys", "models", "regions", "catalog"]
-    for name in order:
-        watch(name)
+    parts = {
+        "accelerator": services.capacity.accelerator,
+        "refresher": services.refresher,
+        "pool": services.pool,
+        "keys": services.keys,
+        "models": services.models,
+        "regions": services.storage.regions,
+        "catalog": services.storage.catalog,
+    }
+    for name, part in parts.items():
+        watch(name, part)
     with pytest.raises(RuntimeError, match="could not be closed"):
         api.close()
-    assert closed == order
+    assert closed == list(parts)
 
 
 def test_what_was_opened_is_closed_where_the_rest_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

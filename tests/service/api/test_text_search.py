@@ -236,8 +236,8 @@ def test_many_at_once_each_get_their_own_answer(api: Api) -> None:
 
 
 def test_too_much_waiting_is_refused_with_a_time_to_come_back(api: Api) -> None:
-    with busy(api.services.accelerator):
-        waiting = api.services.accelerator.enqueue(api.settings.queue_cost, lambda: None)
+    with busy(api.services.capacity.accelerator):
+        waiting = api.services.capacity.accelerator.enqueue(api.settings.queue_cost, lambda: None)
         answer = api.text("overload")
     waiting.result(10)
     assert problem(answer, 503, "overloaded")["retry_after"] >= 1
@@ -292,7 +292,7 @@ def hanging_up(api: Api, is_time: Callable[[], bool]) -> Callable[[httpx.AsyncCl
 
 
 def test_a_caller_who_hangs_up_is_not_worked_for(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    accelerator, worked = api.services.accelerator, list[object]()
+    accelerator, worked = api.services.capacity.accelerator, list[object]()
     monkeypatch.setattr(accelerator, "_light_cost", None)
     with busy(accelerator):
         monkeypatch.setattr(api.library.matcher, "encode_sentences", worked.append)
@@ -305,7 +305,11 @@ def test_a_caller_who_hangs_up_is_not_worked_for(api: Api, monkeypatch: pytest.M
 def test_light_work_for_a_caller_who_hung_up_ends_with_the_part_that_runs(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    accelerator, matcher, encode = api.services.accelerator, api.library.matcher, api.library.matcher.encode_sentences
+    accelerator, matcher, encode = (
+        api.services.capacity.accelerator,
+        api.library.matcher,
+        api.library.matcher.encode_sentences,
+    )
     begun, go, scored, score = threading.Event(), threading.Event(), list[object](), matcher.score
 
     def is_of_the_search() -> bool:
@@ -337,10 +341,10 @@ def test_light_work_for_a_caller_who_hung_up_ends_with_the_part_that_runs(
 
 
 def test_a_caller_who_hangs_up_before_his_turn_is_never_begun(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    accelerator, threads = api.services.accelerator, api.services.threads.light
+    accelerator, threads = api.services.capacity.accelerator, api.services.capacity.threads.light
     go, begun = threading.Event(), list[object]()
     held = [threads.submit(go.wait) for _ in range(usual_threads())]
-    monkeypatch.setattr(api.services.search, "begin", begun.append)
+    monkeypatch.setattr(api.services.collection.search, "begin", begun.append)
     api.together(hanging_up(api, lambda: accelerator.admitted_cost > 0))
     assert accelerator.admitted_cost == 0
     go.set()
@@ -379,13 +383,13 @@ def test_a_sentence_without_a_word_is_refused_before_it_waits(api: Api, monkeypa
         raise ValueError("there is no word in it")
 
     monkeypatch.setattr(FakeMatcher, "words", no_words)
-    with busy(api.services.accelerator):
+    with busy(api.services.capacity.accelerator):
         assert "no word" in problem(api.text("!!"), 422, "invalid-request")["detail"]
 
 
 def test_under_load_what_was_kept_is_given_again_and_what_is_new_is_refused(api: Api) -> None:
     assert checked(api.text("red"), 200, TextAnswer)["cached"] is False
-    with api.services.accelerator.admit(api.services.settings.queue_cost):
+    with api.services.capacity.accelerator.admit(api.services.settings.queue_cost):
         assert checked(api.text("red"), 200, TextAnswer)["cached"] is True
         refused = api.text("blue")
         problem(refused, 503, "overloaded")

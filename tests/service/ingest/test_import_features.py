@@ -216,7 +216,7 @@ def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path: Path) -> 
     loaded = built(tmp_path / "data")
     assert [slot for _, _, slot, *_ in state(tmp_path / "data")] == list(range(240))
     web = Web(Settings(data_dir=tmp_path / "data", decode_workers=1), loaded)
-    regions = web.services.regions.of(THEIRS)
+    regions = web.services.storage.regions.of(THEIRS)
     assert regions is not None
     for slot in (0, 100, 239):
         np.testing.assert_array_equal(regions.features(slot).features, features[slot].astype(np.float16))

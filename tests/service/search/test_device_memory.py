@@ -24,7 +24,7 @@ METHODS = ("score", "explain")
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
     with served(sixty_four(tmp_path), cache_entries=0) as api:
-        api.services.accelerator.enqueue(0, lambda: None).result()  # after what the model costs was measured
+        api.services.capacity.accelerator.enqueue(0, lambda: None).result()  # after what the model costs was measured
         yield api
 
 
