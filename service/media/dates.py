@@ -2,7 +2,7 @@
 
 EXIF comes first: the time of the exposure, or else of the digitization, which scanners write. XMP is next, which
 programs write into files without EXIF. Modification times (EXIF DateTime, xmp:ModifyDate) are ignored. Runs in
-decode_worker.
+decode_worker; XMP is also read from files beside pictures, by the command line.
 """
 
 import re

@@ -1,6 +1,7 @@
 """Descriptions inside picture files: caption and keywords, from XMP (Dublin Core) and IPTC.
 
-Runs in decode_worker. Metadata that is too long, broken or malicious is ignored.
+Runs in decode_worker; XMP is also read from files beside pictures, by the command line. Metadata that is too long,
+broken or malicious is ignored.
 """
 
 import re
@@ -58,9 +59,8 @@ def xmp_description(root: Element | None) -> Description:
     """The description in an XMP packet."""
     if root is None:
         return NOTHING
-    captions, keywords = xmp_texts(root, f"{DC}description"), xmp_texts(root, f"{DC}subject")
-    caption = next(filter(None, map(shown, captions)), "")
-    return Description(caption[:LONGEST_CAPTION].strip(), distinct_keywords(keywords))
+    caption = first_shown(xmp_texts(root, f"{DC}description"))
+    return Description(caption[:LONGEST_CAPTION].strip(), distinct_keywords(xmp_texts(root, f"{DC}subject")))
 
 
 def xmp_texts(root: Element, name: str) -> list[str]:
@@ -95,6 +95,11 @@ def decoded(value: bytes, is_utf_8: bool) -> str:
 def shown(text: str) -> str:
     """The text in one line, without unprintable characters."""
     return UNSHOWN.sub(" ", text).strip()
+
+
+def first_shown(texts: Iterable[str]) -> str:
+    """The first text with something to show, as `shown`; "" if there is none."""
+    return next(filter(None, map(shown, texts)), "")
 
 
 def _texts(node: Element) -> list[str]:

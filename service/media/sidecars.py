@@ -11,7 +11,7 @@ from typing import Any
 
 from index.records import TagValue
 from service.media.dates import xmp_date
-from service.media.descriptions import DC, shown, xmp_root, xmp_texts
+from service.media.descriptions import DC, first_shown, shown, xmp_root, xmp_texts
 
 LARGEST_SIDECAR = 2**20  # bytes; a long history of edits takes several 100 kB
 PEOPLE, RATING = "{http://iptc.org/std/Iptc4xmpExt/2008-02-29/}PersonInImage", "{http://ns.adobe.com/xap/1.0/}Rating"
@@ -66,9 +66,8 @@ def of_xmp(content: bytes) -> Sidecar:
     root = xmp_root(content, LARGEST_SIDECAR)
     assert root is not None
     rating = next((text for text in xmp_texts(root, RATING) if text in RATINGS), None)
-    captions = map(shown, xmp_texts(root, f"{DC}description") + xmp_texts(root, f"{DC}title"))
     return Sidecar(
-        caption=next(filter(None, captions), ""),
+        caption=first_shown(xmp_texts(root, f"{DC}description") + xmp_texts(root, f"{DC}title")),
         taken_at=xmp_date(root),
         tags={} if rating is None else {"rating": int(rating)},
         lists={"keywords": xmp_texts(root, f"{DC}subject"), "people": xmp_texts(root, PEOPLE)},

@@ -29,10 +29,11 @@ class Capacity:
 
     @classmethod
     def from_settings(cls, settings: Settings, processes: int, is_remote: bool) -> Self:
-        """That of one of `processes` web processes; `is_remote`: to begin a search is to wait for other machines."""
+        """The share of one of `processes` web processes; `is_remote`: beginning a search waits for other machines."""
         on_cpu = device_of(settings.device) == "cpu"  # whose work may be done in any thread; a GPU belongs to one
         # The more threads there are inside an operator, the sooner they pay.
         light_cost = LIGHT_COST // usual_threads() if on_cpu else None
+        rate_limiter = open_rate_limiter(settings)  # first: nobody would end the threads where this fails
         return cls(
             accelerator=AcceleratorQueue(settings.queue_cost, light_cost=light_cost),
             threads=RequestThreads.started(processes, light_first=on_cpu and not is_remote),
@@ -40,7 +41,7 @@ class Capacity:
             decoding=RequestSlots.of_decoding(settings.max_uploads),
             streams=RequestSlots.of_streams(),
             archives=RequestSlots.of_archives(),
-            rate_limiter=open_rate_limiter(settings),
+            rate_limiter=rate_limiter,
         )
 
     def is_light(self, query: OpenQuery[Any], cost: int) -> bool:
