@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from index.catalog.catalog import Catalog
+from index.catalog.ingestion.jobs import JobKey
 from index.records import JobStatus
 from service.search.model_views import ModelViews
 
@@ -18,8 +19,8 @@ class JobStates(Protocol):
     def job(self, job_id: str) -> JobStatus | None:
         """The job; None where there is none."""
 
-    def jobs(self, limit: int) -> list[JobStatus]:
-        """The latest jobs, the newest first."""
+    def jobs(self, after: JobKey | None, limit: int) -> list[JobStatus]:
+        """Jobs after a place in their list, the latest first."""
 
 
 class JobProgress:
@@ -36,9 +37,9 @@ class JobProgress:
         job = self._catalog.jobs.find(job_id)
         return None if job is None else self._as_searchable(job)
 
-    def jobs(self, limit: int) -> list[JobStatus]:
-        """The latest jobs, the newest first."""
-        return [self._as_searchable(job) for job in self._catalog.jobs.latest(limit)]
+    def jobs(self, after: JobKey | None, limit: int) -> list[JobStatus]:
+        """Jobs after a place in their list, the latest first."""
+        return [self._as_searchable(job) for job in self._catalog.jobs.page(after, limit)]
 
     def _as_searchable(self, job: JobStatus) -> JobStatus:
         """The job as clients see it. One reported as done stays so, whatever captions its pictures are given later."""

@@ -1,9 +1,10 @@
-"""Cursors of lists of pictures and failures: the `next` of a page, after which the following page begins."""
+"""Cursors of lists of pictures, failures and jobs: the `next` of a page, after which the following page begins."""
 
 import re
 
 from index.catalog.ingestion.failures import FailureKey
-from index.records import Failure, Image, ImageOrder, ListPlace
+from index.catalog.ingestion.jobs import JobKey
+from index.records import Failure, Image, ImageOrder, JobStatus, ListPlace
 
 LONGEST_CURSOR = 128
 UNIX_SECONDS = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d\d?)?")
@@ -36,9 +37,14 @@ def cursor_after_failure(failure: Failure) -> str:
     return f"{failure.image_id}@{failure.added_at!r}"
 
 
-def failure_place(cursor: str) -> FailureKey:
-    """The list position of a failure cursor. Raises ValueError for any other text."""
-    image_id, _, added_at = cursor.partition("@")
-    if not UNIX_SECONDS.fullmatch(added_at):
+def cursor_after_job(job: JobStatus) -> str:
+    """The cursor of the page after a job, which remains valid when the job is forgotten."""
+    return f"{job.job_id}@{job.created_at!r}"
+
+
+def key_of(cursor: str) -> FailureKey | JobKey:
+    """The list position of a failure's or a job's cursor. Raises ValueError for any other text."""
+    identifier, _, seconds = cursor.partition("@")
+    if not UNIX_SECONDS.fullmatch(seconds):
         raise ValueError("this is no `next` of a page")
-    return -float(added_at), image_id
+    return -float(seconds), identifier

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from index.catalog.catalog import Catalog
+from index.catalog.ingestion.jobs import JobKey
 from index.records import JobStatus, NewPicture
 from service.api.stored_pictures import LocalPictures
 from service.cluster.directing.shard_writer import ShardWriter
@@ -33,9 +34,9 @@ class CatalogJobs:
         """The job."""
         return self._catalog.jobs.find(job_id)
 
-    def jobs(self, limit: int) -> list[JobStatus]:
-        """The latest jobs."""
-        return self._catalog.jobs.latest(limit)
+    def jobs(self, after: JobKey | None, limit: int) -> list[JobStatus]:
+        """Jobs after a place in their list."""
+        return self._catalog.jobs.page(after, limit)
 
 
 class Directory:

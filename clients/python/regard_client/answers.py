@@ -247,9 +247,10 @@ class JobListed(TypedDict):
 
 
 class JobsAnswer(TypedDict):
-    """The latest jobs, the newest first."""
+    """A page of jobs, the latest first; `next` is the `after` of the following page, null on the last."""
 
     jobs: list[JobListed]
+    next: str | None
 
 
 class LiveAnswer(TypedDict):

@@ -157,9 +157,10 @@ class AsyncClient:
         """The progress of an ingestion."""
         return await self._send(calls.job(job_id))
 
-    async def jobs(self, limit: int | None = None) -> JobsAnswer:
-        """The latest ingestions, the last one first; `limit` of them, or as many as the server chooses."""
-        return await self._send(calls.jobs(limit))
+    async def jobs(self, limit: int | None = None, *, after: str | None = None) -> JobsAnswer:
+        """A page of the ingestions, the last one first; `limit` of them, or as many as the server chooses. Its `next`
+        is the next page's `after`, None on the last page."""
+        return await self._send(calls.jobs(limit, after))
 
     async def follow(
         self, job_id: str, *, seconds_between: float = 0.5, timeout_s: float | None = None

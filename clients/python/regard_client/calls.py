@@ -83,9 +83,10 @@ def job(job_id: str) -> Call[JobAnswer]:
     return Call(method="GET", path=f"/jobs/{part_of_path(job_id)}", read=json_as(JobAnswer))
 
 
-def jobs(limit: int | None) -> Call[JobsAnswer]:
-    """The latest ingestions."""
-    return Call(method="GET", path="/jobs", query=_without_none({"limit": limit}), read=json_as(JobsAnswer))
+def jobs(limit: int | None, after: str | None) -> Call[JobsAnswer]:
+    """A page of the ingestions."""
+    query = _without_none({"after": after, "limit": limit})
+    return Call(method="GET", path="/jobs", query=query, read=json_as(JobsAnswer))
 
 
 def failures(after: str | None, limit: int | None) -> Call[FailuresAnswer]:

@@ -156,9 +156,10 @@ class Client:
         """The progress of an ingestion."""
         return self._send(calls.job(job_id))
 
-    def jobs(self, limit: int | None = None) -> JobsAnswer:
-        """The latest ingestions, the last one first; `limit` of them, or as many as the server chooses."""
-        return self._send(calls.jobs(limit))
+    def jobs(self, limit: int | None = None, *, after: str | None = None) -> JobsAnswer:
+        """A page of the ingestions, the last one first; `limit` of them, or as many as the server chooses. Its `next`
+        is the next page's `after`, None on the last page."""
+        return self._send(calls.jobs(limit, after))
 
     def follow(
         self, job_id: str, *, seconds_between: float = 0.5, timeout_s: float | None = None

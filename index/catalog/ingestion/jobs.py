@@ -3,10 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable
 from sqlite3 import Connection, Row
+from typing import Any, TypeAlias
 
 from index.catalog.database.connection import Database
 from index.catalog.queries import GONE, to_failures
 from index.records import JobState, JobStatus
+
+JobKey: TypeAlias = tuple[float, str]
+"""A job's sort key, the same in every shard that has a part of it."""
 
 OLDEST_FINISHED = """
   SELECT job_id FROM jobs
@@ -15,6 +19,11 @@ OLDEST_FINISHED = """
   )
   ORDER BY created_at LIMIT 1
 """
+
+
+def job_key(job: JobStatus) -> JobKey:
+    """The sort key of a job: the latest come first."""
+    return -job.created_at, job.job_id
 
 
 class Jobs:
@@ -29,11 +38,15 @@ class Jobs:
             job = db.execute("SELECT job_id, created_at FROM jobs WHERE job_id = ?", [job_id]).fetchone()
             return None if job is None else job_status(db, job)
 
-    def latest(self, limit: int) -> list[JobStatus]:
-        """The most recent jobs, the latest first."""
-        sql = "SELECT job_id, created_at FROM jobs ORDER BY created_at DESC, job_id LIMIT ?"
+    def page(self, after: JobKey | None, limit: int) -> list[JobStatus]:
+        """Jobs after a place in their list, the latest first."""
+        condition, values = "TRUE", list[Any]()
+        if after is not None:  # not as one comparison of pairs, for which the index would not serve
+            created_at, job_id = -after[0], after[1]
+            condition, values = "created_at <= ? AND (created_at < ? OR job_id > ?)", [created_at, created_at, job_id]
+        sql = f"SELECT job_id, created_at FROM jobs WHERE {condition} ORDER BY created_at DESC, job_id LIMIT ?"
         with self._database.reading() as db:
-            return [job_status(db, job) for job in db.execute(sql, [limit]).fetchall()]
+            return [job_status(db, job) for job in db.execute(sql, [*values, limit]).fetchall()]
 
     def forget_finished(self, seconds: float, now: float) -> bool:
         """Forget the oldest finished job if it is older than `seconds`; False where there is none.

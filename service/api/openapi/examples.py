@@ -122,7 +122,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         ],
     },
     "get_job": {**_JOB, "failures": [_FAILURE]},
-    "list_jobs": {"jobs": [_JOB]},
+    "list_jobs": {"jobs": [_JOB], "next": None},
     "get_archive_ticket": {
         "url": "/images/archive?ticket=rgt_...",
         "pictures": 2,

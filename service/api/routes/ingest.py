@@ -6,10 +6,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from index.catalog.ingestion.failures import FailureKey
+from index.catalog.ingestion.jobs import JobKey
 from service.api.dependencies import ServicesDep, content_length, in_change_thread
 from service.api.job_events import ENDED, EventStream, job_events
 from service.api.openapi.document import INGEST_FORM
-from service.api.page_cursors import LONGEST_CURSOR, cursor_after_failure, failure_place
+from service.api.page_cursors import LONGEST_CURSOR, cursor_after_failure, cursor_after_job, key_of
 from service.api.problems import problem_responses
 from service.api.schemas.resources import (
     Accepted,
@@ -39,6 +41,8 @@ from service.errors import (
 router = APIRouter(tags=["ingestion"])
 
 PATH = "/ingest"
+
+After = Annotated[str | None, Query(description="The `next` of the page before.", max_length=LONGEST_CURSOR)]
 
 
 @router.post(
@@ -74,10 +78,15 @@ async def ingest(request: Request, response: Response, services: ServicesDep) ->
     responses=problem_responses(InvalidRequest, Problem),
 )
 def list_jobs(
-    services: ServicesDep, limit: Annotated[int, Query(ge=1, le=100, description="How many at most.")] = 20
+    services: ServicesDep,
+    after: After = None,
+    limit: Annotated[int, Query(ge=1, le=100, description="How many at most.")] = 20,
 ) -> JobsAnswer:
-    """The latest jobs, the newest first, each with its progress."""
-    return JobsAnswer(jobs=[JobListed.model_validate(job) for job in services.collection.progress.jobs(limit)])
+    """Jobs, the latest first, each with its progress. One that is done is forgotten 30 days later."""
+    jobs = services.collection.progress.jobs(key_after(after), limit + 1)
+    page = jobs[:limit]
+    following = cursor_after_job(page[-1]) if len(jobs) > limit else None
+    return JobsAnswer(jobs=[JobListed.model_validate(job) for job in page], next=following)
 
 
 @router.get(
@@ -132,15 +141,11 @@ async def follow_job(job_id: str, request: Request, services: ServicesDep) -> Re
 )
 def list_failures(
     services: ServicesDep,
-    after: Annotated[str | None, Query(description="The `next` of the page before.", max_length=LONGEST_CURSOR)] = None,
+    after: After = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 1000,
 ) -> FailuresAnswer:
     """Pictures that could not be read, or that have no regions, the latest first, each with its reason."""
-    try:
-        place = None if after is None else failure_place(after)
-    except ValueError as fault:
-        raise InvalidRequest.field("after", str(fault)) from fault
-    failures = services.collection.pictures.failures(place, limit + 1)
+    failures = services.collection.pictures.failures(key_after(after), limit + 1)
     page = failures[:limit]
     following = cursor_after_failure(page[-1]) if len(failures) > limit else None
     return FailuresAnswer(failures=[FailureAnswer.model_validate(failure) for failure in page], next=following)
@@ -173,3 +178,11 @@ def current(services: Services, job_id: str) -> JobAnswer | None:
     """The job as it is now; None where there is none."""
     job = services.collection.progress.job(job_id)
     return None if job is None else JobAnswer.model_validate(job)
+
+
+def key_after(cursor: str | None) -> FailureKey | JobKey | None:
+    """The place in a list after which a page begins; None at its start. Raises InvalidRequest for any other text."""
+    try:
+        return None if cursor is None else key_of(cursor)
+    except ValueError as fault:
+        raise InvalidRequest.field("after", str(fault)) from fault

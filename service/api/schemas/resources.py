@@ -109,9 +109,10 @@ class JobListed(Answer):
 
 
 class JobsAnswer(Answer):
-    """The latest jobs, the newest first."""
+    """A page of jobs, the latest first; `next` is the `after` of the following page, null on the last."""
 
     jobs: list[JobListed]
+    next: str | None
 
 
 class RetryAnswer(Answer):

@@ -85,7 +85,7 @@ def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
 
     try:
         if (path := catalog_of(settings)) is None:
-            return [{"part": "stored", "ok": True, "found": "nothing is stored"}]
+            return [_nothing_stored(settings)]
         if check_schema(path).is_old:
             return [{"part": "stored", "ok": False, "found": f"not compared yet: {OLD_CATALOG}; ask again then"}]
     except FAULTS as fault:
@@ -100,6 +100,15 @@ def _verified(settings: Settings, progress: Progress) -> list[dict[str, Any]]:
     return [{"part": "stored", "ok": False, "found": one} for one in damage] or [
         {"part": "stored", "ok": True, "found": "everything matches its checksum"}
     ]
+
+
+def _nothing_stored(settings: Settings) -> dict[str, Any]:
+    """The result of verifying a data directory without a catalog. It is a fault except in a cluster, whose replicas
+    store: who asks expects pictures, and misspelt the folder or did not mount its disk."""
+    found = f"nothing is stored in {settings.data_dir.resolve()}"
+    if is_cluster(settings):
+        return {"part": "stored", "ok": True, "found": found}
+    return {"part": "stored", "ok": False, "found": f"{found}: is it the right --data-dir, and its disk mounted?"}
 
 
 def _python(settings: Settings) -> str:

@@ -1,7 +1,8 @@
 """`regard jobs`: ingestions and their progress."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,12 +11,20 @@ from service.cli.options import AsJson, Url
 from service.cli.terminal.output import print_json, print_note, print_table
 from service.cli.terminal.picture_cells import time_cell
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from regard_client import Client
+    from regard_client.answers import JobListed
+
+JOBS_A_PAGE = 100
+
 
 def jobs(
     job_ids: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of jobs; the latest ones if not given.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="How many of the latest at most.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many of the latest at most.")] = 20,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -25,7 +34,7 @@ def jobs(
     """
     with connect(url) as client:
         if not job_ids:
-            print_jobs(client.jobs(limit)["jobs"], as_json)
+            print_jobs(list(islice(all_jobs(client, min(limit, JOBS_A_PAGE)), limit)), as_json)
             return
         named = [client.job(job_id) for job_id in job_ids]
     print_jobs(named, as_json)
@@ -33,6 +42,15 @@ def jobs(
         for job in named:
             for failure in job["failures"]:
                 print_note(f"set aside: {failure['filename']}: {failure['reason']}")
+
+
+def all_jobs(client: "Client", page_size: int) -> "Iterator[JobListed]":
+    """The jobs, the latest first, fetched page by page."""
+    page = client.jobs(page_size)
+    yield from page["jobs"]
+    while after := page.get("next"):
+        page = client.jobs(page_size, after=after)
+        yield from page["jobs"]
 
 
 def print_jobs(listed: Sequence[Mapping[str, object]], as_json: bool) -> None:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from index.catalog.ingestion.jobs import JobKey, job_key
 from index.records import JobState, JobStatus
 from service.cluster.messages import ShardLost
 from service.cluster.placement import Placement
@@ -29,14 +30,13 @@ class ClusterJobs:
         ]
         return merged_job(parts) if parts else None
 
-    def jobs(self, limit: int) -> list[JobStatus]:
-        """The latest jobs, the newest first."""
+    def jobs(self, after: JobKey | None, limit: int) -> list[JobStatus]:
+        """Jobs after a place in their list, the latest first."""
         by_id: dict[str, list[JobStatus]] = defaultdict(list)
-        for part in every_shard(self._fan_out, self._placement().num_shards, ShardLists.jobs, limit):
+        for part in every_shard(self._fan_out, self._placement().num_shards, ShardLists.jobs, after, limit):
             for job in part:
                 by_id[job.job_id].append(job)
-        latest = sorted(by_id.values(), key=lambda parts: (-parts[0].created_at, parts[0].job_id))[:limit]
-        return [merged_job(parts) for parts in latest]
+        return sorted(map(merged_job, by_id.values()), key=job_key)[:limit]
 
 
 def known_parts(replicas: Iterable[JobStatus | None]) -> list[JobStatus]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from index.catalog.catalog import Catalog
 from index.catalog.filters import EVERY, Filter
 from index.catalog.ingestion.failures import FailureKey
+from index.catalog.ingestion.jobs import JobKey
 from index.catalog.list_orders import PageKey, page_key
 from index.records import Failure, Image, ImageOrder, JobStatus, TagUse
 from service.api.job_progress import JobStates
@@ -118,9 +119,9 @@ class ShardLists:
         views = [model.snapshot() for model, state in self._pictures.view_states() if state.state != "not built"]
         return all(view is not None and view.counts.images >= job.picture_slots for view in views)
 
-    def jobs(self, limit: int) -> list[JobStatus]:
-        """This shard's part of the latest jobs."""
-        return self._progress.jobs(limit)
+    def jobs(self, after: JobKey | None, limit: int) -> list[JobStatus]:
+        """This shard's parts of jobs, the latest first, after a position in their list."""
+        return self._progress.jobs(after, limit)
 
     def view_states(self) -> dict[str, ViewState]:
         """The state of each model's view of this shard, by the model's digest."""

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from index.catalog.catalog import Catalog
+from index.catalog.ingestion.jobs import JobKey, job_key
 from index.records import DetectedPicture, Failure, JobStatus, ListPlace
 from tests.support.catalog_captions import captions_of
 from tests.support.catalogs import make_ready, picture
@@ -70,6 +71,17 @@ def test_a_duplicate_is_one_picture_and_merges(catalog: Catalog) -> None:
     assert (image.captions, image.tags) == (("x", "y"), {"n": 1, "m": "new"})
     assert (image.filename, image.added_at) == ("a.jpg", 1.0)
     assert texts(catalog, "a") == [("x", 0), ("y", 1)], "a ready picture's new caption gets its slot at once"
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 5])
+def test_jobs_are_paged_from_the_latest_on(catalog: Catalog, page_size: int) -> None:
+    times = [3.0, 1.0, 2.0, 2.0, 2.0]
+    jobs = [(-now, catalog.take_in([picture("a")], now=now).job_id) for now in times]
+    paged, place = list[JobKey](), None
+    while page := catalog.jobs.page(place, page_size):
+        paged += map(job_key, page)
+        place = paged[-1]
+    assert paged == sorted(jobs)
 
 
 def test_a_job_runs_while_some_of_its_pictures_wait(catalog: Catalog) -> None:

@@ -46,7 +46,7 @@ def test_one_with_its_length_is_refused_at_once(api: Api, image_id: str, path: s
 
 @pytest.mark.parametrize("path", ["/images/{}", "/images/{}/explain.png?query=red", "/images", "/jobs/{}/events"])
 def test_one_in_pieces_cuts_no_answer(api: Api, image_id: str, path: str) -> None:
-    job_id = api.services.collection.progress.jobs(1)[0].job_id
+    job_id = api.services.collection.progress.jobs(None, 1)[0].job_id
     path = path.format(job_id if "jobs" in path else image_id)
     whole = api.request("GET", path)
     answer = api.request("GET", path, content=in_pieces())

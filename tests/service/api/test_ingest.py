@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.api.schemas.resources import FailuresAnswer, IngestAnswer, JobAnswer
+from service.api.schemas.resources import FailuresAnswer, IngestAnswer, JobAnswer, JobsAnswer
 from service.api.schemas.results import TextAnswer
 from tests.support.library import NAMES, Library, two_coloured
 from tests.support.web_app import Api, checked, png, problem, served
@@ -260,6 +260,17 @@ def test_a_job_that_is_done_stays_so_when_its_pictures_are_edited(api: Api) -> N
     assert api.request("PATCH", path, json={"captions": ["a wall"]}).status_code == 200
     assert checked(api.get(receipt["status_url"]), 200, JobAnswer)["state"] == "done"
     assert api.get("/jobs").json()["jobs"][0]["state"] == "done"
+
+
+def test_jobs_are_listed_page_by_page(api: Api) -> None:
+    sent = [send(api, [(f"{name}.png", RED)]).json()["job_id"] for name in ("a", "b", "c")]
+    listed = sorted(sent)  # all of one moment, as the clock stands still
+    first = checked(api.get("/jobs", limit=2), 200, JobsAnswer)
+    assert [job["job_id"] for job in first["jobs"]] == listed[:2]
+    last = checked(api.get("/jobs", limit=2, after=first["next"]), 200, JobsAnswer)
+    assert ([job["job_id"] for job in last["jobs"]], last["next"]) == (listed[2:], None)
+    fault = problem(api.get("/jobs", after="nonsense"), 422, "invalid-request")
+    assert fault["errors"][0]["field"] == "after"
 
 
 def test_nothing_is_taken_in_while_no_decoder_can_be_started(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard_client import Client, Picture
+from service.cli.commands import jobs
 from service.storage.originals import Originals
 from tests.support.cli_runner import Regard
 from tests.support.library import two_coloured
@@ -189,6 +190,13 @@ def test_jobs_are_listed_and_told(regard: Regard, url: str) -> None:
     one = documents[0]["job_id"]
     assert json.loads(regard("jobs", one, "--url", url, "--json")[1])["jobs"][0]["state"] == "done"
     assert regard("jobs", "nope", "--url", url)[0] == 1
+
+
+def test_all_jobs_are_listed_page_by_page(regard: Regard, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = json.loads(regard("jobs", "--url", url, "--json")[1])["jobs"]
+    monkeypatch.setattr(jobs, "JOBS_A_PAGE", 2)
+    assert json.loads(regard("jobs", "--url", url, "--json")[1])["jobs"] == whole
+    assert json.loads(regard("jobs", "--url", url, "--json", "--limit", 3)[1])["jobs"] == whole[:3]
 
 
 def test_what_was_set_aside_is_listed_and_tried_again(regard: Regard, tmp_path: Path) -> None:

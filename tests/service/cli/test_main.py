@@ -113,7 +113,9 @@ def test_a_data_directory_is_verified_and_compacted(
 ) -> None:
     monkeypatch.setattr(doctor, "CHECKS", {"catalog": doctor.CHECKS["catalog"]})
     folder = tmp_path / "data"
-    assert "nothing is stored" in regard("doctor", "--verify", "--data-dir", folder)[1]
+    status, said, _ = regard("doctor", "--verify", "--data-dir", folder)
+    assert (status, f"nothing is stored in {folder}" in said) == (1, True)
+    assert regard("doctor", "--data-dir", folder)[0] == 0
     assert regard("compact", "--data-dir", folder)[0] == 1
     with running_server(folder) as url:
         regard("ingest", photos(tmp_path / "more", "yellow", "cyan"), "--url", url)

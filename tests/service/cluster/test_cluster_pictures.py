@@ -16,6 +16,7 @@ from index.catalog.catalog import Catalog
 from index.catalog.changes.description_bounds import OversizedDescription
 from index.catalog.filters import EVERY, Filter
 from index.catalog.ingestion.failures import failure_key
+from index.catalog.ingestion.jobs import job_key
 from index.records import Failure, ImageOrder, JobState, JobStatus, ListPlace, PictureChange
 from service.cluster.messages import ShardLost
 from service.cluster.operations import LONG_AGO
@@ -111,7 +112,7 @@ def test_tags_counts_and_jobs_are_those_of_one_catalog(shards: Shards, whole: Di
     assert shards.pictures.tags(10, 10, "", "") == whole.catalog.tags(10, 10)
     assert shards.pictures.tags(1, 1, "", "") == whole.catalog.tags(1, 1)
     assert shards.pictures.tags(10, 10, "red", "third") == whole.catalog.tags(10, 10, "red", "third")
-    ours, theirs = shards.jobs.jobs(2), whole.catalog.jobs.latest(2)
+    ours, theirs = shards.jobs.jobs(None, 2), whole.catalog.jobs.page(None, 2)
     assert [(job.total, job.done, job.state) for job in ours] == [(job.total, job.done, job.state) for job in theirs]
     assert shards.jobs.job(ours[0].job_id) == ours[0]
     assert shards.jobs.job("unknown") is None
@@ -156,7 +157,18 @@ def test_a_job_is_as_far_as_the_replica_that_is_furthest_behind(states: list[Job
 def test_jobs_of_one_moment_are_listed_as_one_machine_does() -> None:
     same = [replace(part_of_job("done"), job_id=name) for name in ("c", "a", "b")]
     jobs = ClusterJobs(FanOut([[Reporting(same)], [Reporting(same[::-1])]], 5.0), lambda: Placement(2))
-    assert [job.job_id for job in jobs.jobs(2)] == ["a", "b"]
+    assert [job.job_id for job in jobs.jobs(None, 2)] == ["a", "b"]
+
+
+def test_jobs_are_paged_as_those_of_one_catalog(shards: Shards, whole: Directory, tmp_path: Path) -> None:
+    fill(shards, whole, tmp_path)
+    listed = shards.jobs.jobs(None, 100)
+    assert len(listed) > 2
+    paged, place = list[JobStatus](), None
+    while page := shards.jobs.jobs(place, 2):
+        paged += page
+        place = job_key(page[-1])
+    assert paged == listed
 
 
 def test_a_job_whose_shards_differ_is_running() -> None:
