@@ -4,7 +4,7 @@ import os
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,22 @@ from index.views.slab import Corrupt, DamagedRow, Mapped, RowNumbers, Slab, alig
 Half: TypeAlias = npt.NDArray[np.float16]
 
 
+class _Place(NamedTuple):
+    """The bytes of an array in the file of words, and their checksum."""
+
+    offset: int
+    size: int
+    crc32: int
+
+
 class RaggedSlab:
     """Arrays of differing length: a slab of (offset, length) pairs beside one file of 64-byte aligned rows."""
 
     def __init__(self, folder: Path, width: int, write: bool) -> None:
-        """Internal: use RaggedSlab.open instead."""
+        """Open arrays of `width` columns, creating them when `write`.
+
+        LayoutMismatch for another width or format, FileNotFoundError where there are none.
+        """
         self.folder = folder
         self._width = width
         # "words" is empty: its shape records the width in the header, so that another width is refused.
@@ -34,14 +45,6 @@ class RaggedSlab:
         self._words = Mapped(folder / "words.bin", write)
         if write:
             sync_folder(folder)
-
-    @classmethod
-    def open(cls, folder: Path, width: int, write: bool) -> Self:
-        """Open arrays of `width` columns, creating them when `write`.
-
-        LayoutMismatch for another width or format, FileNotFoundError where there are none.
-        """
-        return cls(folder, width, write)
 
     def close(self) -> None:
         """Close the files; arrays already read stay valid."""
@@ -64,7 +67,10 @@ class RaggedSlab:
         for array in arrays:
             if array.ndim != 2 or array.shape[1] != self._width:
                 raise ValueError(f"{self.folder} takes arrays [n, {self._width}], not {list(array.shape)}")
-        start = self._end_of(at - 1) if at else 0
+        start = 0
+        if at:
+            last = self._checked_place(at - 1)
+            start = last.offset + aligned(last.size)
         sizes = np.array([aligned(2 * array.size) for array in arrays], np.int64)
         offsets = start + np.cumsum(sizes) - sizes
         packed = np.zeros(int(sizes.sum()), np.uint8)
@@ -87,26 +93,31 @@ class RaggedSlab:
             },
         )
 
-    def _end_of(self, row: int) -> int:
+    def _place(self, row: int) -> _Place:
+        place = self._places.read([row], fields=["offset", "length", "words_crc32"])
+        offset, length, crc32 = (int(numbers[0]) for numbers in place.values())
+        return _Place(offset, 2 * self._width * length, crc32)
+
+    def _checked_place(self, row: int) -> _Place:
+        """The row's place, to write at: a damaged one is Corrupt, since writing there would overwrite other words."""
         try:
-            self._places.check(row)  # a wrong offset would overwrite other words
+            self._places.check(row)
         except DamagedRow as damage:  # whose row number is a caption's, not a picture's
             raise Corrupt(str(damage)) from damage
-        place = self._places.read([row], fields=["offset", "length"])
-        return int(place["offset"][0]) + aligned(2 * self._width * int(place["length"][0]))
+        return self._place(row)
 
     def read(self, rows: RowNumbers) -> list[Half]:
         """Copies of the rows, one [n, width] array each, in the order asked; IndexError past the end."""
         places = self._places.read(rows, fields=["offset", "length"])
         return [
-            self._raw(int(offset), int(length)).copy().view(np.float16).reshape(-1, self._width)
+            self._raw(int(offset), 2 * self._width * int(length)).copy().view(np.float16).reshape(-1, self._width)
             for offset, length in zip(places["offset"], places["length"], strict=True)
         ]
 
-    def _raw(self, offset: int, length: int) -> npt.NDArray[np.uint8]:
-        stop = offset + 2 * self._width * length
+    def _raw(self, offset: int, size: int) -> npt.NDArray[np.uint8]:
+        stop = offset + size
         raw = self._words.upto(stop)[offset:stop]
-        if raw.size != stop - offset:
+        if raw.size != size:
             raise Corrupt(f"{self.folder}: words {offset} .. {stop} lie past the end of the file")
         return raw
 
@@ -127,21 +138,18 @@ class RaggedSlab:
 
     def _zero_words(self, row: int) -> bool:
         """Overwrite the row's words with zeros; False where they were zero already and their checksum matches."""
-        self._end_of(row)
-        place = self._places.read([row], fields=["offset", "length", "words_crc32"])
-        offset, length = int(place["offset"][0]), int(place["length"][0])
-        raw = self._raw(offset, length)
+        place = self._checked_place(row)
+        raw = self._raw(place.offset, place.size)
         if raw.any():
-            zero(self._words.handle, offset, 2 * self._width * length)
+            zero(self._words.handle, place.offset, place.size)
             return True
-        return bool(zlib.crc32(raw.data) != place["words_crc32"][0])  # true after a killed blanking
+        return zlib.crc32(raw.data) != place.crc32  # true after a killed blanking
 
     def check(self, row: int) -> None:
         """Raise Corrupt, naming the row, when its bytes do not match their checksum."""
         self._places.check(row)
-        place = self._places.read([row], fields=["offset", "length", "words_crc32"])
-        raw = self._raw(int(place["offset"][0]), int(place["length"][0]))
-        if zlib.crc32(raw.data) != place["words_crc32"][0]:
+        place = self._place(row)
+        if zlib.crc32(self._raw(place.offset, place.size).data) != place.crc32:
             raise DamagedRow(f"{self.folder}: the words of row {row} do not match their checksum", row)
 
     def valid_prefix(self, count: int) -> int:

@@ -21,7 +21,7 @@ class Stores:
         embedding = {"embedding": ((about.embed_dim,), "<f4")}
         self.images = Slab.open(folder / "images", about.layout, write)
         self.image_embeddings = Slab.open(folder / "image_embeddings", embedding, write)
-        self.captions = RaggedSlab.open(folder / "captions", about.word_dim, write)
+        self.captions = RaggedSlab(folder / "captions", about.word_dim, write)
         self.caption_embeddings = Slab.open(folder / "caption_embeddings", embedding, write)
 
     def embeddings(self, name: str, count: int) -> Floats:

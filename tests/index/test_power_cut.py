@@ -56,10 +56,10 @@ def test_records_that_were_blanked_stay_so_after_a_power_cut(disk: Disk, tmp_pat
 
 
 def test_words_that_were_blanked_stay_so_after_a_power_cut(disk: Disk, tmp_path: Path) -> None:
-    ragged = RaggedSlab.open(disk.folder / "words", 2, write=True)
+    ragged = RaggedSlab(disk.folder / "words", 2, write=True)
     ragged.append(0, [np.full((rows, 2), rows, np.float16) for rows in (1, 2, 3)])
     assert ragged.blank([1]) == 1
-    left = RaggedSlab.open(disk.left(tmp_path / "left") / "words", 2, write=False)
+    left = RaggedSlab(disk.left(tmp_path / "left") / "words", 2, write=False)
     left.check(1)
     assert [array.tolist() for array in left.read(range(3))] == [[[1, 1]], [[0, 0]] * 2, [[3, 3]] * 3]
 

@@ -38,8 +38,8 @@ def cut(path: Path, size: int) -> None:
 def test_the_last_append_wins_from_its_row_on(
     tmp_path_factory: pytest.TempPathFactory, appends: list[tuple[int, list[int]]]
 ) -> None:
-    slab = RaggedSlab.open(tmp_path_factory.mktemp("ragged"), WIDTH, write=True)
-    reader = RaggedSlab.open(slab.folder, WIDTH, write=False)
+    slab = RaggedSlab(tmp_path_factory.mktemp("ragged"), WIDTH, write=True)
+    reader = RaggedSlab(slab.folder, WIDTH, write=False)
     expected: list[Half] = []
     for seed, (start, lengths) in enumerate(appends):
         at, new = min(start, len(expected)), arrays(lengths, seed)
@@ -51,7 +51,7 @@ def test_the_last_append_wins_from_its_row_on(
 
 
 def test_rows_come_in_any_order_and_are_copies(tmp_path: Path) -> None:
-    slab, words = RaggedSlab.open(tmp_path, WIDTH, write=True), arrays([4, 1, 9, 30])
+    slab, words = RaggedSlab(tmp_path, WIDTH, write=True), arrays([4, 1, 9, 30])
     slab.append(0, words)
     found = slab.read([3, 0, 3])
     same(found, [words[3], words[0], words[3]])
@@ -63,18 +63,18 @@ def test_rows_come_in_any_order_and_are_copies(tmp_path: Path) -> None:
 
 
 def test_arrays_of_another_width_are_refused(tmp_path: Path) -> None:
-    slab = RaggedSlab.open(tmp_path, WIDTH, write=True)
+    slab = RaggedSlab(tmp_path, WIDTH, write=True)
     with pytest.raises(ValueError, match=r"takes arrays \[n, 6\]"):
         slab.append(0, [np.zeros((3, WIDTH + 1))])
     with pytest.raises(Corrupt, match="0 records where 1"):
         slab.append(1, arrays([3]))
     assert len(slab) == 0
     with pytest.raises(LayoutMismatch):
-        RaggedSlab.open(tmp_path, WIDTH + 1, write=True)
+        RaggedSlab(tmp_path, WIDTH + 1, write=True)
 
 
 def test_what_is_left_of_a_damaged_tail(tmp_path: Path) -> None:
-    slab, words = RaggedSlab.open(tmp_path, WIDTH, write=True), arrays([8] * 10)
+    slab, words = RaggedSlab(tmp_path, WIDTH, write=True), arrays([8] * 10)
     slab.append(0, words)
     record = 128  # 8 rows of 6 halves are 96 bytes
     with (tmp_path / "words.bin").open("r+b") as file:
@@ -84,7 +84,7 @@ def test_what_is_left_of_a_damaged_tail(tmp_path: Path) -> None:
     with pytest.raises(Corrupt, match="words of row 8"):
         slab.check(8)
     cut(tmp_path / "words.bin", 4 * record + 10)
-    reader = RaggedSlab.open(tmp_path, WIDTH, write=False)
+    reader = RaggedSlab(tmp_path, WIDTH, write=False)
     assert reader.valid_prefix(10) == 4
     with pytest.raises(Corrupt, match="past the end"):
         reader.check(4)
@@ -94,7 +94,7 @@ def test_what_is_left_of_a_damaged_tail(tmp_path: Path) -> None:
 
 
 def test_words_lost_behind_a_count_are_written_again(tmp_path: Path) -> None:
-    slab = RaggedSlab.open(tmp_path, WIDTH, write=True)
+    slab = RaggedSlab(tmp_path, WIDTH, write=True)
     slab.append(0, arrays([3, 5, 2], seed=1))
     cut(tmp_path / "words.bin", 70)
     left = slab.valid_prefix(3)
@@ -105,7 +105,7 @@ def test_words_lost_behind_a_count_are_written_again(tmp_path: Path) -> None:
 
 
 def test_a_row_is_not_written_behind_a_damaged_one_and_no_row_of_pictures_is_blamed(tmp_path: Path) -> None:
-    slab = RaggedSlab.open(tmp_path, WIDTH, write=True)
+    slab = RaggedSlab(tmp_path, WIDTH, write=True)
     slab.append(0, arrays([3, 5]))
     with (tmp_path / "records.bin").open("r+b") as file:
         file.seek(-64, 2)

@@ -249,7 +249,7 @@ def test_rows_of_both_kinds_of_slab_are_blanked_once(tmp_path: Path) -> None:
         slab.append(0, records(5))
         assert (slab.blank([4, 0]), slab.blank([0, 4]), slab.blank([])) == (2, 0, 0)
         assert slab.valid_prefix(5) == 5
-    with closing(RaggedSlab.open(tmp_path / "ragged", 3, write=True)) as ragged:
+    with closing(RaggedSlab(tmp_path / "ragged", 3, write=True)) as ragged:
         ragged.append(0, [np.full((length, 3), 1 + length) for length in (0, 2, 5)])
         assert (ragged.blank([0, 1]), ragged.blank([1])) == (1, 0)
         assert [array.tolist() for array in ragged.read([1, 2])] == [[[0.0] * 3] * 2, [[6.0] * 3] * 5]
@@ -257,7 +257,7 @@ def test_rows_of_both_kinds_of_slab_are_blanked_once(tmp_path: Path) -> None:
 
 
 def test_a_blanking_that_was_killed_is_ended_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(RaggedSlab.open(tmp_path / "ragged", 3, write=True)) as ragged:
+    with closing(RaggedSlab(tmp_path / "ragged", 3, write=True)) as ragged:
         ragged.append(0, [np.full((length, 3), 1 + length) for length in (1, 2, 5)])
         with monkeypatch.context() as patch:
             patch.setattr(ragged_slabs, "reach", lambda _: 1 / 0)
@@ -270,7 +270,7 @@ def test_a_blanking_that_was_killed_is_ended_by_the_next(tmp_path: Path, monkeyp
 
 
 def test_words_behind_a_damaged_place_are_not_overwritten(tmp_path: Path) -> None:
-    with closing(RaggedSlab.open(tmp_path, 3, write=True)) as ragged:
+    with closing(RaggedSlab(tmp_path, 3, write=True)) as ragged:
         ragged.append(0, [np.ones((2, 3)), np.ones((2, 3))])
         with (tmp_path / "records.bin").open("r+b") as file:
             file.write(np.int64(64).tobytes())
