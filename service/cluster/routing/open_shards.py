@@ -69,12 +69,12 @@ class Opening:
         """
         if self._begun is not None or self._opened is not None:
             return None
-        answers, num_shards, chosen = self._ask_twice(ShardSearch.first_answer, self.likely_share, embedding, texts)
+        answers, num_shards, chosen = self._ask_twice(ShardSearch.first_answer, self.num_scored_first, embedding, texts)
         self._opened = OpenShards({shard: answer.state for shard, answer in answers.items()}, num_shards, chosen)
         return answers
 
     @property
-    def likely_share(self) -> int:
+    def num_scored_first(self) -> int:
         """The number of best pictures that a shard scores at once; a shard rarely holds more of the overall best."""
         return local_candidates(self._request.shortlist, max(1, len(self._fan_out.replicas) - len(self._without)))
 

@@ -26,11 +26,11 @@ class ShardScores:
     def take(self, scores: Mapping[str, np.float32], images: Iterable[Image]) -> None:
         """Record a shard's scores and pictures; a picture that is absent from all its shards is not shown."""
         for name, score in scores.items():
-            if score > ABSENT:
+            if score != ABSENT:
                 self._scores[name] = score
                 if name in self._images and self._images[name] is None:
                     del self._images[name]
-            elif self._scores.setdefault(name, score) <= ABSENT:
+            elif self._scores.setdefault(name, score) == ABSENT:
                 self._images[name] = None
         self._images |= {image.image_id: image for image in images}
 
@@ -52,7 +52,7 @@ class ShardScores:
 
     def elsewhere(self, rows: RowNumbers) -> dict[int, list[str]]:
         """Shard -> the pictures of the rows that it has although the shard that was asked did not find them."""
-        return self._pictures.elsewhere(name for name in self._pictures.of_rows(rows) if self._scores[name] <= ABSENT)
+        return self._pictures.elsewhere(name for name in self._pictures.of_rows(rows) if self._scores[name] == ABSENT)
 
     def of_rows(self, rows: RowNumbers) -> Scores:
         """The [len(rows)] scores of rows, all of which have one."""

@@ -146,10 +146,10 @@ class ShardedGallery:
 
     def _first_candidates(self, vector: Floats, texts: EncodedTexts) -> Candidates:
         """The shortlist of a sentence, of which each shard has already scored its likely share."""
-        sent, share = SentTexts.of(texts), self._opening.likely_share
+        sent, num_scored = SentTexts.of(texts), self._opening.num_scored_first
         answers = self._opening.first_answers(vector, sent)
         if answers is None:
-            answers = self._ask_all(ShardSearch.first_answer, self._request, share, vector, sent)
+            answers = self._ask_all(ShardSearch.first_answer, self._request, num_scored, vector, sent)
         statistics = self._opening.result().statistics
         for shard in sorted(answers):  # of a picture that is being moved, the copy in the newer shard counts
             self._scores.take(answers[shard].scores, answers[shard].images)
@@ -159,7 +159,7 @@ class ShardedGallery:
         candidates = merged_candidates(rankings, self._request.shortlist, self._pictures)
         num_missed = len(self._scores.unscored(candidates.rows_to_score))
         if self._round_trips == 1 and 0 < num_missed <= MOST_MISSED * self._request.shortlist:
-            firsts = {shard: ranking.first(share) for shard, ranking in rankings.items()}
+            firsts = {shard: ranking.first(num_scored) for shard, ranking in rankings.items()}
             candidates = merged_candidates(firsts, self._request.shortlist, self._pictures)
         return candidates
 
@@ -186,7 +186,7 @@ class ShardedGallery:
         named = self._pictures.by_shard(rows)
         scores: dict[str, np.float32] = {}
         for shard, answer in self._ask_about(ShardSearch.score_pictures, named, SentTexts.of(texts), 0, None).items():
-            scores |= zip(named[shard], np.where(answer.scores > ABSENT, answer.scores, 0), strict=True)
+            scores |= zip(named[shard], np.where(answer.scores == ABSENT, 0, answer.scores), strict=True)
         return np.array([scores.get(name, 0) for name in self._pictures.of_rows(rows)], np.float32)
 
     def _first_scores(self, rows: RowNumbers, texts: EncodedTexts) -> Scores:

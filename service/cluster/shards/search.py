@@ -35,7 +35,7 @@ from service.search.requests import ImageSearchRequest, SearchRequest, TextSearc
 from service.search.results import PairExplanation
 from service.storage.regions.records import PictureFeatures
 
-ABSENT = -1e9  # below every score
+ABSENT = -1e9  # below every score; exact in float32, so that a score can be compared with it by ==
 
 
 class ShardSearch:
@@ -48,18 +48,18 @@ class ShardSearch:
         """The state of this shard for a query. Raises what `Galleries.open` does."""
         return self._state(request, self._gallery(request), self._statistics(request))
 
-    def first_answer(self, request: SearchRequest, share: int, embedding: Floats, texts: SentTexts) -> FirstAnswer:
+    def first_answer(self, request: SearchRequest, count: int, embedding: Floats, texts: SentTexts) -> FirstAnswer:
         """The first answer to a sentence: the state, and stage one's best pictures for a [1, E] embedding.
 
-        The best `share` of these are scored with the one sentence. Where texts are searched, pictures whose text holds
+        The best `count` of these are scored with the one sentence. Where texts are searched, pictures whose text holds
         it are included, unless they are more than the shortlist.
         """
         opened = self._galleries.open(request)
         candidates = opened.gallery.nearest_pictures(torch.tensor(embedding), request, None)
         arrivals = self._catalog.identities.arrivals([*candidates.rows, *candidates.unfiltered])
-        rows = list(dict.fromkeys([*candidates.rows[:share], *candidates.unfiltered[:share]]))
+        rows = list(dict.fromkeys([*candidates.rows[:count], *candidates.unfiltered[:count]]))
         scores = dict(zip(rows, self._scores(opened, rows, texts), strict=True))
-        best = sorted(candidates.rows[:share], key=lambda row: -scores[row])[: request.k]
+        best = sorted(candidates.rows[:count], key=lambda row: -scores[row])[: request.k]
         statistics, counted = self._counted(request)
         return FirstAnswer(
             state=self._state(request, opened.gallery, statistics),
