@@ -1,7 +1,7 @@
 """Stage one of a search: the rows whose embeddings have the largest inner product with the query's."""
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -65,16 +65,22 @@ class Part:
             selector["sel"] = untyped.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
         if self.exact is None:
             return self._search_flat(query, k, num_allowed, untyped.SearchParameters(**selector))
+        rows = self._preselected(query, k, num_allowed, selector)
+        return _rescored(self.exact, query, self._with_stale(rows, allowed), k)
+
+    def _preselected(self, query: Floats, k: int, num_allowed: int, selector: Mapping[str, Any]) -> Ints:
+        """Rows [Q, n] whose codes are nearest to the queries, somewhat more than k, of those that a selector admits."""
         # A filter must not cost recall: the fewer rows pass, the more lists are probed, in the end all.
         num_lists = self.index.nlist
         compared = max(PROBED, PROBED_LISTS / num_lists) * len(self)
-        lists = min(num_lists, math.ceil(num_lists * max(compared, 8 * k) / num_allowed))
+        num_probed = min(num_lists, math.ceil(num_lists * max(compared, 8 * k) / num_allowed))
         num_found, padded = min(num_allowed, math.ceil(RESCORED * k) + len(self.stale)), _padded(query)
-        _, rows = self.index.search(padded, num_found, params=untyped.SearchParametersIVF(nprobe=lists, **selector))
-        if (rows[:, k - 1] < 0).any():
-            all_lists = untyped.SearchParametersIVF(nprobe=num_lists, **selector)
-            _, rows = self.index.search(padded, num_found, params=all_lists)
-        return _rescored(self.exact, query, self._with_stale(rows, allowed), k)
+        for lists in (num_probed, num_lists):  # all of them, if those probed hold too few rows
+            params = untyped.SearchParametersIVF(nprobe=lists, **selector)
+            rows: Ints = self.index.search(padded, num_found, params=params)[1]
+            if (rows[:, k - 1] >= 0).all():
+                break
+        return rows
 
     def _with_stale(self, rows: Ints, allowed: Mask | None) -> Ints:
         """[Q, n] rows, with every allowed stale row exactly once, wherever its former vector placed it."""
@@ -204,13 +210,18 @@ class Shortlist:
 
         Where an index contains these rows, their new vectors are searched exactly.
         """
-        parts, start = list[Part](), 0
-        for part in self.parts:
-            stop = start + len(part)
-            changed = [row - start for row in rows if start <= row < stop]
-            parts.append(part.overwritten(changed, embeddings[start:stop]))
-            start = stop
+        parts = [
+            part.overwritten([row - start for row in rows if start <= row < stop], embeddings[start:stop])
+            for part, start, stop in self._placed()
+        ]
         return type(self)(self.dim, parts, self._ivf_from)
+
+    def _placed(self) -> Iterator[tuple[Part, int, int]]:
+        """Each part with its first row and the row after its last."""
+        stop = 0
+        for part in self.parts:
+            start, stop = stop, stop + len(part)
+            yield part, start, stop
 
     @property
     def index_is_due(self) -> bool:
@@ -226,14 +237,12 @@ class Shortlist:
         """
         if len(part) > len(self):
             raise ValueError(f"the shortlist has {len(self)} rows, the index {len(part)}")
-        parts, start = [part], 0
-        for old in self.parts:
-            stop = start + len(old)
+        parts = [part]
+        for old, start, stop in self._placed():
             if start >= len(part):
                 parts.append(old)
             elif stop > len(part):
                 parts.append(flat_part(old.vectors()[len(part) - start :]))
-            start = stop
         return type(self)(self.dim, parts, self._ivf_from)
 
     def search(self, query: Floats, k: int, allowed: Mask | None = None) -> tuple[Floats, Ints]:
@@ -248,15 +257,13 @@ class Shortlist:
         query = np.ascontiguousarray(query, np.float32)
         found_scores = [np.full((len(query), k), -np.inf, np.float32)]
         found_rows = [np.full((len(query), k), -1, np.int64)]
-        start, has_codes = 0, not all(part.is_flat for part in self.parts)
-        for part in self.parts:
-            stop = start + len(part)
+        has_codes = not all(part.is_flat for part in self.parts)
+        for part, start, stop in self._placed():
             scores, rows = part.search(query, k, None if allowed is None else _cut(allowed, start, stop))
             if has_codes and part.is_flat:  # FAISS sums in another order, so that equal vectors would score differently
                 scores, rows = _rescored(part.vectors(), query, rows, k)
             found_scores.append(np.where(rows < 0, np.float32(-np.inf), scores))
             found_rows.append(np.where(rows < 0, -1, rows + start))
-            start = stop
         return _best(np.concatenate(found_scores, axis=1), np.concatenate(found_rows, axis=1), k)
 
 

@@ -168,30 +168,38 @@ class View:
         if not any(self._snapshot.shortlist(name).index_is_due for name in NAMES):
             return False
         with one_builder(self._folder / SHORTLISTS) as building:
-            built = [self._build(name, building) for name in NAMES if building is not None and not building.is_void]
+            built = [self._index(name, building) for name in NAMES if building is not None and not building.is_void]
         return any(built)
 
-    def _build(self, name: str, building: Building) -> bool:
+    def _index(self, name: str, building: Building) -> bool:
+        """Put an index of all images or captions in place, if one is due; False if none was put there."""
         snapshot = self._snapshot
-        shortlist = snapshot.shortlist(name)
-        if not shortlist.index_is_due:
+        part = self._new_part(name, snapshot, building) if snapshot.shortlist(name).index_is_due else None
+        if part is None:
             return False
-        manifest, exact = snapshot.manifest, snapshot.stores.embeddings(name, len(shortlist))
-        part = self._stored_part(name, manifest, exact)  # another process may have built it
-        if part is None or shortlist.indexed(part).index_is_due:
-            built = inverted_part(exact)
-            if building.is_void:
-                return False
-            part = self._kept(name, manifest, built)
-            if building.is_void:  # emptied just now; had it been later, that would have removed this part too
-                remove_part(self._folder / SHORTLISTS, name)
-                return False
         with self._refreshing:
-            now = self._snapshot
-            if now.manifest.generation == manifest.generation:  # otherwise rows were cut in the meantime
-                replaced = replaced_rows(name, now.manifest)[len(replaced_rows(name, manifest)) :]
+            now, earlier = self._snapshot, snapshot.manifest
+            if now.manifest.generation == earlier.generation:  # otherwise rows were cut in the meantime
+                replaced = replaced_rows(name, now.manifest)[len(replaced_rows(name, earlier)) :]
                 self._snapshot = now.indexed(name, part).overwritten(name, replaced)
         return True
+
+    def _new_part(self, name: str, snapshot: Snapshot, building: Building) -> Part | None:
+        """The part that another process has stored, else one built and stored here; None if the right to build became
+        void."""
+        shortlist, manifest = snapshot.shortlist(name), snapshot.manifest
+        exact = snapshot.stores.embeddings(name, len(shortlist))
+        stored = self._stored_part(name, manifest, exact)
+        if stored is not None and not shortlist.indexed(stored).index_is_due:
+            return stored
+        built = inverted_part(exact)
+        if building.is_void:
+            return None
+        part = self._store(name, manifest, built)
+        if building.is_void:  # emptied just now; had it been later, that would have removed this part too
+            remove_part(self._folder / SHORTLISTS, name)
+            return None
+        return part
 
     def _load(self, manifest: Manifest) -> Snapshot:
         """Everything that is published and undamaged (the writer may not have cut back a damaged tail yet)."""
@@ -220,8 +228,8 @@ class View:
             self._folder / SHORTLISTS, name, generation=manifest.generation, exact=exact, replaced=replaced
         )
 
-    def _kept(self, name: str, manifest: Manifest, built: Part) -> Part:
-        """The part as stored, whose memory other processes share; or as built, where it cannot be stored."""
+    def _store(self, name: str, manifest: Manifest, built: Part) -> Part:
+        """Store a part, and return it as stored, whose memory other processes share; or as built, where that fails."""
         try:
             num_replaced = len(replaced_rows(name, manifest))
             save_part(self._folder / SHORTLISTS, name, built, manifest.generation, num_replaced)
