@@ -96,22 +96,34 @@ class Ingestion:
         is_suspect = any(picture.starts for picture in batch)  # alone in its batch, see _next_batch
         if is_suspect or not all(self._ahead.is_done(picture.image_id) for picture in batch):
             self.end_batch()  # so that it does not wait for a decoder
-        if without_regions:
-            if decoded := self._decoded(batch):
-                self._commit(decoded, None)
-        else:
-            begun = self._begun(self._decoded(batch), stop)  # if this raises, the previous batch stays in hand
-            previous, self._in_hand = self._in_hand, begun
-            self._commit_found(previous)
+        decoded = self._decoded(batch)
+        if not without_regions:
+            self._go_on_with(self._begun(decoded, stop))  # if `_begun` raises, the previous batch stays in hand
             is_last = len(pictures) == len(batch)
             if is_suspect or is_last:
                 self.end_batch()
+        elif decoded:
+            self._commit(decoded, None)
         return worked or bool(pictures)
 
     def end_batch(self) -> None:
         """Commit the detector's batch once it is done. A batch that it has not begun stays queued."""
-        batch, self._in_hand = self._in_hand, None
-        self._commit_found(batch)
+        self._go_on_with(None)
+
+    def _go_on_with(self, following: BatchInHand | None) -> None:
+        """Commit the pictures of the batch in hand, each once the detector is done with it; `following`, or none, is in
+        hand instead."""
+        batch, self._in_hand = self._in_hand, following
+        if batch is None:
+            return
+        with suppress(CancelledError), ended_with_fault(self._catalog.starts, batch.image_ids):
+            for part, records in self._regions_of(batch):
+                self._slab.append(self._catalog.num_slots(), records)
+                reach(FaultPoint.SLAB_CATALOG)
+                self._commit(part, self._extractor.digest)
+                reach(FaultPoint.CATALOG_VIEWS)
+                for picture, _ in part:
+                    self._found.remove(picture.image_id)
 
     def forget_ahead(self) -> None:
         """Drop the pictures decoded ahead, to be decoded again in their turn."""
@@ -180,19 +192,6 @@ class Ingestion:
         if stop is not None and stop.is_set():
             raise CancelledError
         return packed_records(self._extractor, pictures)
-
-    def _commit_found(self, batch: BatchInHand | None) -> None:
-        """Commit the pictures of a batch, each once the detector is done with it."""
-        if batch is None:
-            return
-        with suppress(CancelledError), ended_with_fault(self._catalog.starts, batch.image_ids):
-            for part, records in self._regions_of(batch):
-                self._slab.append(self._catalog.num_slots(), records)
-                reach(FaultPoint.SLAB_CATALOG)
-                self._commit(part, self._extractor.digest)
-                reach(FaultPoint.CATALOG_VIEWS)
-                for picture, _ in part:
-                    self._found.remove(picture.image_id)
 
     def _regions_of(self, batch: BatchInHand) -> Iterator[tuple[Sequence[Decoded], Records]]:
         """The region records of the pictures: those that arrived with them, then those detected here."""

@@ -39,10 +39,10 @@ class ViewBuilder:
                 f"The model {matcher.name} was trained on features of the extractor {matcher.extractor_digest}; this"
                 f" service runs {extractor.digest}. Name the detector it was trained with in REGARD_DETECTOR."
             )
-        self._matcher, self._extractor, self._folder = matcher, extractor.digest, folder
+        self._matcher, self._extractor_digest, self._folder = matcher, extractor.digest, folder
         blank = matcher.blank_record(extractor.num_regions, extractor.feature_dim)
         self._masks = [name for name, tensor in blank.items() if tensor.dtype == torch.bool]
-        self._opened = partial(
+        self._open_writer = partial(
             ViewWriter,
             folder,
             layout=matcher.image_layout(extractor.num_regions, extractor.feature_dim),
@@ -53,19 +53,19 @@ class ViewBuilder:
             digest=matcher.digest,
             extractor=extractor.digest,
         )
-        self._writer = self._opened()
+        self._writer = self._open_writer()
 
     def _make_anew_if_removed(self) -> None:
         if not self._writer.is_there():
             log.warning("the view in %s was removed: it is made anew", self._folder)
             self._writer.close()
-            self._writer = self._opened()
+            self._writer = self._open_writer()
 
     def catch_up(self, catalog: Catalog, slab: Slab) -> bool:
         """Add the next rows; False when there were none. DamagedRow where a record is damaged."""
         self._make_anew_if_removed()
         counts = self._writer.counts()
-        num_records = catalog.region_stores.num_records(self._extractor)
+        num_records = catalog.region_stores.num_records(self._extractor_digest)
         images = range(counts.images, min(num_records, counts.images + ROWS_AT_ONCE))
         captions = range(counts.captions, min(catalog.num_caption_slots(), counts.captions + ROWS_AT_ONCE))
         if images:
