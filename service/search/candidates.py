@@ -123,7 +123,7 @@ class Candidates:
         """Probability of the candidate at this position of the shortlist; None without a calibration."""
         return None if self.probabilities is None else float(self.probabilities[position])
 
-    def passing(self, request: SearchRequest) -> list[int]:
+    def within_limits(self, request: SearchRequest) -> list[int]:
         """Positions in the shortlist, the best score first, without those below the request's limits."""
         order = [int(n) for n in np.argsort(-self.scores, kind="stable")]
         if request.min_score is not None:

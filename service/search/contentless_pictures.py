@@ -27,29 +27,29 @@ class ContentlessPictures:
     """The slots of such pictures, looked for once for each view. Safe from many threads."""
 
     def __init__(self, hashes: PictureHashes, clock: Callable[[], float] = time.monotonic) -> None:
-        self._hashes, self._clock, self._look_at = hashes, clock, 0.0
+        self._hashes, self._clock, self._next_look = hashes, clock, 0.0
         self._found: dict[str, tuple[str, int, list[int]]] = {}  # view -> edition, slots looked at, those found
 
     def slots(self, view: str, regions: RegionStore | None, num_slots: int, edition: str) -> list[int]:
         """The slots found by now, among the first `num_slots` at least, for the view of the model with this digest.
 
-        `regions` is what the view was made of, `edition` another word whenever rows that were there, or their
-        hashes, are others.
+        `regions` is what the view was made of. An `edition` names one state of its rows and their hashes, to which
+        rows may be added.
         """
-        looked_at, seen, found = self._found.get(view, (edition, 0, list[int]()))
-        if looked_at != edition:
-            seen, found = 0, []
-        if regions is None or seen >= num_slots or self._clock() < self._look_at:
+        found_edition, num_seen, found = self._found.get(view, (edition, 0, list[int]()))
+        if found_edition != edition:
+            num_seen, found = 0, []
+        if regions is None or num_seen >= num_slots or self._clock() < self._next_look:
             return found
-        plain = self._hashes.plain_slots(seen, num_slots)
+        plain = self._hashes.plain_slots(num_seen, num_slots)
         try:
-            sure = regions.confidence_of_second(plain) if plain else np.zeros(0)
+            confidences = regions.confidence_of_second(plain) if plain else np.zeros(0)
         except (Corrupt, LookupError, OSError, ValueError) as fault:  # searches go on, and do not look each time
             log.warning("which pictures show nothing cannot be told: %s", fault)
             if isinstance(fault, OSError):  # which may pass
-                self._look_at = self._clock() + AGAIN_S
+                self._next_look = self._clock() + AGAIN_S
                 return found
-            sure = np.ones(len(plain))
-        found = [*found, *(slot for slot, one in zip(plain, sure, strict=True) if one < LEAST_SURE)]
+            confidences = np.ones(len(plain))
+        found = [*found, *(slot for slot, sure in zip(plain, confidences, strict=True) if sure < LEAST_SURE)]
         self._found[view] = edition, num_slots, found
         return found

@@ -238,9 +238,9 @@ class LocalGalleries:
         it is needed and cannot answer yet."""
         # The version is read first: what is read after it may be newer, never older.
         version = self.catalog.version()
-        view, snapshot = self._models.resolve(request.model, needs_view=request.needs_model)
-        regions = self._regions.of(view.header.extractor_digest)
-        return OpenGallery(view, LocalGallery(self, view, snapshot, regions, version))
+        model, snapshot = self._models.resolve(request.model, needs_view=request.needs_model)
+        regions = self._regions.of(model.header.extractor_digest)
+        return OpenGallery(model, LocalGallery(self, model, snapshot, regions, version))
 
     def features(self, image_id: str, extractor: str) -> PictureFeatures:
         """The regions that the extractor with this digest found in a stored picture.

@@ -144,44 +144,44 @@ class ModelViews:
 
     def __init__(
         self,
-        views: Sequence[ModelView],
+        models: Sequence[ModelView],
         catalog: Catalog,
         regions: RegionStores,
         advice: Callable[[str], str] = lambda name: "",
     ) -> None:
-        """`views`: the default first. `advice` tells how a model that is missing could be loaded."""
+        """`models`: the default first. `advice` tells how a model that is missing could be loaded."""
         self._advice = advice
-        self._views = tuple(views)
+        self._models = tuple(models)
         self._catalog, self._regions = catalog, regions
-        for view in self._views:  # a former extractor's view no longer grows, which is no fault
-            view.maintained = view.maintained or not self._is_current(view)
+        for model in self._models:  # a former extractor's view no longer grows, which is no fault
+            model.maintained = model.maintained or not self._is_current(model)
 
     def __iter__(self) -> Iterator[ModelView]:
-        return (view for view in self._views if self._regions.state(view.header.extractor_digest) in ANSWERING)
+        return (model for model in self._models if self._regions.state(model.header.extractor_digest) in ANSWERING)
 
-    def _is_current(self, view: ModelView) -> bool:
-        return view.header.extractor_digest == self._regions.extractor
+    def _is_current(self, model: ModelView) -> bool:
+        return model.header.extractor_digest == self._regions.extractor
 
     @property
     def default(self) -> ModelView:
         """The first model; during a migration, the first whose view holds what the former detector found."""
-        for view in self:
-            if self._regions.state(view.header.extractor_digest) == "former" and view.snapshot() is not None:
-                return view
-        return next(view for view in self if self._is_current(view))
+        for model in self:
+            if self._regions.state(model.header.extractor_digest) == "former" and model.snapshot() is not None:
+                return model
+        return next(model for model in self if self._is_current(model))
 
     @property
     def names(self) -> list[str]:
         """Known names, the default first."""
-        return sorted((view.name for view in self), key=lambda name: name != self.default.name)
+        return sorted((model.name for model in self), key=lambda name: name != self.default.name)
 
     def named(self, name: str | None) -> ModelView:
         """The model of that name, the default for None; UnknownModel names the known ones."""
         if name is None:
             return self.default
-        for view in self:
-            if view.name == name:
-                return view
+        for model in self:
+            if model.name == name:
+                return model
         raise UnknownModel(name, self.names, self._advice(name))
 
     def resolve(self, name: str | None, needs_view: bool) -> tuple[ModelView, Snapshot | None]:
@@ -221,22 +221,22 @@ class ModelViews:
         """Take up what the worker has published since, for every model."""
         self._regions.refresh()
         self._maintain(self._catalog.processes.requested_views())
-        for view in self:
-            view.refresh()
+        for model in self:
+            model.refresh()
 
     def build_indexes(self) -> None:
         """Build, for every model, the indexes that are due."""
-        for view in self:
-            view.build_index()
+        for model in self:
+            model.build_index()
 
     def _maintain(self, digests: Collection[str]) -> None:
-        for view in self:
-            view.maintained = view.maintained or view.header.digest in digests
+        for model in self:
+            model.maintained = model.maintained or model.header.digest in digests
 
     def close(self) -> None:
         """Close every view."""
-        for view in self._views:
-            view.close()
+        for model in self._models:
+            model.close()
 
 
 class ViewRefresher:
@@ -278,12 +278,12 @@ class ViewRefresher:
             try:
                 turn()
                 logged = ""
-            except MissingCatalog as fault:  # its message needs no traceback
-                if repr(fault) != logged:
-                    log.error("the views could not be refreshed: %s", fault)
-                logged = repr(fault)
             except Exception as fault:  # the next turn tries again, and searches use the last snapshots
-                if repr(fault) != logged:  # once, not ten times a second
+                if repr(fault) == logged:  # once, not ten times a second
+                    continue
+                if isinstance(fault, MissingCatalog):  # its message needs no traceback
+                    log.error("the views could not be refreshed: %s", fault)
+                else:
                     log.exception("the views could not be refreshed")
                 logged = repr(fault)
 

@@ -104,7 +104,7 @@ def picture_hits(
     query: OpenQuery[Any], candidates: Candidates, matches: Sequence[TextMatch] = ()
 ) -> tuple[list[RankedPicture], int]:
     """The best k pictures, and how many candidates the request's limits left out that no text match brought back."""
-    order = candidates.passing(query.request)
+    order = candidates.within_limits(query.request)
     by_folder = any(match.by_folder for match in matches)
     demote_folders = by_folder and names_common_things(query.matcher, query.parsed)
     hits = best_pictures(query, candidates, order, matches, demote_folders)
@@ -114,7 +114,7 @@ def picture_hits(
 
 def caption_hits(query: OpenQuery[ImageSearchRequest], candidates: Candidates) -> tuple[list[RankedCaption], int]:
     """The best k captions, and how many candidates the request's limits left out."""
-    order = candidates.passing(query.request)
+    order = candidates.within_limits(query.request)
     hits = [
         RankedCaption(**vars(caption), **scores_of(candidates, n))
         for n, caption in candidates.best(order, query.request.k, query.gallery.captions_at)
