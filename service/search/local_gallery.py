@@ -181,15 +181,13 @@ class LocalGallery:
         """
         extractor = self._model.header.extractor_digest
 
-        def read(_: object) -> dict[str, Mask]:
-            mask = _without(self._catalog.visible(), self._catalog.region_stores.blank_slots(extractor))
-            mask.flags.writeable = False  # searches share it
-            return {extractor: mask}
+        def without_blank(mask: Mask) -> Mask:
+            return _without(mask, self._catalog.region_stores.blank_slots(extractor))
 
-        visible = self._galleries.visible.get_or_read(self._catalog_version, [extractor], read)[extractor]
-        if condition is None:
-            return visible, None
-        return visible, _without(self._catalog.matching(condition), self._catalog.region_stores.blank_slots(extractor))
+        visible = self._galleries.visible.get_or_read_one(
+            self._catalog_version, extractor, lambda: _shared(without_blank(self._catalog.visible()))
+        )
+        return visible, None if condition is None else without_blank(self._catalog.matching(condition))
 
     def _showing(self, allowed: Mask) -> Mask:
         """The mask without contentless pictures, unless it has no others."""
@@ -201,13 +199,9 @@ class LocalGallery:
 
     def _visible_captions(self) -> Mask:
         """[caption slots] mask of the captions that are shown."""
-
-        def read(_: object) -> dict[str, Mask]:
-            mask = self._catalog.visible_captions()
-            mask.flags.writeable = False  # searches share it
-            return {CAPTIONS: mask}
-
-        return self._galleries.visible.get_or_read(self._catalog_version, [CAPTIONS], read)[CAPTIONS]
+        return self._galleries.visible.get_or_read_one(
+            self._catalog_version, CAPTIONS, lambda: _shared(self._catalog.visible_captions())
+        )
 
 
 class LocalGalleries:
@@ -219,19 +213,16 @@ class LocalGalleries:
         self.visible: VersionCache[str, Mask] = VersionCache(KEPT_MASKS)
         self.tags: VersionCache[str, list[Tag]] = VersionCache(KEPT_WORDS)
         self.contentless = ContentlessPictures(catalog.hashes)
-        self._queued: VersionCache[str, int] = VersionCache(1)
-        self._hash_rounds: VersionCache[str, int] = VersionCache(1)
+        self._counts: VersionCache[str, int] = VersionCache(2)
         self._regions, self._models, self._extractor = regions, models, extractor
 
     def num_queued(self, version: int) -> int:
         """The number of pictures that wait for their regions, at a version of the catalog."""
-        counts = self._queued.get_or_read(version, [""], lambda _: {"": self.catalog.queue.num_waiting()})
-        return counts[""]
+        return self._counts.get_or_read_one(version, "queued", self.catalog.queue.num_waiting)
 
     def hash_rounds(self, version: int) -> int:
         """The number of rounds that computed missing hashes, at a version of the catalog."""
-        counts = self._hash_rounds.get_or_read(version, [""], lambda _: {"": self.catalog.hashes.rounds()})
-        return counts[""]
+        return self._counts.get_or_read_one(version, "hash rounds", self.catalog.hashes.rounds)
 
     def open(self, request: SearchRequest) -> OpenGallery:
         """The gallery of the request's model. Raises UnknownModel where there is none, ViewNotBuilt or NotReady where
@@ -289,6 +280,12 @@ def letters_of(image: Image) -> int:
 def compiled(request: SearchRequest) -> Filter | None:
     """The request's filter as the catalog takes it; None without one."""
     return request.filter.compiled() if request.filter else None
+
+
+def _shared(mask: Mask) -> Mask:
+    """The mask, which cannot be changed any more: several searches use it."""
+    mask.flags.writeable = False
+    return mask
 
 
 def _without(allowed: Mask, slots: Sequence[int]) -> Mask:

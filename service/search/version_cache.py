@@ -42,6 +42,10 @@ class VersionCache(Generic[Key, Cached]):
             cached |= fresh
         return cached
 
+    def get_or_read_one(self, version: int, key: Key, read: Callable[[], Cached]) -> Cached:
+        """`get_or_read` of a single key, whose value is the result of `read`."""
+        return self.get_or_read(version, [key], lambda _: {key: read()})[key]
+
     def _keep(self, version: int, values: Mapping[Key, Cached]) -> None:
         with self._lock:
             if version < self._version:  # it may be older than what is cached

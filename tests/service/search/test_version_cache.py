@@ -26,6 +26,12 @@ def test_what_is_kept_is_not_read_again() -> None:
     assert read.asked == [[1, 2], [3]]
 
 
+def test_a_single_value_is_read_once_a_version() -> None:
+    cache, values = VersionCache[str, int](10), iter([5, 6])
+    found = [cache.get_or_read_one(version, "only", lambda: next(values)) for version in (1, 1, 2, 2)]
+    assert found == [5, 5, 6, 6]
+
+
 def test_what_is_not_there_is_asked_for_again() -> None:
     cache, read = VersionCache[int, int](10), Reads()
     assert cache.get_or_read(1, [0], read) == {}
