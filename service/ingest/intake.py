@@ -70,7 +70,7 @@ class IngestReceipt:
     rejected: Sequence[RejectedFile]
 
 
-def sorted_out(
+def by_outcome(
     received: Sequence[ReceivedPicture], outcomes: Sequence[FileOutcome]
 ) -> tuple[list[AcceptedFile], list[RejectedFile]]:
     """The accepted and the rejected files, by the outcome of each."""
@@ -146,8 +146,24 @@ class Intake:
         reach(FaultPoint.UPLOAD_RECEIVED)
         files = [file for file in form.files if file.field == "images"]
         manifest = self._manifest(form, files)
-        pictures: list[_Picture] = []
-        rejected: list[RejectedFile] = []
+        pictures, rejected = self._inspected(files)
+        kept_since = (now := self._clock()) - self._delete_grace_s
+        received, unwanted = self._described(pictures, manifest, kept_since, form.fields.get("restore") != "false")
+        rejected += unwanted
+        if not received:
+            raise NothingAccepted([vars(file) for file in rejected])
+        job_id, outcomes = self._store.take_in(received, now, kept_since)
+        reach(FaultPoint.UPLOAD_COMMITTED)
+        accepted, refused = by_outcome(received, outcomes)
+        rejected += refused
+        if not accepted:
+            raise NothingAccepted([vars(file) for file in rejected])
+        self._wake()
+        return IngestReceipt(job_id, accepted, rejected)
+
+    def _inspected(self, files: Sequence[UploadedFile]) -> tuple[list[_Picture], list[RejectedFile]]:
+        """The files that hold a picture by their headers, and the others."""
+        pictures, rejected = list[_Picture](), list[RejectedFile]()
         failed_looks = 0
         for file in files:
             name = display_name(file.filename)
@@ -159,26 +175,20 @@ class Intake:
                 rejected.append(RejectedFile(name, problem, retryable=True))
                 continue
             try:
-                pictures.append(self._check(file))
+                pictures.append(self._picture_in(file))
             except UnreadablePicture as unreadable:
                 rejected.append(RejectedFile(name, unreadable.detail))
             except DecodeFailed as failed:
                 failed_looks += 1
                 advice = "Save the picture anew with another program, or send it again."
                 rejected.append(RejectedFile(name, f"{failed.reason} {advice}", retryable=not failed.final))
-        kept_since = (now := self._clock()) - self._delete_grace_s
-        received, unwanted = self._described(pictures, manifest, kept_since, form.fields.get("restore") != "false")
-        rejected += unwanted
-        if not received:
-            raise NothingAccepted([vars(file) for file in rejected])
-        job_id, outcomes = self._store.take_in(received, now, kept_since)
-        reach(FaultPoint.UPLOAD_COMMITTED)
-        accepted, refused = sorted_out(received, outcomes)
-        rejected += refused
-        if not accepted:
-            raise NothingAccepted([vars(file) for file in rejected])
-        self._wake()
-        return IngestReceipt(job_id, accepted, rejected)
+        return pictures, rejected
+
+    def _picture_in(self, file: UploadedFile) -> _Picture:
+        """The picture in the file; UnreadablePicture if there is none that is accepted."""
+        if file.problem is not None:
+            raise UnreadablePicture(file.problem)
+        return _Picture(file, image_id_of(file.sha256), self._inspect(file.path))
 
     def _find_known(self, kept_since: float, image_id: str) -> Image | None:
         """A known picture; None also where it was deleted before `kept_since`, which is final."""
@@ -220,7 +230,26 @@ class Intake:
         return received, refused
 
     def _manifest(self, form: MultipartForm, files: Sequence[UploadedFile]) -> Mapping[str, ManifestEntry]:
-        """The form's manifest, by file name."""
+        """The form's manifest, by file name. Gives the files the names that it has for them."""
+        text = self._fields(form).get("manifest", "{}")
+        for file in files:
+            file.filename = composed(file.filename)
+        raw_names = [raw for file in files if (raw := composed(file.raw_name)) != file.filename]
+        entries = parse_manifest(text, (file.filename for file in files), raw_names)
+        by_escaped = {escaped(name): name for name in entries}
+        contents: dict[str, str] = {}
+        for file in files:
+            raw = escaped(composed(file.raw_name))
+            if file.filename not in entries and raw in by_escaped:
+                file.filename = by_escaped[raw]  # the manifest shows which escapes are the name's own
+            if contents.setdefault(file.filename, file.sha256) != file.sha256 and file.filename in entries:
+                raise InvalidRequest.field(
+                    "manifest", f"{display_name(file.filename)!r} is the name of several files sent; rename all but one"
+                )
+        return entries
+
+    def _fields(self, form: MultipartForm) -> Mapping[str, str]:
+        """The form's fields `manifest` and `restore`, as far as it has them; InvalidRequest where it has others."""
         texts = dict(form.fields)
         for file in form.files:
             if file.field == "manifest":  # as curl sends -F manifest=@manifest.json
@@ -235,21 +264,7 @@ class Intake:
             )
         if texts.get("restore", "true") not in ("true", "false"):
             raise InvalidRequest.field("restore", "is true or false")
-        for file in files:
-            file.filename = composed(file.filename)
-        raw_names = [raw for file in files if (raw := composed(file.raw_name)) != file.filename]
-        entries = parse_manifest(texts.get("manifest", "{}"), (file.filename for file in files), raw_names)
-        by_escaped = {escaped(name): name for name in entries}
-        contents: dict[str, str] = {}
-        for file in files:
-            raw = escaped(composed(file.raw_name))
-            if file.filename not in entries and raw in by_escaped:
-                file.filename = by_escaped[raw]  # the manifest shows which escapes are the name's own
-            if contents.setdefault(file.filename, file.sha256) != file.sha256 and file.filename in entries:
-                raise InvalidRequest.field(
-                    "manifest", f"{display_name(file.filename)!r} is the name of several files sent; rename all but one"
-                )
-        return entries
+        return texts
 
     def _read_text(self, file: UploadedFile) -> str:
         if file.problem is not None or file.size > self._limits.max_field_bytes:
@@ -258,9 +273,3 @@ class Intake:
             return file.path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError:
             raise InvalidRequest.field("manifest", "is not UTF-8 text") from None
-
-    def _check(self, file: UploadedFile) -> _Picture:
-        """The picture in the file; UnreadablePicture if there is none that is accepted."""
-        if file.problem is not None:
-            raise UnreadablePicture(file.problem)
-        return _Picture(file, image_id_of(file.sha256), self._inspect(file.path))

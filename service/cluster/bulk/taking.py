@@ -31,7 +31,7 @@ from service.cluster.shards.lists import ShardLists
 from service.errors import NotReady
 from service.ingest.described_pictures import DescribedPictures
 from service.ingest.filenames import display_name
-from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile, sorted_out
+from service.ingest.intake import AcceptedFile, IngestReceipt, RejectedFile, by_outcome
 from service.ingest.picture_store import ReceivedPicture, TakenIn, file_outcomes
 from service.storage.incoming import upload_folder
 from service.worker.region_finder import RegionFinder
@@ -152,7 +152,7 @@ class BulkTaker:
         if attempts > 1:  # pictures of an unacknowledged attempt are no duplicates
             expected = file_outcomes([one.picture.image_id for one in pictures], known, deleted)
             outcomes = [real if real.refused else other for real, other in zip(outcomes, expected, strict=True)]
-        return sorted_out(pictures, outcomes)
+        return by_outcome(pictures, outcomes)
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """The result of a call of the shards, which is repeated for a while where one does not answer."""
