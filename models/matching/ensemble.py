@@ -301,9 +301,8 @@ def ensemble_calibration(members: Sequence[Calibration], rescalings: Sequence[Af
         image=LogOddsModel.mean([each.image.of_rescaled_scores(*rescaling) for each, rescaling in pairs]),
         text_match=_mean_test([(each.text_match, rescaling) for each, rescaling in pairs]),
         image_match=_mean_test([(each.image_match, rescaling) for each, rescaling in pairs]),
-        short_match=_mean_test(
-            [(members[0].short_match, rescalings[0])]
-        ),  # the first member alone scores short questions
+        # The first member alone scores short questions.
+        short_match=_mean_test([(members[0].short_match, rescalings[0])]),
     )
 
 

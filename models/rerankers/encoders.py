@@ -48,11 +48,9 @@ class EncoderConfig:
     recurrent: bool = field(default=False, metadata=OMITTED_BY_DEFAULT)  # a GRU reads the states; else a linear map
     state_dim: int = field(default=384, metadata=OMITTED_BY_DEFAULT)  # of a pretrained encoder's states
     concept_dim: int = field(default=0, metadata=OMITTED_BY_DEFAULT)  # of the vector at the end of a region's feature
-
     aligned: bool = field(default=False, metadata=OMITTED_BY_DEFAULT)  # the whole feature is in the states' space
-    concept_start: float = field(
-        default=1.0, metadata=OMITTED_BY_DEFAULT
-    )  # factor of the words' map as the concepts' initial map
+    # A factor of the words' map: the concepts' initial map.
+    concept_start: float = field(default=1.0, metadata=OMITTED_BY_DEFAULT)
 
     def __post_init__(self) -> None:
         """Raise ValueError if concept or aligned vectors do not fit the text encoder."""

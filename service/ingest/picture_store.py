@@ -89,9 +89,8 @@ class LocalPictureStore:
         """Store durably the bytes of every distinct picture that is missing or damaged."""
         image_ids = [picture.image_id for _, picture in pictures]
         known_ids = self._catalog.known_ids(image_ids)
-        extensions = self._catalog.identities.extensions(
-            image_ids
-        )  # an earlier release may have recognized another format
+        # An earlier release may have recognized another format.
+        extensions = self._catalog.identities.extensions(image_ids)
         files: dict[str, StagedFile] = {}
         for path, picture in pictures:
             extension = extensions.get(picture.image_id, picture.extension)

@@ -55,9 +55,8 @@ class PairCosts:
         records, rows, spent = stored_arrays(images, matcher.wide_fields), np.arange(PICTURES), []
         for _ in range(REPEATS):
             started = self._clock()
-            scores = matcher.score_stored(
-                records, rows, texts
-            )  # as searches do, by the kernels where they know the model
+            # As searches do, by the kernels where they know the model.
+            scores = matcher.score_stored(records, rows, texts)
             (matcher.score(images, texts) if scores is None else scores).cpu()  # which waits for a GPU
             spent.append(self._clock() - started)
         return min(spent) / (PICTURES * len(matcher.words(SENTENCE)))
