@@ -14,7 +14,7 @@ import numpy as np
 import PIL.Image
 import torch
 
-from index.catalog.text.search import TextMatch, is_date
+from index.catalog.text.search import is_date
 from models.batches import Regions
 from models.extractors.base import Extractor
 from models.matching.encoded import EncodedImages
@@ -23,7 +23,8 @@ from service.search.fusion import best_pictures, explained_by_text
 from service.search.gallery import Galleries
 from service.search.query import Accelerate, AnyRequest, OpenQuery, RunningSearch, RunSearch, run_here, run_once
 from service.search.query_costs import KnownModels, QueryCosts
-from service.search.requests import ImageSearchRequest, Period, PictureFilter, SearchRequest, TextSearchRequest
+from service.search.reading import reading_of, reading_of_question
+from service.search.requests import ImageSearchRequest, TextSearchRequest
 from service.search.results import (
     AnyRanked,
     ImageSearchResult,
@@ -49,10 +50,8 @@ from service.search.stages import (
 from service.search.stopwatch import Stopwatch
 from service.search.wording.exclusions import EXCLUDED_WEIGHT
 from service.search.wording.file_names import is_file_name
-from service.search.wording.languages import language_of
 from service.search.wording.parsed_query import parse_query
-from service.search.wording.periods import Suggestion, suggestion_for
-from service.search.wording.query_notes import FoundCounts, note_on
+from service.search.wording.query_notes import FoundCounts
 from service.storage.regions.records import PictureFeatures, detected_features
 
 PICTURE_WEIGHT = 0.4  # of the picture in a query with words, whose weight is 1: docs/lab/similar-pictures.md
@@ -60,7 +59,6 @@ NO_CAPTIONS = (
     "No captions are stored, so there is none to find for a picture: give some with the pictures, or to a stored one"
     " (PATCH /images/{image_id}, `regard edit --caption`). Pictures like it are found without."
 )
-NO_PROBABILITIES = "They have no probabilities, so a least probability leaves none out."
 
 
 class SearchEngine:
@@ -97,30 +95,20 @@ class SearchEngine:
     def _text(self, query: OpenQuery[TextSearchRequest], accelerate: Accelerate) -> TextSearchResult:
         request, gallery = query.request, query.gallery
         running = RunningSearch(query, accelerate, Stopwatch("encode", "shortlist", "rerank", "text"))
-        terms, candidates, matched_by_pictures = list[Term](), None, None
-        matched: bool | None
-        if query.needs_model:
-            terms = self._terms(running)
-            candidates = scored_pictures(running, terms)
+        terms = self._terms(running) if query.needs_model else []
+        candidates = scored_pictures(running, terms) if query.needs_model else None
         matches = text_matches(running)  # last: shards search their texts while they score
+        matched: bool | None = bool(matches)  # a text match always counts
+        matched_by_pictures = None
         if candidates is None:
-            hits, left_out = best_pictures(query, None, [], matches), 0
-            terms, matched = [], bool(matches)
+            hits, left_out, terms = best_pictures(query, None, [], matches), 0, []
         else:
             hits, left_out = picture_hits(query, candidates, matches)
             matched_by_pictures = verdict(candidates, query.matcher, query.parsed)
-            # A text match always counts. No picture shows a date, or the name of its file.
-            in_texts_alone = is_date(query.parsed.subject) or is_file_name(query.parsed.subject)
-            shows_nothing = request.match != "pictures" and in_texts_alone
-            matched = bool(matches) or (False if shows_nothing else matched_by_pictures)
-        reading = Reading(request.query, [], {})
-        if query.needs_model:
-            reading = reading_of(query, found_in(hits, matches, request))
-            if request.min_probability is not None and not query.parsed.wanted:
-                reading = replace(reading, note=f"{reading.note} {NO_PROBABILITIES}")
+            matched = matched or (False if asks_for_texts(query) else matched_by_pictures)
         return TextSearchResult(
             origin=origin(query),
-            reading=reading,
+            reading=reading_of_question(query, hits, matches),
             match=request.match,
             results=presented(running, hits, terms),
             left_out=left_out,
@@ -252,43 +240,10 @@ def ranked(hits: Sequence[AnyRanked]) -> list[AnyRanked]:
     return [hit if hit.rank == rank else replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
-def found_in(hits: Sequence[RankedPicture], matches: Sequence[TextMatch], request: TextSearchRequest) -> FoundCounts:
-    """The numbers of pictures found, for notes. Pictures in `matches` need not be among the hits."""
-    if request.match == "pictures":
-        return FoundCounts(len(hits))
-    return FoundCounts(len(hits), sum("text" in hit.found_by for hit in hits) or len(matches))
-
-
-def reading_of(query: OpenQuery[Any], found: FoundCounts) -> Reading:
-    """The query's words as the model reads them, with notes on them and on what was found."""
-    parsed = query.parsed
-    read = " ".join([parsed.wanted_or_all, *parsed.excluded])
-    unknown = query.matcher.unknown_words(read)
-    read_as = query.matcher.near_words(read)
-    not_english = [*unknown, *read_as]
-    may_name_tags = found.by_text == 0 and not query.request.filter
-    tags = query.gallery.named_tags(parsed.subject_wanted) if may_name_tags else ()
-    note = note_on(parsed, query.gallery.num_missing, not_english, found, tags, filters_dates(query.request))
-    if found.by_text or language_of(read, not_english) is not None:
-        read_as = {}  # its words come from a text or another language, and only resemble English ones
-    if parsed.translation is not None:
-        read_as = {**parsed.translation.words, **read_as}
-    return Reading(parsed.text, unknown, read_as, note, suggestion_of(query))
-
-
-def filters_dates(request: SearchRequest) -> bool:
-    """Whether the request has a filter of dates."""
-    return request.filter is not None and request.filter.taken_at is not None
-
-
-def suggestion_of(query: OpenQuery[Any]) -> Suggestion | None:
-    """The suggestion for the question; None if dates are filtered already, or no picture would pass."""
-    given = query.request.filter or PictureFilter()
-    suggestion = suggestion_for(query.parsed.subject)
-    if suggestion is None or filters_dates(query.request):
-        return None
-    wanted = given.model_copy(update={"taken_at": Period.model_validate(suggestion.taken_at)})
-    return suggestion if query.gallery.may_hold(wanted.compiled()) else None
+def asks_for_texts(query: OpenQuery[TextSearchRequest]) -> bool:
+    """Whether texts alone can answer: no picture shows a date, or the name of its file."""
+    subject = query.parsed.subject
+    return query.request.match != "pictures" and (is_date(subject) or is_file_name(subject))
 
 
 def presented(

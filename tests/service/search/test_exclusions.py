@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from models.matching.calibration import Calibration
 from models.matching.log_odds import LogOddsModel
-from service.search.engine import NO_PROBABILITIES
+from service.search.reading import NO_PROBABILITIES
 from service.search.requests import ImageSearchRequest
 from service.search.wording.exclusions import EXCLUDED_WEIGHT, Question, parts_of
 from service.search.wording.parsed_query import parse_query
