@@ -84,14 +84,14 @@ class LocalGallery:
         if self._snapshot is None:
             return NO_CANDIDATES
         visible, passing = self._picture_masks(compiled(request))
-        if isinstance(request, TextSearchRequest):
-            visible, passing = self._showing(visible), None if passing is None else self._showing(passing)
         excluded = None if without is None else self._catalog.image(without)
-        if excluded is not None and excluded.slot is not None:
-            visible, passing = (
-                _without(visible, [excluded.slot]),
-                None if passing is None else _without(passing, [excluded.slot]),
-            )
+        slots = [] if excluded is None or excluded.slot is None else [excluded.slot]
+
+        def allowed(mask: Mask) -> Mask:
+            shown = self._showing(mask) if isinstance(request, TextSearchRequest) else mask
+            return _without(shown, slots) if slots else shown
+
+        visible, passing = allowed(visible), None if passing is None else allowed(passing)
         search = self._galleries.searches.search
         return Candidates.nearest(self._snapshot.images, embedding, request.shortlist, visible, passing, search)
 
