@@ -16,12 +16,12 @@ NAMES = IMAGES, CAPTIONS = "images", "captions"
 class Stores:
     """The slabs of a view: records and embeddings of images, words and embeddings of captions."""
 
-    def __init__(self, folder: Path, about: Manifest, write: bool) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, write: bool) -> None:
         """Open the slabs, creating them when `write`."""
-        embedding = {"embedding": ((about.embed_dim,), "<f4")}
-        self.images = Slab.open(folder / "images", about.layout, write)
+        embedding = {"embedding": ((manifest.embed_dim,), "<f4")}
+        self.images = Slab.open(folder / "images", manifest.layout, write)
         self.image_embeddings = Slab.open(folder / "image_embeddings", embedding, write)
-        self.captions = RaggedSlab(folder / "captions", about.word_dim, write)
+        self.captions = RaggedSlab(folder / "captions", manifest.word_dim, write)
         self.caption_embeddings = Slab.open(folder / "caption_embeddings", embedding, write)
 
     def embeddings(self, name: str, count: int) -> Floats:
@@ -70,10 +70,10 @@ class Stores:
 def opened_stores(folder: Path, write: bool) -> Iterator[tuple[Stores, Counts]]:
     """The slabs of a view of any model, and its published counts. Raises NoView where there is none yet, Corrupt where
     it is damaged, ViewMismatch for another format."""
-    about = Manifest.parse(view_manifest.read(folder), folder)
-    stores = Stores(folder, about, write)
+    manifest = Manifest.parse(view_manifest.read(folder), folder)
+    stores = Stores(folder, manifest, write)
     try:
-        yield stores, about.counts
+        yield stores, manifest.counts
     finally:
         stores.close()
 

@@ -69,7 +69,7 @@ class Opening:
         """
         if self._begun is not None or self._opened is not None:
             return None
-        answers, num_shards, chosen = self._ask_twice(ShardSearch.first_answer, self.num_scored_first, embedding, texts)
+        answers, num_shards, chosen = self._ask(ShardSearch.first_answer, self.num_scored_first, embedding, texts)
         self._opened = OpenShards({shard: answer.state for shard, answer in answers.items()}, num_shards, chosen)
         return answers
 
@@ -79,17 +79,17 @@ class Opening:
         return local_candidates(self._request.shortlist, max(1, len(self._fan_out.replicas) - len(self._without)))
 
     def _states(self) -> OpenShards:
-        return OpenShards(*self._ask_twice(ShardSearch.state))
-
-    def _ask_twice(self, method: Callable[..., T], *arguments: object) -> tuple[dict[int, T], int, dict[int, str]]:
-        """The answers of the shards, the number of shards, and the names of the replicas that answered. Raises
-        TooFewShards as `result`."""
-        try:
-            return self._ask(method, *arguments)
-        except NewerPlacement:  # now the fan-out knows the new shards, and asks them, too
-            return self._ask(method, *arguments)
+        return OpenShards(*self._ask(ShardSearch.state))
 
     def _ask(self, method: Callable[..., T], *arguments: object) -> tuple[dict[int, T], int, dict[int, str]]:
+        """The answers of the shards, the number of shards, and the names of the replicas that answered; asked again
+        where there are new shards. Raises TooFewShards as `result`."""
+        try:
+            return self._ask_known(method, *arguments)
+        except NewerPlacement:  # now the fan-out knows the new shards, and asks them, too
+            return self._ask_known(method, *arguments)
+
+    def _ask_known(self, method: Callable[..., T], *arguments: object) -> tuple[dict[int, T], int, dict[int, str]]:
         num_shards = len(self._fan_out.replicas)
         shards, chosen = [shard for shard in range(num_shards) if shard not in self._without], dict[int, str]()
         answers = self._fan_out.ask(method, dict.fromkeys(shards, (self._request, *arguments)), chosen)
