@@ -13,7 +13,10 @@ from typing import Any
 OPENAPI = Path(__file__).parents[2] / "docs" / "openapi.json"
 LONGEST_LINE = 120
 # The answer to a picture holds captions or pictures, as the request says; each form gets its own type.
-NARROWED = {"CaptionsAnswer": ("captions", "CaptionHit"), "SimilarAnswer": ("images", "PictureHit")}
+NARROWED = {
+    "CaptionsAnswer": ("captions", "CaptionHit", "Captions for a picture, best first."),
+    "SimilarAnswer": ("images", "PictureHit", "Pictures like a picture, best first."),
+}
 # Schemas that only browsers send, and the search's body, whose fields are arguments here.
 LEFT_OUT = {"SessionAnswer", "SessionRequest", "Permission", "TextSearchRequest"}
 HEAD = '''"""Types of a server's answers and requests. Written by generate_answers.py from the OpenAPI document."""
@@ -28,9 +31,10 @@ def written(document: Schema) -> str:
     """The module's source: a TypedDict for each object schema, after those it refers to."""
     schemas = {name: schema for name, schema in document["components"]["schemas"].items() if name not in LEFT_OUT}
     image_answer = schemas.pop("ImageAnswer")
-    for name, (target, hit) in NARROWED.items():
+    for name, (target, hit, description) in NARROWED.items():
         fields = {"target": {"const": target}, "results": {"type": "array", "items": {"$ref": f"/{hit}"}}}
-        schemas[name] = {**image_answer, "properties": {**image_answer["properties"], **fields}}
+        properties = {**image_answer["properties"], **fields}
+        schemas[name] = {**image_answer, "description": description, "properties": properties}
     done: dict[str, str] = {}
     for name in sorted(schemas):
         _add(name, schemas, done)

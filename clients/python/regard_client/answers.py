@@ -97,7 +97,7 @@ class SuggestionAnswer(TypedDict):
 
 
 class CaptionsAnswer(TypedDict):
-    """Captions or pictures for a picture, best first."""
+    """Captions for a picture, best first."""
 
     model: str
     model_digest: str
@@ -386,7 +386,7 @@ class RetryAnswer(TypedDict):
 
 
 class SimilarAnswer(TypedDict):
-    """Captions or pictures for a picture, best first."""
+    """Pictures like a picture, best first."""
 
     model: str
     model_digest: str
