@@ -91,12 +91,11 @@ class Ensemble(Matcher):
     @torch.no_grad()
     def encode_regions(self, regions: Regions) -> tuple[EncodedImages, Float[Tensor, "K E"]]:
         encoded = [member.encode_regions(regions) for member in self._members()]
-        return _joined_images([images for images, _ in encoded]), encoded[0][1]
+        return EncodedImages(EnsembleRows(tuple(images for images, _ in encoded))), encoded[0][1]
 
     def images_from(self, records: Mapping[str, np.ndarray]) -> EncodedImages:
-        return _joined_images(
-            [member.images_from(numbered_fields(records, n)) for n, member in enumerate(self._members())]
-        )
+        encoded = (member.images_from(numbered_fields(records, n)) for n, member in enumerate(self._members()))
+        return EncodedImages(EnsembleRows(tuple(encoded)))
 
     def tokenize(self, sentences: Sequence[str]) -> SeveralReadings:
         """Every sentence as each member reads it, with the words of the first member's reader."""
@@ -228,10 +227,6 @@ class Ensemble(Matcher):
     def _mean_score(self, scores: Sequence[Float[Tensor, "Q K"]], texts: EncodedTexts) -> Float[Tensor, "Q K"]:
         rescaled = [scale * part + shift for part, (scale, shift) in zip(scores, self.rescalings, strict=True)]
         return (torch.stack(rescaled) * self._member_weights(texts)[:, :, None]).sum(0) - texts.offset[:, None]
-
-
-def _joined_images(members: Sequence[EncodedImages]) -> EncodedImages:
-    return EncodedImages(EnsembleRows(tuple(members)))
 
 
 def _mean(values: Sequence[Tensor | None], weights: Float[Tensor, "N Q"]) -> Tensor | None:

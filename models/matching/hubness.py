@@ -170,19 +170,15 @@ class HubnessCorrection(nn.Module):
 
     def _cosines_with_sentences(self, head: StageOneHead, embeddings: Float[Tensor, "N E"]) -> Float[Tensor, "N C"]:
         """Cosines of unit embeddings with those of the typical sentences."""
-        return (
-            embeddings
-            @ self._embedding_of("sentence", head.text, lambda: head.embed_texts(self._typical_sentences())).T
-        )
+        typical = self._embedding_of("sentence", head.text, lambda: head.embed_texts(self._typical_sentences()))
+        return embeddings @ typical.T
 
     def _cosines_with_pictures(self, head: StageOneHead, embeddings: Float[Tensor, "N E"]) -> Float[Tensor, "N C"]:
         """Cosines of unit embeddings with those of the typical pictures, or sentences if there are no pictures."""
         if self.banks.pictures is None:
             return self._cosines_with_sentences(head, embeddings)
-        return (
-            embeddings
-            @ self._embedding_of("picture", head.image, lambda: head.embed_images(self._typical_pictures())).T
-        )
+        typical = self._embedding_of("picture", head.image, lambda: head.embed_images(self._typical_pictures()))
+        return embeddings @ typical.T
 
     def _embedding_of(self, bank: str, layer: nn.Module, embed: Callable[[], Tensor]) -> Float[Tensor, "C E"]:
         """Unit embeddings of a bank's vectors, cached if the head's layer has no weights."""

@@ -50,12 +50,9 @@ def typical_parts(
         group_vectors = vectors[group_of == group].float()
         if not len(group_vectors):
             raise ValueError(f"group {group} of a bank is empty")
-        enough = (
-            group_vectors
-            if len(group_vectors) >= parts
-            else group_vectors.repeat(-(-parts // len(group_vectors)), 1)[:parts]
-        )
-        centroids.append(spherical_k_means(enough, parts, seed))
+        if len(group_vectors) < parts:
+            group_vectors = group_vectors.repeat(-(-parts // len(group_vectors)), 1)[:parts]
+        centroids.append(spherical_k_means(group_vectors, parts, seed))
     return torch.stack(centroids)
 
 

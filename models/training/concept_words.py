@@ -32,13 +32,14 @@ class ConceptWords:
         self.highest = torch.zeros(len(words), len(data))
         """[L, N]: the highest cosine of a word to a region of a picture."""
         counts, sums = torch.zeros(len(words)), torch.zeros(self.concept_dim)
-        for tile in self._tiles(data):
+        picture_tiles = tiles(len(data), TILE_PICTURES)
+        for tile in picture_tiles:
             concepts, mask = self._concepts(data, tile)
             sums += concepts[mask].sum(0)
         self.num_regions = int(data.mask[data.rows][:, 1:].sum())
         self.mean = sums / max(1, self.num_regions)
         mean_cosines = self.vectors @ self.mean
-        for tile in self._tiles(data):
+        for tile in picture_tiles:
             concepts, mask = self._concepts(data, tile)
             cosines = torch.einsum("ld,krd->lkr", self.vectors, concepts).masked_fill(~mask, -1)
             self.highest[:, tile] = cosines.amax(2)
@@ -53,9 +54,6 @@ class ConceptWords:
         rows = torch.tensor(padded, dtype=torch.int64).reshape(len(tokens), longest)
         excess = self.vectors[rows] @ (concepts - self.mean).transpose(1, 2)
         return excess.masked_fill((rows < 0)[:, :, None], -torch.inf)
-
-    def _tiles(self, data: CaptionedFeatures) -> Sequence[slice]:
-        return list(tiles(len(data), TILE_PICTURES))
 
     def _concepts(self, data: CaptionedFeatures, tile: slice) -> tuple[Float[Tensor, "K R D"], Tensor]:
         """Concept vectors of the regions other than whole pictures, and the mask of the real ones."""

@@ -171,7 +171,6 @@ class HeadFitting:
 
     def _maps(self, backbone: Backbone, pixels: Tensor) -> Float[Tensor, "K 1280 h w"]:
         normalised = backbone.normalise(pixels.to(self.device)).contiguous(memory_format=torch.channels_last)
-        # Less than half the time, for rounding errors far below the effect of the crops.
         with half_precision(self.device):
             maps: Tensor = backbone.features(normalised)
         return maps.float()
