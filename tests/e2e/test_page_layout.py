@@ -50,6 +50,15 @@ def test_text_is_as_large_as_somebody_wants_it(browser: Browser, address: str) -
     visit.page.evaluate("document.documentElement.style.fontSize = '200%'")  # as the browser's own setting has it
     expect(visit.page.locator("#main .title").first).to_have_css("font-size", "32px")
     assert bounds(visit.page.get_by_role("searchbox"))["width"] > 300
+    visit.open_options()
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == 390  # nothing is beside the screen
+    visit.close()
+
+
+@pytest.mark.parametrize("width", [320, 640, 700])  # of windows whose text is drawn larger, up to four times
+def test_a_question_has_room_in_a_narrow_window(browser: Browser, address: str, width: int) -> None:
+    visit = Visit(browser, address, viewport={"width": width, "height": 480})
+    assert bounds(query(visit.page))["width"] > min(350, 0.7 * width)
     visit.close()
 
 
