@@ -200,7 +200,7 @@ export class Detail {
       el(
         "dl",
         {},
-        ...row("File", picture.filename),
+        ...row("File", el("span", {}, ...breakable(picture.filename))),
         ...row("Date", day(picture.taken_at)),
         ...row("Captions", ...picture.captions),
         ...row("Tags", ...tagButtons(picture.tags)),
