@@ -318,6 +318,10 @@ def test_a_picture_that_no_answer_holds_is_opened_by_itself_and_one_that_is_gone
     page.goto(f"{visit.address}/#like={image_id}")
     expect(page.locator("#status")).to_contain_text(gone)
     expect(page.locator("#status")).not_to_contain_text(image_id)
+    for name in ("like", "picture"):
+        page.goto("about:blank")
+        page.goto(f"{visit.address}/#{name}={image_id[:20]}")
+        expect(page.locator("#status")).to_have_text("This address names no picture; perhaps its end is missing.")
 
 
 def test_an_address_of_a_picture_is_tried_again_and_another_one_takes_its_place(visit: Visit) -> None:
