@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support import patient
 from tests.support.fakes import COLOURS
 from tests.support.library import two_coloured
 from tests.support.running_server import running_server
@@ -12,7 +13,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, expect
 
-from tests.e2e.browser import Visit, query, search, send
+from tests.e2e.browser import LOOKED_AT_AGAIN, Visit, query, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -83,3 +84,21 @@ def test_a_chosen_year_is_a_button_that_removes_it(browser: Browser, address: st
     page.go_back()
     expect(cards).to_have_count(3)
     visit.close()
+
+
+def test_the_focus_stays_on_an_album_whose_number_changes_and_goes_to_the_heading_of_one_that_is_gone(
+    visit: Visit,
+) -> None:
+    page = visit.page
+    page.get_by_text("Years and albums").click()
+    page.get_by_role("button", name="Dogs (1)").focus()
+    send(visit.address, "dog.png", png(two_coloured("red", "cyan")), {"tags": {"album": "Dogs"}})
+    page.evaluate(LOOKED_AT_AGAIN)
+    expect(page.get_by_role("button", name="Dogs (2)")).to_be_focused()
+    images = patient.get(f"{visit.address}/images").json()["images"]
+    for image in images:
+        if image["tags"].get("album") == "Dogs":
+            patient.delete(f"{visit.address}/images/{image['image_id']}")
+    page.evaluate(LOOKED_AT_AGAIN)
+    expect(page.get_by_role("group", name="Albums")).not_to_contain_text("Dogs")
+    expect(page.locator("summary", has_text="Years and albums")).to_be_focused()

@@ -9,7 +9,7 @@ from tests.support import patient
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Request, Route, expect
 
-from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, open_large, query, search
+from tests.e2e.browser import DELETE, HeldRequests, Visit, accessibility_faults, cards, open_large, query, search
 
 pytestmark = pytest.mark.browser
 
@@ -60,6 +60,22 @@ def test_a_result_is_deleted_where_it_is_looked_at_and_brought_back(visit: Visit
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(page.locator("#main li.card")).to_have_count(len(COLOURS) - 1)
+    expect(page.locator("#main li.card .picture").first).to_be_focused()  # the one that followed
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_the_focus_goes_to_a_neighbour_of_a_picture_that_was_deleted(visit: Visit, place: int) -> None:
+    page = visit.page
+    all_shown = cards(page)
+    expect(all_shown).to_have_count(len(COLOURS))
+    names = all_shown.locator(".title").all_inner_texts()
+    dialog = open_large(page, names[place])
+    dialog.get_by_role("button", name=DELETE).click()
+    expect(dialog).to_contain_text("was deleted.")
+    page.keyboard.press("Escape")
+    expect(all_shown).to_have_count(len(COLOURS) - 1)
+    neighbour = all_shown.filter(has_text=names[2 if place == 1 else 1])
+    expect(neighbour.locator(".picture")).to_be_focused()
 
 
 def is_by(method: str, request: Request) -> bool:
@@ -302,6 +318,10 @@ def test_a_picture_that_no_answer_holds_is_opened_by_itself_and_one_that_is_gone
     page.goto(f"{visit.address}/#like={image_id}")
     expect(page.locator("#status")).to_contain_text(gone)
     expect(page.locator("#status")).not_to_contain_text(image_id)
+    for name in ("like", "picture"):
+        page.goto("about:blank")
+        page.goto(f"{visit.address}/#{name}={image_id[:20]}")
+        expect(page.locator("#status")).to_have_text("This address names no picture; perhaps its end is missing.")
 
 
 def test_an_address_of_a_picture_is_tried_again_and_another_one_takes_its_place(visit: Visit) -> None:

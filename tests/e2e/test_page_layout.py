@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running_server(tmp_path_factory.mktemp("layout")) as url:
-        about = {"tags": {"album": "Summer"}, "taken_at": "2024-05-01"}
+        about = {"tags": {"album": "Summer/Norway"}, "taken_at": "2024-05-01"}
         send(url, "IMG_0412.jpg", png(two_coloured("red", "blue", 320, 240)), about)
         send(url, "panorama.png", png(two_coloured("green", "blue", 1600, 200)))
         yield url
@@ -36,10 +36,10 @@ def test_names_are_broken_behind_their_marks_and_no_separator_stands_alone(brows
     visit = Visit(browser, address, viewport={"width": 320, "height": 640})
     card = visit.page.locator("#main li.card", has_text="IMG")
     expect(card.locator(".title")).to_have_js_property("innerHTML", "IMG_<wbr>0412.<wbr>jpg")
-    expect(card.locator(".facts > *")).to_have_text(["May 1, 2024", "album: Summer"])
+    expect(card.locator(".facts > *")).to_have_text(["May 1, 2024", "album: Summer/Norway"])
     expect(query(visit.page)).to_have_attribute("placeholder", "Search pictures")
     search(visit.page, "red")
-    expect(card.locator(".facts > *").last).to_have_text("album: Summer")
+    expect(card.locator(".facts > *").last).to_have_js_property("innerHTML", "album: Summer/<wbr>Norway")
     visit.page.go_back()
     expect(visit.page.locator(".selection")).to_have_css("border-bottom-style", "solid")
     visit.close()
@@ -50,6 +50,15 @@ def test_text_is_as_large_as_somebody_wants_it(browser: Browser, address: str) -
     visit.page.evaluate("document.documentElement.style.fontSize = '200%'")  # as the browser's own setting has it
     expect(visit.page.locator("#main .title").first).to_have_css("font-size", "32px")
     assert bounds(visit.page.get_by_role("searchbox"))["width"] > 300
+    visit.open_options()
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == 390  # nothing is beside the screen
+    visit.close()
+
+
+@pytest.mark.parametrize("width", [320, 640, 700])  # of windows whose text is drawn larger, up to four times
+def test_a_question_has_room_in_a_narrow_window(browser: Browser, address: str, width: int) -> None:
+    visit = Visit(browser, address, viewport={"width": width, "height": 480})
+    assert bounds(query(visit.page))["width"] > min(350, 0.7 * width)
     visit.close()
 
 

@@ -13,7 +13,7 @@ from tests.support.web_app import png
 pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
-from tests.e2e.browser import Visit, search, send
+from tests.e2e.browser import Visit, cards, search, send
 
 pytestmark = pytest.mark.browser
 
@@ -51,3 +51,13 @@ def test_all_results_are_shown_and_the_best_hundred_explained(visit: Visit) -> N
     expect(cards).to_have_count(24)
     page.go_back()  # as many as there were
     expect(cards).to_have_count(NUM)
+
+
+def test_the_first_further_picture_has_the_focus_while_several_are_chosen(visit: Visit) -> None:
+    page = visit.page
+    shown = cards(page)
+    expect(shown).to_have_count(48)
+    page.get_by_role("button", name="Select several").click()
+    page.get_by_role("button", name="Show more").press("Enter")
+    expect(shown.nth(48).get_by_role("checkbox")).to_be_focused()
+    expect(shown.nth(48)).to_be_in_viewport()

@@ -20,6 +20,8 @@ from tests.e2e.browser import HeldRequests, Visit, accessibility_faults, query
 
 pytestmark = pytest.mark.browser
 
+NO_PICTURE = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"no"}
+
 ASKS_BEFORE_LEAVING = """
 () => {
   const leaving = new Event("beforeunload", { cancelable: true });
@@ -247,3 +249,16 @@ def test_a_question_folds_the_panel_that_takes_pictures_in(visit: Visit) -> None
     expect(told(page)).to_be_visible()
     page.get_by_role("button", name="Library").click()
     expect(left).to_be_visible()
+
+
+def test_a_closed_panel_opens_where_something_was_not_taken_in(visit: Visit) -> None:
+    page, panel = visit.page, visit.page.locator("#add")
+    for files, is_shown in (([picture("red", "blue")], False), ([picture("blue", "red"), NO_PICTURE], True)):
+        held = HeldRequests(page, "**/ingest")
+        choose(page, *files)
+        held.first()
+        panel.get_by_role("button", name="Close").click()
+        held.let_go()
+        expect(page.locator("#status")).to_have_text(f"{1 + is_shown} picture{'s' * is_shown}.")
+        expect(panel.locator("[role=status]")).to_have_text(re.compile("^Done"))
+        expect(panel).to_be_visible(visible=is_shown)

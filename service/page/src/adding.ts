@@ -90,6 +90,7 @@ export class Adding {
 
   #tell = (progress: Progress, over = false): void => {
     const left = progress.skipped.length + progress.failed.length + progress.refused.length;
+    if (over && left) this.#panel.hidden = false; // otherwise whoever closed it would miss that pictures are missing
     this.#bar.hidden = false;
     this.#bar.max = progress.total;
     this.#bar.value = progress.done + left;

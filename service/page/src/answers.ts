@@ -1,7 +1,7 @@
 // Answers to questions: requested from each selected model, and shown with notes.
 import { ask, isMissing, Unreachable } from "./api";
 import { askedPicture, type LikePicture } from "./asked";
-import { infoOf } from "./changes";
+import { infoOf, isWhole } from "./changes";
 import { type Ranking, sideBySide } from "./comparing";
 import type { Further, Shown } from "./detail";
 import { button, find, refill, workButton } from "./dom";
@@ -96,7 +96,8 @@ export class Answers {
     try {
       await (question.kind === "pictures" ? this.#searchPicture(question) : this.#searchSentences(question));
     } catch (fault) {
-      if (isMissing(fault) && "image_id" in asked) await infoOf(asked.image_id); // with a clearer error
+      // With a clearer error:
+      if ("image_id" in asked && (isMissing(fault) || !isWhole(asked.image_id))) await infoOf(asked.image_id);
       if (fault instanceof Unreachable && "image" in asked) await checkThere(asked.image);
       throw fault;
     }

@@ -58,7 +58,8 @@ export class Browse {
   }
 
   #show({ months, undated }: DatesAnswer, { tags }: TagsAnswer): void {
-    const focused = document.activeElement?.textContent;
+    const isInside = this.#lists.contains(document.activeElement);
+    const focused = isInside && withoutNumber(document.activeElement);
     const periods = periodsOf(months, this.chosen().slice(0, 4));
     const albums = tags.find(({ name }) => name === ALBUM);
     const values = [...(albums?.values ?? [])].sort((one, other) => compared(`${one.value}`, `${other.value}`));
@@ -80,7 +81,9 @@ export class Browse {
       ),
     );
     if (!this.#lists.hasChildNodes()) this.#told.textContent = "No picture has a date or an album.";
-    [...this.#lists.querySelectorAll("button")].find((one) => one.textContent === focused)?.focus();
+    if (!isInside) return;
+    const same = [...this.#lists.querySelectorAll("button")].find((one) => withoutNumber(one) === focused);
+    (same ?? this.element.querySelector("summary"))?.focus({ preventScroll: true });
   }
 
   #button({ month, pictures }: Period, text: string): HTMLButtonElement {
@@ -102,6 +105,11 @@ function quiet(text: string): HTMLElement {
 /** A month in words, without its year, which is the chosen one. */
 function nameOf(month: string): string {
   return new Date(`${month}-01T00:00:00Z`).toLocaleDateString("en", { month: "long", timeZone: "UTC" });
+}
+
+/** The text of a button without its number of pictures, which may have changed. */
+function withoutNumber(one: Element | null): string | undefined {
+  return one?.textContent.replace(/ \(\d+\)$/, "");
 }
 
 function compared(one: string, other: string): number {

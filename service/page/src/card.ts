@@ -67,8 +67,9 @@ export class Card extends Pickable {
   }
 
   focus(): void {
-    const all = this.element.querySelectorAll<HTMLElement>(".actions button, .about > button");
-    const first = [...all].find((one) => one.offsetParent); // some are hidden on telephones and for readers
+    const all = this.element.querySelectorAll<HTMLElement>(".pick, .actions button, .about > button");
+    // Some are hidden on telephones and for readers, and the checkbox unless several pictures are being selected.
+    const first = [...all].find((one) => one.offsetParent);
     first?.focus({ preventScroll: true });
   }
 

@@ -8,8 +8,14 @@ export const GONE = "This picture is not there any more: somebody deleted it";
 
 const WHERE = "“Deleted pictures”, below the library, may still bring it back.";
 
-/** All properties of a picture. Error in the page's words if it is missing. */
+/** Whether this can be the id of a picture, and not the beginning of one. */
+export function isWhole(image_id: string): boolean {
+  return /^[0-9a-f]{32}$/.test(image_id);
+}
+
+/** All properties of a picture. Error in the page's words if it is missing, or its id is not whole. */
 export async function infoOf(image_id: string): Promise<ImageInfo> {
+  if (!isWhole(image_id)) throw new Error("This address names no picture; perhaps its end is missing.");
   try {
     return await ask<ImageInfo>(`/images/${encodeURIComponent(image_id)}/info`);
   } catch (fault) {

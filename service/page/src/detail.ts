@@ -106,7 +106,9 @@ export class Detail {
   }
 
   #closed(): void {
-    const { image_id } = this.#pictures[this.#place]!;
+    // A deleted picture is about to disappear: the next one gets the focus, or the previous one.
+    const nearest = [...this.#pictures.slice(this.#place), ...this.#pictures.slice(0, this.#place).reverse()];
+    const image_id = nearest.find((one) => !this.#deleted.has(one.image_id))?.image_id;
     document.querySelector<HTMLElement>(`#main [data-image="${image_id}"] button.picture`)?.focus();
     this.#further = null; // pictures still loading are no longer needed
     if (this.#changed) this.onchanged();
@@ -198,7 +200,7 @@ export class Detail {
       el(
         "dl",
         {},
-        ...row("File", picture.filename),
+        ...row("File", el("span", {}, ...breakable(picture.filename))),
         ...row("Date", day(picture.taken_at)),
         ...row("Captions", ...picture.captions),
         ...row("Tags", ...tagButtons(picture.tags)),

@@ -22,7 +22,7 @@ export function keyDialog(
   const take = async (event: SubmitEvent) => {
     event.preventDefault();
     try {
-      await signIn(key.value.trim());
+      await signIn(key.value.replace(/\s/g, "")); // mail programs break long words
       dialog.close("taken");
     } catch (refused) {
       if (refused instanceof KeyRefused) mark(key, true, fault.id);
@@ -45,7 +45,7 @@ export function keyDialog(
       el(
         "p",
         { class: "quiet" },
-        "Whoever runs the service makes one with ",
+        "Paste the key that you were given. Whoever runs the service makes one with ",
         el("code", {}, "regard keys create"),
         ".",
       ),

@@ -7,6 +7,8 @@ import { forgetKey, keepKey, keptKey } from "./tab";
 import { isolated } from "./text";
 
 const KEY_WANTED = "This service wants a key.";
+/** Permission -> what it allows, in words. */
+const MAY = { read: "only view pictures", write: "view, add and change pictures", admin: "do everything" };
 
 let open: Promise<boolean> | null = null;
 let signedIn = ""; // a description of the key; "" if nobody is signed in
@@ -76,7 +78,7 @@ function askForKey(why: string): Promise<boolean> {
 /** Hides controls that the key does not permit (see frame.css), and shows who is signed in. */
 function tell({ required, permission, name }: SessionAnswer): void {
   document.body.classList.toggle("read-only", permission !== "write" && permission !== "admin");
-  signedIn = required && permission ? `Signed in as ${isolated(name ?? "")}, which may ${permission}` : "";
+  signedIn = required && permission ? `Signed in as ${isolated(name ?? "")}, which may ${MAY[permission]}` : "";
   const other = find("other-key");
   other.hidden = !required;
   other.title = signedIn;

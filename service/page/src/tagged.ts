@@ -1,5 +1,5 @@
 // Tags of a picture as buttons, each of which filters by its tag.
-import { button, type Child } from "./dom";
+import { breakable, type Child, el } from "./dom";
 import type { ImageListed } from "./openapi";
 import { tagLine } from "./text";
 
@@ -18,5 +18,6 @@ export function tagButtons(tags: ImageListed["tags"]): Child[] {
 
 /** A button that filters by a tag. */
 export function filterButton(tag: Tag, text: string): HTMLButtonElement {
-  return button(text, () => filterBy(tag), { class: "tag", title: "Show those with this tag alone" });
+  const press = { type: "button", onclick: () => filterBy(tag) };
+  return el("button", { ...press, class: "tag", title: "Show those with this tag alone" }, ...breakable(text));
 }
