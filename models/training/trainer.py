@@ -117,6 +117,7 @@ class Training:
                 "weights to start from": digest_of_weights(initial) if initial else "none",
                 **self._digests_of_pictures(),
             },
+            moved_end=lambda begun, step: begun.with_end_of(recipe, step, self.steps_per_epoch),
         )
 
     def _digests_of_pictures(self) -> dict[str, str]:
