@@ -12,6 +12,7 @@ import pytest
 
 from models.datasets.photographs import open_upright
 from models.matching.checkpoint import load_matcher
+from models.training.recipes import RECIPES
 from service.cli.training.run import read_photographs
 from service.errors import UserError
 from service.model_loading import LoadedModels
@@ -61,6 +62,21 @@ def test_an_option_that_is_not_read_is_named(
     assert (status, said) == (2, "")
     assert words in " ".join(noted.split())
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown", "hidden"),
+    [
+        ("backbone", "--out tuned", "--features"),
+        ("head", "--out head", "--from"),
+        ("detector", "--from", "--sentence-encoder"),
+        ("camp-flickr8k", 'starts_from="bfan-equal-flickr8k"', "--teacher"),
+    ],
+)
+def test_help_after_a_name_is_that_of_this_training(regard: Regard, kind: str, shown: str, hidden: str) -> None:
+    said, whole = (" ".join(regard("train", name, "--help")[1].split()) for name in (kind, ""))
+    assert (shown in said, hidden in said, hidden in whole) == (True, False, True)
+    assert all(each.rpartition("-")[2] in whole for each in RECIPES)
 
 
 def test_a_misspelt_recipe_is_told_before_its_options(regard: Regard) -> None:
