@@ -58,13 +58,15 @@ def train_matcher(
         if not training.is_finished:  # its end may have been moved
             _write_recipe(run, training, source, selections, word_vectors)
         _continue(training, run.out)
-    rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)
-    best = run.out / BEST_FOLDER
-    measure = shlex.join(["regard", "evaluate", "--model", str(best), *source.as_options(selections[1])])
-    stale = training.early_stopping.num_stale
-    early = f"; {stale} validations without a better rsum ended it, see patience" * (
-        training.step < training.total_steps
-    )
+    _print_result(training, run.out / BEST_FOLDER, source.as_options(selections[1]))
+
+
+def _print_result(training: Training, best: Path, source: Sequence[str]) -> None:
+    rsum, num_dev = training.early_stopping.best_rsum, len(training.dev)
+    measure = shlex.join(["regard", "evaluate", "--model", str(best), *source])
+    early = ""
+    if training.step < training.total_steps:
+        early = f"; {training.early_stopping.num_stale} validations without a better rsum ended it, see patience"
     print(
         visible(
             f"{best}: rsum {rsum:.1f} on {num_dev} dev pictures, the best in {training.step} steps"
