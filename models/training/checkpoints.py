@@ -3,7 +3,7 @@
 import io
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -44,6 +44,8 @@ class TrainingCheckpoint:
     """Name -> object whose state is saved and restored."""
     learns_from: Mapping[str, str] = field(default_factory=dict)
     """Kind of input -> its digest; a checkpoint with other input is refused."""
+    moved_end: Callable[[Any, int], Any] = lambda recipe, step: recipe
+    """The recipe to compare with, for that of the file and its steps. ValueError: its reason to refuse them."""
 
     def save(self, step: int) -> None:
         """Write the state after `step` steps; the file is replaced atomically."""
@@ -69,7 +71,7 @@ class TrainingCheckpoint:
         if not self.path.is_file():
             return None
         state = read_checkpoint(self.path)
-        self._check_recipe(state["recipe"])
+        self._check_recipe(state["recipe"], state["step"])
         self._check_input(state["learns_from"])
         for name, part in self.parts.items():
             try:
@@ -85,13 +87,19 @@ class TrainingCheckpoint:
         step: int = state["step"]
         return step
 
-    def _check_recipe(self, stored: dict[str, Any]) -> None:
+    def _check_recipe(self, stored: dict[str, Any], step: int) -> None:
         """Raise UnusableCheckpoint for another recipe; fields younger than the file have their defaults there."""
         refusal = f"{self.path.parent} holds a training of another recipe"
         try:
             recipe = type(self.recipe)(**stored)
         except (TypeError, ValueError) as problem:
             raise UnusableCheckpoint(f"{refusal} ({problem}); choose another folder") from problem
+        try:
+            recipe = self.moved_end(recipe, step)
+        except ValueError as problem:
+            raise UnusableCheckpoint(
+                f"{self.path.parent} holds a training whose end cannot be moved: {problem}"
+            ) from None
         pairs = {each.name: (getattr(recipe, each.name), getattr(self.recipe, each.name)) for each in fields(recipe)}
         changed = [f"{name} was {before!r}, now {now!r}" for name, (before, now) in pairs.items() if before != now]
         if changed:

@@ -1,7 +1,6 @@
 """The log of a training: JSON lines, and curves for TensorBoard."""
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ def open_log(folder: Path) -> Iterator[Log]:
     """A log that appends to `folder`/log.jsonl and, if TensorBoard is installed, writes curves to its subfolder.
 
     Its first entry replaces an earlier run's entries from that step on: a training that was killed repeats the steps
-    since its last checkpoint.
+    since its last checkpoint. If it is a validation, the step itself stays.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as opened:
@@ -27,8 +26,9 @@ def open_log(folder: Path) -> Iterator[Log]:
         def log(entry: dict[str, Any]) -> None:
             nonlocal write
             if write is None:
-                _drop_entries(folder / LOG_FILE, entry["step"])
-                write = opened.enter_context(_appending(folder, entry["step"]))
+                place = _place_of(entry)
+                _drop_entries(folder / LOG_FILE, place)
+                write = opened.enter_context(_appending(folder, sum(place)))
             write(entry)
 
         yield log
@@ -52,20 +52,25 @@ def _appending(folder: Path, step: int) -> Iterator[Log]:
         yield write
 
 
-def _drop_entries(file: Path, step: int) -> None:
-    """Remove the lines of a log from `step` on, and one that a kill truncated."""
+def _place_of(entry: Any) -> tuple[int, bool]:
+    """The order of entries: a step comes before its validation."""
+    return entry["step"], set(entry) == {"step", "steps", "validation"}
+
+
+def _drop_entries(file: Path, place: tuple[int, bool]) -> None:
+    """Remove the lines of a log from a place on, and one that a kill truncated."""
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if file.is_file() else []
-    kept = [line for line in lines if _step_of(line) < step]
+    kept = [line for line in lines if _is_before(line, place)]
     if kept != lines:
         write_whole(file, "".join(kept).encode())
 
 
-def _step_of(line: str) -> float:
-    """The step of a line; infinity if it cannot be read."""
+def _is_before(line: str, place: tuple[int, bool]) -> bool:
+    """Whether a line can be read and belongs before a place."""
     try:
-        return float(json.loads(line)["step"])
-    except (ValueError, TypeError, KeyError):
-        return math.inf
+        return _place_of(json.loads(line)) < place
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False
 
 
 def _scalars(entry: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:

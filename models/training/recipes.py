@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 POSITIVE = (
@@ -174,6 +174,21 @@ class Recipe:
         """The steps of the whole training: warm-up and epochs, cut at `most_steps`."""
         steps = self.warmup_steps + self.epochs * steps_per_epoch
         return steps if self.most_steps is None else min(steps, self.most_steps)
+
+    def with_end_of(self, other: "Recipe", step: int, steps_per_epoch: int) -> "Recipe":
+        """This recipe of `step` steps, with the other's end if that alone differs; ValueError if steps would too."""
+        moved = replace(self, epochs=other.epochs, most_steps=other.most_steps, patience=other.patience)
+        before, now = self.total_steps(steps_per_epoch), other.total_steps(steps_per_epoch)
+        if moved != other:
+            return self
+        if now != before and other.decay_after is None:
+            raise ValueError(
+                f"its learning rate has one cycle over {before} steps, not {now}: train its best weights further, in"
+                " another folder, by --from its folder best and --set starts_from= this recipe"
+            )
+        if now != before and now <= step:
+            raise ValueError(f"it has made {step} steps, and would end after {now}: set epochs and most_steps higher")
+        return moved
 
 
 def paper_recipe(model: str, **changes: Any) -> Recipe:

@@ -27,6 +27,7 @@ from models.training.losses import batch_losses, encode_regions, encode_sentence
 from models.training.optim import build_optimizer, build_schedule, clip_gradients
 from models.training.recipes import Diverged, Recipe
 from models.training.start import digest_of_words, init_words, initial_matcher
+from models.training.stopping import Stopped, StopSignals
 
 LAST_FILE = "last.pt"
 BEST_FOLDER = "best"
@@ -34,13 +35,16 @@ BEST_FOLDER = "best"
 
 @dataclass
 class EarlyStopping:
-    """The best validation so far and the number of validations since."""
+    """The best validation so far, the number of validations since, and the step of the last one."""
 
     best_rsum: float = -1.0
     num_stale: int = 0
+    last_step: int | None = -1
+    """None where an earlier release did not record it, and saved only what was validated."""
 
-    def is_best(self, rsum: float) -> bool:
-        """Count a validation; whether it is better than all before."""
+    def is_best(self, rsum: float, step: int) -> bool:
+        """Count a validation after that step; whether it is better than all before."""
+        self.last_step = step
         if rsum > self.best_rsum:
             self.best_rsum, self.num_stale = rsum, 0
             return True
@@ -48,12 +52,13 @@ class EarlyStopping:
         return False
 
     def state_dict(self) -> dict[str, Any]:
-        """Both numbers by their names."""
+        """The numbers by their names."""
         return asdict(self)
 
     def load_state_dict(self, state_dict: dict[str, Any], /) -> None:
         """Restore the numbers of a `state_dict`."""
         self.best_rsum, self.num_stale = state_dict["best_rsum"], state_dict["num_stale"]
+        self.last_step = state_dict.get("last_step")
 
 
 class Training:
@@ -112,6 +117,7 @@ class Training:
                 "weights to start from": digest_of_weights(initial) if initial else "none",
                 **self._digests_of_pictures(),
             },
+            moved_end=lambda begun, step: begun.with_end_of(recipe, step, self.steps_per_epoch),
         )
 
     def _digests_of_pictures(self) -> dict[str, str]:
@@ -129,7 +135,7 @@ class Training:
     def run(self, log: Log, progress: Progress | None = None) -> SingleMatcher:
         """Train to the end of the recipe or until it no longer improves, going on where an earlier run stopped.
 
-        `progress` is told how far each validation is.
+        `progress` is told how far each validation is. Ctrl-C and SIGTERM raise Stopped once the step is done and saved.
         Returns the last average; the best one so far is in `out`/best. ValueError where `out` holds another training
         or a loss is not finite, BadCheckpoint where the best one is damaged and the last one is another.
         """
@@ -144,19 +150,36 @@ class Training:
         if self.step == 0 and self.num_words_found:
             words = {"words": len(self.matcher.vocabulary), "found": self.num_words_found}
             log({"step": 0, "steps": self.total_steps, **words})
+        with StopSignals() as signals:
+            try:
+                self._make_steps(log, progress, signals)
+            except Stopped:
+                self.checkpoint.save(self.step)
+                raise
+
+    def _make_steps(self, log: Log, progress: Progress | None, signals: StopSignals) -> None:
+        """All steps that are left, each with what follows it. Raises Stopped after a signal, in a state to be saved."""
+
+        def report(*done: Any) -> None:
+            signals.check()  # also during a validation, which may take hours
+            if progress is not None:
+                progress(*done)
+
+        if self._is_validation_due():  # a signal came during it, or there is no step
+            self._validate(log, report)
+            self.checkpoint.save(self.step)
         for pictures, sentences in self._batches_from(self.step):
             if self.early_stopping.num_stale >= self.recipe.patience:
                 break
             started = perf_counter()
             told = self._train_step(pictures, sentences)
             log({"step": self.step, "steps": self.total_steps, **told, "seconds": round(perf_counter() - started, 4)})
+            signals.check()
             if self._is_validated():
-                self._validate(log, progress)
+                self._validate(log, report)
             if self._is_validated() or self.step % self.recipe.save_every == 0:
                 self.checkpoint.save(self.step)
-        if self.early_stopping.best_rsum < 0:  # there was no step
-            self._validate(log, progress)
-            self.checkpoint.save(self.step)
+            signals.check()
 
     def resume(self) -> None:
         """Restore what an earlier run left in `out`; ValueError where it was another training's."""
@@ -167,7 +190,7 @@ class Training:
     def is_finished(self) -> bool:
         """Whether nothing is left to do: the recipe's end was validated, or patience with it has ended."""
         ended = self.step >= self.total_steps or self.early_stopping.num_stale >= self.recipe.patience
-        return ended and self.early_stopping.best_rsum >= 0
+        return ended and not self._is_validation_due()
 
     def mend_best(self) -> bool:
         """Whether the best matcher of a finished training is damaged, or gone, and was written again.
@@ -200,6 +223,10 @@ class Training:
         """Whether an epoch, or the training, ends with the steps done."""
         done = self.step - self.recipe.warmup_steps
         return (done > 0 and done % self.steps_per_epoch == 0) or self.step == self.total_steps
+
+    def _is_validation_due(self) -> bool:
+        """Whether the steps done are to be validated, and were not."""
+        return self._is_validated() and self.early_stopping.last_step not in (None, self.step)
 
     def _batches_from(self, step: int) -> Iterator[tuple[np.ndarray, list[str]]]:
         """The batches of all steps after `step`: passes of the warm-up (cut where it ends), then epochs."""
@@ -253,7 +280,7 @@ class Training:
         """Evaluate the averaged matcher as it would be kept, and keep it where it is the best so far."""
         kept = as_stored(self.averaged_matcher(), *self._precision)
         report = evaluate(kept, self.dev, shortlists=(100,), progress=progress).report
-        is_best = self.early_stopping.is_best(report["exhaustive"]["rsum"])
+        is_best = self.early_stopping.is_best(report["exhaustive"]["rsum"], self.step)
         report["digest"] = self._save_best() if is_best else None
         log({"step": self.step, "steps": self.total_steps, "validation": report})
 

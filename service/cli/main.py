@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from index import fault_points
 from service import VERSION
@@ -44,7 +44,7 @@ from service.cli.commands.serve import serve
 from service.cli.commands.similar import similar
 from service.cli.commands.snapshot import snapshot
 from service.cli.commands.tags import tags
-from service.cli.commands.train import TRAIN_EPILOG, train
+from service.cli.commands.train import TRAIN_EPILOG, TrainCommand, train
 from service.cli.commands.words import words
 from service.cli.commands.worker import worker
 from service.cli.terminal.output import print_note, replace_unencodable
@@ -80,6 +80,7 @@ COMMANDS = (
     *(extract, evaluate, calibrate, calibrate_ensemble, train, convert, score, words, bench),
 )
 NAMES: dict[Callable[..., None], str] = {list_pictures: "list"}  # commands not named like their function
+CLASSES: dict[Callable[..., None], type[TyperCommand]] = {train: TrainCommand}
 EPILOGS: dict[Callable[..., None], str] = {search: SEARCH_EPILOG, train: TRAIN_EPILOG}
 
 
@@ -101,7 +102,7 @@ def options(version: Version = False) -> None:
 
 
 for command in COMMANDS:
-    app.command(NAMES.get(command), epilog=EPILOGS.get(command))(command)
+    app.command(NAMES.get(command), cls=CLASSES.get(command), epilog=EPILOGS.get(command))(command)
 app.add_typer(keys)
 app.add_typer(cluster)
 

@@ -1,11 +1,13 @@
 """The output folder of a long command, which one process at a time may write."""
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from index.lock import take_lock
+from models.training.stopping import Stopped
 from service.cli.terminal.output import print_note
 from service.errors import UserError
 
@@ -28,9 +30,12 @@ def sole_writer(out: Path, goes_on: bool = True) -> Iterator[None]:
         raise
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as end:
         if goes_on:
-            print_note(f"\nstopped: the same command resumes with what {out} holds")
+            saved = ", to the last step" if isinstance(end, Stopped) else ""
+            print_note(f"\nstopped: the same command resumes with what {out} holds{saved}")
+        if isinstance(end, Stopped) and end.number == signal.SIGTERM:
+            raise SystemExit(128 + signal.SIGTERM) from None
         raise
     finally:
         os.close(folder)

@@ -40,6 +40,7 @@ from models.training.checkpoints import CHECKPOINT_FILE, TrainingCheckpoint, rea
 from models.training.finite_loss import clip_finite, finite_sum
 from models.training.inputs import digest_of_file, digest_of_weights, digests_of_captioned
 from models.training.logs import Log
+from models.training.stopping import StopSignals
 from models.whole_files import write_tensors
 
 
@@ -157,19 +158,21 @@ class SentenceTuning:
         """Train to the end of the recipe, resuming an earlier run.
 
         Returns the averaged backbone, which is also saved in `out` with the head. Raises UnusableCheckpoint if `out`
-        was begun with another recipe.
+        was begun with another recipe, and Stopped after Ctrl-C or SIGTERM, once the step is done and saved.
         """
         self.out.mkdir(parents=True, exist_ok=True)
         done = self.checkpoint.resume() or 0
         if done == 0 and self.initial is None and self.recipe.lead_passes:
             self._fit_head(log)
         self.head.of_sentence.requires_grad_(False)
-        for step, batch in enumerate(self.batches.after(done), done + 1):
-            log({"step": step, "steps": self.total_steps, **self._train_step(batch)})
-            if step % self.batches.steps_per_epoch == 0:
-                log({"step": step, "steps": self.total_steps, "validation": self.validate()})
-            if step % self.recipe.save_every == 0 or step == self.total_steps:
-                self.checkpoint.save(step)
+        with StopSignals() as signals:
+            for step, batch in enumerate(self.batches.after(done), done + 1):
+                log({"step": step, "steps": self.total_steps, **self._train_step(batch)})
+                if step % self.batches.steps_per_epoch == 0:
+                    log({"step": step, "steps": self.total_steps, "validation": self.validate()})
+                if step % self.recipe.save_every == 0 or step == self.total_steps or signals.received:
+                    self.checkpoint.save(step)
+                signals.check()
         tuned = Backbone(self.architecture, copy.deepcopy(self.averaged_network.layers))
         tuned.save(self.out / BACKBONE_FILE)
         head = self.averaged_network.head

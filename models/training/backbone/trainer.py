@@ -32,6 +32,7 @@ from models.training.logs import Log
 from models.training.losses import batch_losses
 from models.training.recipes import RECIPES
 from models.training.start import untrained_matcher
+from models.training.stopping import StopSignals
 
 
 class BackboneTraining:
@@ -88,7 +89,7 @@ class BackboneTraining:
         """Train to the end of the recipe, resuming an earlier run.
 
         Returns the backbone with batch norm folded, which is also saved in `out`. Raises ValueError if `out` was begun
-        with another recipe.
+        with another recipe, and Stopped after Ctrl-C or SIGTERM, once the step is done and saved.
         """
         self.out.mkdir(parents=True, exist_ok=True)
         done = self.checkpoint.resume()
@@ -96,13 +97,15 @@ class BackboneTraining:
             self._start(log)
             self.checkpoint.save(0)
         self.step = done or 0
-        for batch in self.batches.after(self.step):
-            log({"step": self.step + 1, "steps": self.total_steps, **self._train_step(batch)})
-            self.step += 1
-            if self.step % self.batches.steps_per_epoch == 0:
-                log({"step": self.step, "steps": self.total_steps, "validation": self.validate()})
-            if self.step % self.recipe.save_every == 0 or self.step == self.total_steps:
-                self.checkpoint.save(self.step)
+        with StopSignals() as signals:
+            for batch in self.batches.after(self.step):
+                log({"step": self.step + 1, "steps": self.total_steps, **self._train_step(batch)})
+                self.step += 1
+                if self.step % self.batches.steps_per_epoch == 0:
+                    log({"step": self.step, "steps": self.total_steps, "validation": self.validate()})
+                if self.step % self.recipe.save_every == 0 or self.step == self.total_steps or signals.received:
+                    self.checkpoint.save(self.step)
+                signals.check()
         tuned = Backbone(self.architecture, fold_batch_norm(copy.deepcopy(self.backbone.features)))
         tuned.save(self.out / BACKBONE_FILE)
         return tuned

@@ -26,6 +26,7 @@ from models.training.detector.recipe import DetectorBatches, DetectorRecipe, lea
 from models.training.detector.ssd_teacher import SsdLabeler
 from models.training.finite_loss import clip_finite, finite_sum
 from models.training.inputs import DIGITS, digest_of_file, digest_of_photographs
+from models.training.stopping import StopSignals
 
 PSEUDO_LABELS_FILE = "lessons.jsonl"
 DETECTOR_FOLDER = "detector"
@@ -119,15 +120,17 @@ class _DetectorTraining:
         )
 
     def run(self, batches: DetectorBatches) -> None:
-        """Train from the checkpoint, if there is one, to the end of the recipe."""
+        """Train from the checkpoint, if there is one, to the end of the recipe, or until a signal raises Stopped."""
         self.step = self.checkpoint.resume() or 0
         self.detector.train()
-        for pictures in _with_progress_bar(batches.after(self.step), self.recipe.steps, self.step):
-            losses = self._train_step(pictures)
-            self.step += 1
-            if self.step % self.recipe.save_every == 0 or self.step == self.recipe.steps:
-                self.checkpoint.save(self.step)
-                print(self.step, {name: round(loss, 3) for name, loss in losses.items()}, flush=True)
+        with StopSignals() as signals:
+            for pictures in _with_progress_bar(batches.after(self.step), self.recipe.steps, self.step):
+                losses = self._train_step(pictures)
+                self.step += 1
+                if self.step % self.recipe.save_every == 0 or self.step == self.recipe.steps or signals.received:
+                    self.checkpoint.save(self.step)
+                    print(self.step, {name: round(loss, 3) for name, loss in losses.items()}, flush=True)
+                signals.check()
 
     def _train_step(self, pictures: list[TrainingPicture]) -> dict[str, float]:
         """Make one step, and return the losses before it."""

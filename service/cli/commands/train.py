@@ -1,11 +1,14 @@
 """`regard train`."""
 
+import copy
 import json
-from dataclasses import MISSING, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from textwrap import fill
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from models.freed_memory import keep_freed_memory
 from models.training.recipes import RECIPES, Recipe
@@ -33,19 +36,53 @@ OPTIONS_OF_PARTS = {
     "detector": ("start", "backbone", "teacher"),
 }
 
-FIELDS = ", ".join(
-    f"{field.name}={json.dumps(field.default)}" for field in fields(Recipe) if field.default is not MISSING
-)
-TRAIN_EPILOG = f"""Recipes of models are called MODEL-DATA. DATA is flickr8k (small data), f30k or coco (as in the
-papers): {", ".join(sorted(RECIPES))}.
+_GIVEN = "--captions captions.jsonl --backbone"
+_TRAININGS = {
+    "RECIPE": "a matching model, on features of `regard extract`\n"
+    "    regard train RECIPE --features features --captions captions.jsonl --out run",
+    "backbone": "the network that a detector reads pictures with; without --sentence-encoder, by a model's loss\n"
+    f"    regard train backbone {_GIVEN} published.pth --sentence-encoder MINILM --out tuned",
+    "head": "what makes sentence vectors and classes of a finished backbone's; a stopped run starts again\n"
+    f"    regard train head {_GIVEN} tuned/backbone.safetensors --teacher published.pth \\\n"
+    "      --sentence-encoder MINILM --out head",
+    "detector": "a detector on a finished backbone, from what other detectors find\n"
+    f"    regard train detector {_GIVEN} tuned/backbone.safetensors --teacher yolox_nano.onnx \\\n"
+    "      --set backbone=efficientnet-lite2 --out run",
+}
+TRAIN_EPILOG = f"""The four trainings:
 
-For backbone, head and detector, photographs are read from the folder of the captions file.
+\b
+{chr(10).join(_TRAININGS.values())}
 
-A recipe's fields, for --set, with their defaults: {FIELDS}.
+Recipes of models are called MODEL-DATA. DATA begins with flickr8k (small data), f30k or coco (as in the papers):
+
+\b
+{fill(", ".join(sorted(RECIPES)), 76, break_on_hyphens=False)}
 
 OUT gets the best weights so far (best), the state to resume from (last.pt), the recipe and inputs (recipe.json), and
 logs: log.jsonl, and tensorboard if that is installed. Training stops after `patience` validations without a better sum
 of recalls."""
+
+
+class TrainCommand(TyperCommand):
+    """`regard train`, whose help after the name of a training is that of this training alone."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[__name__] = args[0] if args else ""
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        name, shown = ctx.meta[__name__], copy.copy(self)
+        kind = "RECIPE" if name in RECIPES else name
+        if kind in _TRAININGS:
+            shown.help = f"\b\nTrain {_TRAININGS[kind].replace('RECIPE', name)}"
+            read = (*OPTIONS_OF_RECIPES, *OPTIONS_OF_PARTS.get(kind, OPTIONS_OF_MODELS), "recipe", "help")
+            shown.params = [one for one in self.params if one.name in read]
+            shown.epilog = "Photographs are read from the captions' folder. All steps: docs/extractors.md."
+        if name in RECIPES:
+            fields = ", ".join(f"{field}={json.dumps(value)}" for field, value in asdict(RECIPES[name]).items())
+            shown.epilog = f"The fields of {name}, for --set: {fields}."
+        TyperCommand.format_help(shown, ctx, formatter)
 
 
 def train(
@@ -81,21 +118,22 @@ def train(
     teacher: Annotated[
         list[Path] | None,
         typer.Option(
+            metavar="<file>",
             help="For the detector: YOLOX (.onnx) or SSD-MobileNetV2 (.pb); with two, labels are merged. For the head:"
-            " the published backbone."
+            " the published backbone.",
         ),
     ] = None,
     split: Annotated[str, typer.Option(help="Split of the captions to learn from.")] = "train",
     dev: Annotated[str, typer.Option(help="Split to validate on.")] = "dev",
     regions: NumRegions = None,
     change: Annotated[
-        list[str] | None, typer.Option("--set", help="Change the recipe: name=value, repeatable.")
+        list[str] | None, typer.Option("--set", metavar="<name=value>", help="Change the recipe; repeatable.")
     ] = None,
     device: Device = "auto",
 ) -> None:
-    """Train the detector, its backbone or head, or a model.
+    """Train a matching model, or a part of a detector.
 
-    A stopped run is resumed, except for that of the head, which starts again.
+    With --help after `backbone`, `head`, `detector` or a recipe: what it needs. After Ctrl-C, the same command resumes.
     """
     if recipe not in (*OPTIONS_OF_PARTS, *RECIPES):
         raise UserError(f"no recipe is called {recipe}{advice_on_name(recipe, (*OPTIONS_OF_PARTS, *RECIPES))}")
@@ -125,14 +163,15 @@ def _train_part(
     teachers: list[Path],
 ) -> None:
     """Check that the options needed are given, then train the detector, its backbone or head."""
+    example = f"(regard train {part} --help)"
     if backbone is None or captions is None:
-        raise typer.BadParameter(f"the {part} is trained with --captions and --backbone")
+        raise typer.BadParameter(f"the {part} is trained with --captions and --backbone {example}")
     if part != "backbone" and not teachers:
-        raise typer.BadParameter(f"the {part} is trained with --teacher")
+        raise typer.BadParameter(f"the {part} is trained with --teacher {example}")
     for file in (backbone, *teachers):
         _check_file(file)
     if part == "head" and (sentence_encoder is None or len(teachers) > 1):
-        raise typer.BadParameter("the head is trained with --sentence-encoder and one --teacher")
+        raise typer.BadParameter(f"the head is trained with --sentence-encoder and one --teacher {example}")
     photographs = read_photographs(captions, splits[0], None if part == "detector" else splits[1])
     from service.cli.training.detector_parts import fit_head, train_detector, tune_backbone
 

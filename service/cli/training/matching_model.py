@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -53,15 +54,23 @@ def train_matcher(
             note_few(training.dev)
             if (split := selections[0].split) == selections[1].split:
                 print_note(f"split {split} is learnt from and validated on: its rsum tells nothing of other pictures")
+        _note_end(training, run.changes)
+        if not training.is_finished:  # its end may have been moved
             _write_recipe(run, training, source, selections, word_vectors)
         _continue(training, run.out)
-    rsum, num_dev = training.early_stopping.best_rsum, min(len(dev), recipe.validate_images)
-    best = run.out / BEST_FOLDER
-    measure = shlex.join(["regard", "evaluate", "--model", str(best), *source.as_options(selections[1])])
+    _print_result(training, run.out / BEST_FOLDER, source.as_options(selections[1]))
+
+
+def _print_result(training: Training, best: Path, source: Sequence[str]) -> None:
+    rsum, num_dev = training.early_stopping.best_rsum, len(training.dev)
+    measure = shlex.join(["regard", "evaluate", "--model", str(best), *source])
+    early = ""
+    if training.step < training.total_steps:
+        early = f"; {training.early_stopping.num_stale} validations without a better rsum ended it, see patience"
     print(
         visible(
             f"{best}: rsum {rsum:.1f} on {num_dev} dev pictures, the best in {training.step} steps"
-            f" (of at most {training.total_steps}); measure it with `{measure}`"
+            f" (of at most {training.total_steps}{early}); measure it with `{measure}`"
         )
     )
 
@@ -85,6 +94,16 @@ def _note_batches(training: Training) -> None:
             f"an epoch leaves out {left_out} of {total} captions ({left_out / total:.0%}), different ones each time:"
             f" those at the end of a pass over the pictures that do not fill a batch of {batch} (--set batch)"
         )
+
+
+def _note_end(training: Training, changes: Sequence[str]) -> None:
+    """Print a note if one of `epochs` and `most_steps` was set, and the recipe's other one ends it before."""
+    total, epochs, most = training.total_steps, training.recipe.epochs, training.recipe.most_steps
+    changed = {change.partition("=")[0] for change in changes}
+    if most is not None and most > total and "most_steps" in changed:
+        print_note(f"it ends with epochs={epochs}, after {total} of most_steps={most}: set epochs too")
+    if most == total and "epochs" in changed and "most_steps" not in changed:
+        print_note(f"it ends with most_steps={most}, perhaps before epochs={epochs}: set most_steps too")
 
 
 def _write_recipe(
@@ -114,7 +133,8 @@ def _continue(training: Training, out: Path) -> None:
         with shown_training(out, training.total_steps) as (log, progress):
             training.run(log, partial(_report_validation, progress))
         return
-    print_note(f"the training in {out} was finished before; give another folder to train anew")
+    further = f"--set {'patience' if training.step < training.total_steps else 'epochs'} may take it further"
+    print_note(f"the training in {out} was finished before: {further}; give another folder to train anew")
     if training.mend_best():
         print_note(f"{out / BEST_FOLDER} was damaged or gone: its weights are written again")
 

@@ -18,7 +18,7 @@ from models.datasets.captioned_features import CaptionedFeatures
 from models.evaluation.evaluate import evaluate
 from models.matching.checkpoint import BadCheckpoint, load_matcher
 from models.matching.single_matcher import SingleMatcher
-from models.training.recipes import RECIPES
+from models.training.recipes import RECIPES, Recipe
 from models.training.trainer import Training
 from tests.support.shape_checks import checked_at_first
 from tests.support.small_trainings import NOUNS, knows_by_heart, learn_by_heart, small, synthetic
@@ -46,6 +46,11 @@ DISTINCT = list({repr(small(RECIPES[name])): name for name in sorted(LEARNT, rev
 # Of each model's the last by name, that of the smallest data set, and those that go on from the weights of another.
 ONE_A_MODEL = {(RECIPES[name].model, bool(RECIPES[name].starts_from)): name for name in sorted(DISTINCT)}.values()
 TRIED = sorted(DISTINCT if os.environ.get("REGARD_RECIPES") == "all" else ONE_A_MODEL)
+
+SHORT = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
+STEPS = small(RECIPES["scan-t2i-avg-f30k"], width=8, batch=16, epochs=4, feature_dropout=0.2)
+CYCLE = replace(STEPS, decay_after=None, learning_rate=0.0, patience=2)
+STEPS = replace(STEPS, decay_after=(1, 3))
 
 
 @pytest.mark.slow
@@ -107,7 +112,7 @@ def test_parts_that_a_model_has_not_are_refused(tmp_path: Path) -> None:
 
 def test_a_training_begun_before_a_recipe_had_a_field_goes_on(tmp_path: Path) -> None:
     data = synthetic(24)
-    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
+    recipe = SHORT
     Training(recipe, data, data, tmp_path).run(lambda _: None)
     state = torch.load(tmp_path / "last.pt", weights_only=True)
     del state["recipe"]["momentum"]
@@ -119,7 +124,7 @@ def test_a_training_begun_before_a_recipe_had_a_field_goes_on(tmp_path: Path) ->
 
 def test_a_finished_trainings_best_weights_are_whole_or_it_says_that_they_are_not(tmp_path: Path) -> None:
     data, config = synthetic(24), tmp_path / "best" / "config.json"
-    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
+    recipe = SHORT
 
     def finished() -> Training:
         training = Training(recipe, data, data, tmp_path)
@@ -139,9 +144,28 @@ def test_a_finished_trainings_best_weights_are_whole_or_it_says_that_they_are_no
         finished()
 
 
+@pytest.mark.parametrize(
+    ("first", "recipe"), [({"epochs": 2}, STEPS), ({"most_steps": 7}, STEPS), ({"patience": 1}, CYCLE)]
+)
+def test_two_epochs_and_two_more_are_four(tmp_path: Path, first: dict[str, Any], recipe: Recipe) -> None:
+    def trained(out: Path, **changes: Any) -> Training:
+        training = Training(replace(recipe, **changes), data := synthetic(27), data, out)
+        training.run(lambda _: None)
+        return training
+
+    whole, begun, extended = trained(tmp_path), trained(tmp_path / "run", **first), trained(tmp_path / "run")
+    assert 2 < begun.step < extended.step == whole.step
+    for name, weight in extended.average.state_dict().items():
+        assert torch.equal(weight, whole.average.state_dict()[name]), name
+    if "most_steps" not in first:  # its end was validated besides
+        assert extended.early_stopping == whole.early_stopping
+    with pytest.raises(ValueError, match="one cycle over" if recipe is CYCLE else "would end after"):
+        trained(tmp_path / "run", epochs=1)
+
+
 def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
     data = synthetic(24)
-    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
+    recipe = SHORT
     Training(recipe, data, data, tmp_path, "cpu").run(lambda _: None)
     with pytest.raises(ValueError, match="another recipe"):
         Training(replace(recipe, seed=1), data, data, tmp_path, "cpu").run(lambda _: None)
@@ -152,7 +176,7 @@ def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
 
 def test_a_training_goes_on_with_the_same_captioned_pictures_alone(tmp_path: Path) -> None:
     data = synthetic(24)
-    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
+    recipe = SHORT
     Training(recipe, data, data, tmp_path).run(lambda _: None)
     turned = replace(data, captions=data.captions[::-1], rows=data.rows[::-1])
     for other in (replace(data, captions=data.captions[::-1]), replace(data, rows=data.rows[::-1]), turned):
@@ -175,7 +199,7 @@ def test_a_training_goes_on_from_the_same_weights_and_word_vectors_alone(tmp_pat
     data, out, (one, other) = synthetic(24), tmp_path / "run", (tmp_path / name for name in ("one.txt", "other.txt"))
     for path, value in ((one, "0.5"), (other, "0.25")):
         path.write_text(f"{NOUNS[0]} {' '.join([value] * 16)}\n")
-    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
+    recipe = SHORT
     Training(recipe, data, data, out, word_vectors=one).run(lambda _: None)
     for vectors in (other, None):
         with pytest.raises(ValueError, match="begun on other word vectors"):
@@ -324,7 +348,7 @@ def test_a_picture_without_regions_is_not_learnt_from(tmp_path: Path) -> None:
 
 def test_a_damaged_training_says_so(tmp_path: Path) -> None:
     data = synthetic(24)
-    recipe = small(RECIPES["scan-t2i-avg-flickr8k"], epochs=1, warmup_steps=1)
+    recipe = SHORT
     Training(recipe, data, data, tmp_path).run(lambda _: None)
     saved = (tmp_path / "last.pt").read_bytes()
     for damaged in (b"", saved[:500], saved[: len(saved) // 2]):

@@ -1,11 +1,13 @@
 """The folder of a long command: one writer at a time."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from models.training.stopping import Stopped
 from service.cli.out_folder import sole_writer
 from service.errors import UserError
 from tests.support.project_files import ROOT
@@ -37,5 +39,8 @@ def test_whoever_stops_it_hears_how_it_goes_on(tmp_path: Path, capsys: pytest.Ca
     with pytest.raises(KeyboardInterrupt), sole_writer(tmp_path):
         raise KeyboardInterrupt
     assert f"the same command resumes with what {tmp_path} holds" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="143"), sole_writer(tmp_path):
+        raise Stopped(signal.SIGTERM)
+    assert f"resumes with what {tmp_path} holds, to the last step" in capsys.readouterr().err
     with sole_writer(tmp_path):
         pass

@@ -12,6 +12,7 @@ import pytest
 
 from models.datasets.photographs import open_upright
 from models.matching.checkpoint import load_matcher
+from models.training.recipes import RECIPES
 from service.cli.training.run import read_photographs
 from service.errors import UserError
 from service.model_loading import LoadedModels
@@ -24,7 +25,13 @@ from tests.support.small_services import small_service
 
 HEIC = ROOT / "tests" / "data" / "heic" / "orientation_1.heic"
 MODEL = ["train", "scan-t2i-avg-flickr8k", "--out", "run"]
+SIZES = ("warmup_steps=0", "width=8", "word_dim=6", "embed_dim=4", "least_count=1")
 BACKBONE = ["train", "backbone", "--out", "run", "--backbone", "a", "--captions", "a"]
+
+
+def as_changes(*changes: str) -> list[str]:
+    """Options of a recipe with these changes and small sizes."""
+    return [word for change in (*SIZES, *changes) for word in ("--set", change)]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +62,21 @@ def test_an_option_that_is_not_read_is_named(
     assert (status, said) == (2, "")
     assert words in " ".join(noted.split())
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown", "hidden"),
+    [
+        ("backbone", "--out tuned", "--features"),
+        ("head", "--out head", "--from"),
+        ("detector", "--from", "--sentence-encoder"),
+        ("camp-flickr8k", 'starts_from="bfan-equal-flickr8k"', "--teacher"),
+    ],
+)
+def test_help_after_a_name_is_that_of_this_training(regard: Regard, kind: str, shown: str, hidden: str) -> None:
+    said, whole = (" ".join(regard("train", name, "--help")[1].split()) for name in (kind, ""))
+    assert (shown in said, hidden in said, hidden in whole) == (True, False, True)
+    assert all(each.rpartition("-")[2] in whole for each in RECIPES)
 
 
 def test_a_misspelt_recipe_is_told_before_its_options(regard: Regard) -> None:
@@ -96,8 +118,7 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
     own, data, best = tmp_path / "own", tmp_path / "data", tmp_path / "run" / "best"
     for split in ("train", "dev"):
         scan_layout(own, arrays(), split)
-    recipe = ("epochs=1", "warmup_steps=0", "width=8", "word_dim=6", "embed_dim=4", "batch=5", "least_count=1")
-    changes = [word for change in recipe for word in ("--set", change)]
+    changes = as_changes("epochs=1", "batch=5")
     named = ("--precomp", own, "--device", "cpu", "--extractor", "mine")
     train = ["train", "scan-t2i-avg-flickr8k", "--out", tmp_path / "run", *named, *changes]
     status, _, noted = regard(*train)
@@ -157,20 +178,33 @@ def test_features_of_a_name_of_ones_own_are_learnt_from_measured_and_served(rega
 def test_a_batch_that_pictures_do_not_fill_is_noted(regard: Regard, tmp_path: Path) -> None:
     for split in ("train", "dev"):
         scan_layout(tmp_path / "own", arrays(), split)
-    recipe = ("most_steps=1", "warmup_steps=0", "width=8", "word_dim=6", "embed_dim=4", "least_count=1")
-    changes = [word for change in recipe for word in ("--set", change)]
+    changes = as_changes("most_steps=1")
     train = ["train", "scan-t2i-avg-flickr8k", "--precomp", tmp_path / "own", "--device", "cpu", *changes]
     for batch, is_noted in ((400, True), (5, False)):
         status, _, noted = regard(*train, "--out", tmp_path / str(batch), "--set", f"batch={batch}")
         assert (status, f"a batch holds 5 pictures, not {batch}" in noted) == (0, is_noted), noted
 
 
+def test_an_end_is_explained_and_can_be_moved(regard: Regard, tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        scan_layout(tmp_path, arrays(), split)
+    for changes, expected in (
+        (("epochs=1", "most_steps=9"), "it ends with epochs=1, after 5 of most_steps=9: set epochs too"),
+        (("epochs=1",), "--set epochs may take it further"),
+        (("epochs=4", "patience=1"), "(of at most 20; 1 validations without a better rsum ended it"),
+        (("epochs=4", "patience=1"), "--set patience may take it further"),
+    ):
+        given = as_changes("batch=5", "learning_rate=0", *changes)
+        told = "".join(regard("train", "scan-t2i-avg-f30k", "--out", tmp_path, "--precomp", tmp_path, *given)[1:])
+        assert expected in told
+    assert json.loads((tmp_path / "recipe.json").read_text())["recipe"]["epochs"] == 4
+
+
 def test_few_pictures_to_measure_on_are_noted(regard: Regard, tmp_path: Path) -> None:
     own, few = tmp_path / "own", "recalls on so few pictures ({}) are meaningless: use at least 50"
     for split, times in (("train", 1), ("dev", 10)):
         scan_layout(own, np.tile(arrays(), (times, 1, 1)), split)
-    recipe = ("most_steps=1", "warmup_steps=0", "width=8", "word_dim=6", "embed_dim=4", "least_count=1", "batch=5")
-    changes = [word for change in recipe for word in ("--set", change)]
+    changes = as_changes("most_steps=1", "batch=5")
     given = ["--precomp", own, "--device", "cpu"]
     train = ["train", "scan-t2i-avg-flickr8k", *given, *changes]
     status, _, noted = regard(*train, "--out", tmp_path / "run")
@@ -186,8 +220,7 @@ def test_one_option_of_the_model_is_changed_and_the_result_is_measured_as_told(r
     own, out = tmp_path / "my own", tmp_path / "run"
     for split, times in (("train", 1), ("dev", 10), ("test", 2)):
         scan_layout(own, np.tile(arrays(), (times, 1, 1)), split)
-    recipe = ("most_steps=2", "warmup_steps=0", "width=8", "word_dim=6", "embed_dim=4", "least_count=1", "batch=5")
-    changes = [word for change in (*recipe, "options.lambda_softmax=5") for word in ("--set", change)]
+    changes = as_changes("most_steps=2", "batch=5", "options.lambda_softmax=5")
     given = ["train", "scan-t2i-avg-flickr8k", "--precomp", own, "--extractor", "mine", "--regions", "4", *changes]
     status, said, noted = regard(*given, "--out", out)
     assert status == 0, noted

@@ -1,5 +1,6 @@
 """Fine-tuning of a backbone: what learns, what stays, and that a kill changes nothing."""
 
+import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from models.training.backbone.recipe import BackboneRecipe
 from models.training.backbone.tiles import means_inside, tile_boxes, tile_means, tile_regions
 from models.training.backbone.trainer import BackboneTraining
 from models.training.checkpoints import UnusableCheckpoint
+from models.training.stopping import Stopped
 
 RECIPE = BackboneRecipe(side=64, batch=4, lead_steps=3, epochs=3, save_every=1, frozen_layers=3)
 COLOURS = ("red", "green", "blue", "white", "black", "yellow", "grey", "pink")
@@ -101,10 +103,18 @@ def test_a_killed_tuning_ends_with_the_same_weights(
 
     with pytest.raises(KeyboardInterrupt):
         tuning(lines, tmp_path).run(killed)
-    again = tuning(lines, tmp_path)
     steps: list[object] = []
+
+    def stopped(entry: dict[str, object]) -> None:
+        steps.append(entry["step"])
+        if entry["step"] == 5:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Stopped):
+        tuning(lines, tmp_path).run(stopped)
+    again = tuning(lines, tmp_path)
     resumed = again.run(lambda entry: steps.append(entry["step"]))
-    assert steps[0] == 4
+    assert steps == [4, 4, 5, 6, 6]
     for name, value in finished.tuned.features.state_dict().items():
         assert torch.equal(value, resumed.features.state_dict()[name]), name
     other = [*lines[:-1], replace(lines[-1], captions=("another caption",))]
