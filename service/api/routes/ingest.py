@@ -82,7 +82,7 @@ def list_jobs(
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=100, description="How many at most.")] = 20,
 ) -> JobsAnswer:
-    """Jobs, the latest first, each with its progress. One that is done is forgotten 30 days later."""
+    """Jobs, the latest first, each with its progress. A finished one is forgotten once another is 30 days younger."""
     jobs = services.collection.progress.jobs(key_after(after), limit + 1)
     page = jobs[:limit]
     following = cursor_after_job(page[-1]) if len(jobs) > limit else None
